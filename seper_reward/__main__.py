@@ -1,0 +1,7 @@
+"""``python -m seper_reward``, for launchers: ``torchrun --nproc_per_node 2 -m seper_reward label ...``."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,78 @@
+"""Content-addressed store of sampled responses and entailment scores (SQLite).
+
+A key holds everything that decides its value: weights, text, options. So a cache can be shared between runs,
+rewards and processes, and never has to be told that something changed. (A value computed in another batch may
+differ in the low digits; see ARCHITECTURE, decision 3.)
+"""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+
+class Cache:
+    """A key-value store of JSON values in one SQLite file; safe for several processes at once.
+
+    Args:
+        path: of the file; made with its folder if absent. ``":memory:"`` keeps it in this process.
+
+    Raises:
+        ValueError: the file exists and is no cache.
+        OSError: the file cannot be opened.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.hits = self.misses = 0
+        self._path = str(path)
+        if self._path != ":memory:":
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._database = sqlite3.connect(self._path, timeout=60, isolation_level=None)
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute(
+                "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+            )
+        except sqlite3.OperationalError as error:
+            raise OSError(f"cache={self._path!r} could not be opened: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"cache={self._path!r} is not a cache file ({error}); name another path") from error
+
+    def through(self, keys: Sequence[str], compute: Callable[[list[int]], Sequence[Any]]) -> list[Any]:
+        """Return the values of ``keys``, computing and storing those that are missing.
+
+        Args:
+            keys: of [`content_key`].
+            compute: takes the positions of the missing keys, all at once, and returns their JSON values.
+        """
+        found = self._get(keys)
+        missing = [position for position, key in enumerate(keys) if key not in found]
+        self.hits, self.misses = self.hits + len(keys) - len(missing), self.misses + len(missing)
+        if missing:
+            # stored in one transaction: a unit of work is in the cache as a whole or not at all
+            fresh = {keys[at]: json.dumps(value) for at, value in zip(missing, compute(missing), strict=True)}
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", fresh.items())
+            self._database.execute("COMMIT")
+            found.update(fresh)
+        return [json.loads(found[key]) for key in keys]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def _get(self, keys: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for start in range(0, len(keys), 500):  # SQLite bounds the number of parameters
+            some = keys[start : start + 500]
+            marks = ",".join("?" * len(some))
+            found.update(self._database.execute(f"SELECT key, value FROM entries WHERE key IN ({marks})", some))
+        return found
+
+
+def content_key(*parts: Any) -> str:
+    """Return a hash of JSON-able parts."""
+    text = json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

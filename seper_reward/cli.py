@@ -1,0 +1,155 @@
+"""Command line: ``seper-reward label`` and ``seper-reward evaluate correlation``."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .config import CorrelationConfig, LabelConfig, ScorerConfig
+
+C = TypeVar("C", bound=ScorerConfig)
+
+_USAGE = """\
+usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...]
+
+Measures what retrieved passages do to a reader model's belief in the right answer (ΔSePer).
+
+commands:
+  label                 questions, gold answers and passages in, graded labels out
+  evaluate correlation  ΔSePer against human relevance marks
+
+`seper-reward COMMAND --help` explains every setting. A YAML file given with --config holds the same settings;
+the command line wins. Several processes: torchrun --nproc_per_node 2 -m seper_reward label ...
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; return 0, or 2 with a message if the input or a setting is at fault."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    commands: dict[tuple[str, ...], Callable[[list[str]], None]] = {
+        ("label",): _label,
+        ("evaluate", "correlation"): _correlation,
+    }
+    for words, command in commands.items():
+        if tuple(arguments[: len(words)]) == words:
+            try:
+                command(arguments[len(words) :])
+            except (OSError, ValueError) as error:
+                print(f"seper-reward {' '.join(words)}: {error}", file=sys.stderr)
+                return 2
+            return 0
+    print(_USAGE, file=sys.stdout if {"-h", "--help"} & set(arguments) else sys.stderr)
+    return 0 if {"-h", "--help"} & set(arguments) else 2
+
+
+def _label(arguments: list[str]) -> None:
+    config = _parse(LabelConfig, arguments, "seper-reward label")
+    from .data import BadRowError
+    from .distributed import process_state
+    from .label_run import LABELS, LabelRun
+    from .report import summary_table
+    from .tracking import Tracker
+
+    queries, rejected = _read(config)
+    if rejected and config.strict:
+        raise BadRowError("; ".join(f"{row.where}: {row.reason}" for row in rejected[:5]))
+    if not queries:
+        first = f"; the first: {rejected[0].where}: {rejected[0].reason}" if rejected else ""
+        raise ValueError(f"{config.input}: expected at least one usable question, got none{first}")
+    main_process = process_state().is_main_process
+    if rejected and main_process:
+        print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
+    run = LabelRun(config.output_dir, _scorer(config), queries, rejected, asdict(config))
+    tracker = None
+    if config.report_to == "wandb" and main_process and not run.complete:
+        tracker = Tracker({**asdict(config), "provenance": run.provenance})
+    summary = run.run(strict=config.strict, tracker=tracker)
+    if tracker is not None:
+        tracker.finish(run.labels(), summary, run.folder)
+    if main_process:
+        print(f"\n{summary_table(summary)}\n")
+        print(
+            f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
+            f"{summary['harmful']} harm by more than two standard errors; {summary['rejected']} rows rejected"
+        )
+        print(f"labels: {run.folder / LABELS}")
+
+
+def _correlation(arguments: list[str]) -> None:
+    config = _parse(CorrelationConfig, arguments, "seper-reward evaluate correlation")
+    from .data import BadRowError, read_queries
+    from .evaluation import choose_passages, correlation, split_of
+
+    if not config.file:
+        raise ValueError("--file is required: questions whose passages carry 'relevant'")
+    examples = read_queries(config.file)
+    if examples.rejected:
+        first = examples.rejected[0]
+        raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")
+    queries = [query for query in examples.queries if config.split in ("all", split_of(query.id))][: config.limit]
+    if config.passages_per_question is not None:
+        queries = [choose_passages(query, config.passages_per_question) for query in queries]
+    result = {**correlation(_scorer(config), queries), "settings": asdict(config)}
+    shown = {key: value for key, value in result.items() if key != "settings"}
+    print(json.dumps(shown, indent=2))
+    if config.json:
+        Path(config.json).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+def _parse(kind: type[C], arguments: list[str], program: str) -> C:
+    from trl import TrlParser
+
+    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
+    about = f"{kind.__doc__} --config FILE.yaml reads any of these settings from a file; flags win over it."
+    parser = TrlParser((kind,), prog=program, description=about)
+    if words[-1:] == ["--config"]:
+        raise ValueError("--config needs the path of a YAML file")
+    (config,) = parser.parse_args_and_config(words)
+    return config
+
+
+def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
+    from .data import read_corpus, read_queries
+    from .demo import CORPUS, QUESTIONS
+
+    demo = config.input == "demo"
+    corpus_file = config.corpus or (CORPUS if demo else None)
+    corpus = read_corpus(corpus_file) if corpus_file else None
+    examples = read_queries(QUESTIONS if demo else config.input, corpus)
+    queries = list(examples.queries[: config.limit])
+    bare = [position for position, query in enumerate(queries) if not query.passages]
+    if bare and corpus is not None:
+        from .retrieval import BM25Retriever
+
+        found = BM25Retriever(corpus).retrieve([queries[position].question for position in bare], config.top_k)
+        for position, passages in zip(bare, found, strict=True):
+            queries[position] = replace(queries[position], passages=passages)
+    return queries, list(examples.rejected)
+
+
+def _scorer(config: ScorerConfig) -> Any:
+    from .cache import Cache
+    from .estimators import Estimator
+    from .scorer import SePerScorer
+
+    options = {name: getattr(config, name) for name in ("weighting", "aliases", "kernel", "match", "threshold")}
+    load = {"dtype": config.dtype, "device": config.device, "trust_remote_code": config.trust_remote_code}
+    drawn = {name: getattr(config, name) for name in ("num_samples", "top_p", "max_new_tokens", "seed")}
+    if config.temperature is not None:
+        drawn["temperature"] = config.temperature
+    return SePerScorer.from_pretrained(
+        config.reader,
+        config.entailment,
+        prompt=config.prompt,
+        estimator=Estimator.preset(
+            config.estimator, **{name: value for name, value in options.items() if value is not None}
+        ),
+        max_passage_tokens=config.max_passage_tokens,
+        cache=Cache(config.cache) if config.cache else None,
+        reader_options={**load, "revision": config.reader_revision, "max_batch_tokens": config.max_batch_tokens},
+        entailment_options={**load, "revision": config.entailment_revision},
+        stop=tuple(config.stop),
+        **drawn,
+    )

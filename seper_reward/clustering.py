@@ -1,0 +1,37 @@
+"""Semantic clusters of sampled responses: pure functions on tensors."""
+
+import torch
+from torch import Tensor
+
+
+def cluster_ids(equivalent: Tensor) -> Tensor:
+    """Group responses that mean the same: connected components of mutual entailment.
+
+    The paper (after Kuhn et al., arXiv:2302.09664) compares each response with the first member of each cluster,
+    so its clusters depend on the order of the samples when entailment is not transitive; components do not.
+
+    Args:
+        equivalent: ``(S, S)`` bool, whether i and j entail each other; made symmetric (both directions count)
+            and reflexive here.
+
+    Returns:
+        ``(S,)`` integers in [0, C), numbered in order of first appearance.
+
+    Raises:
+        ValueError: the matrix is not square.
+
+    >>> cluster_ids(torch.tensor([[1, 0, 1], [0, 1, 0], [1, 0, 1]], dtype=torch.bool))
+    tensor([0, 1, 0])
+    """
+    if equivalent.ndim != 2 or equivalent.shape[0] != equivalent.shape[1]:
+        raise ValueError(f"equivalent must be square (S, S), got {tuple(equivalent.shape)}")
+    samples = len(equivalent)
+    linked = equivalent & equivalent.T | torch.eye(samples, dtype=torch.bool)
+    first = torch.arange(samples)
+    for _ in range(samples):  # each round passes the smallest index of a component one link further
+        reachable = torch.where(linked, first[None, :], samples)  # (S, S)
+        smallest = reachable.min(dim=1).values if samples else first
+        if torch.equal(smallest, first):
+            break
+        first = smallest
+    return torch.unique(first, sorted=True, return_inverse=True)[1]

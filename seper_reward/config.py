@@ -1,0 +1,103 @@
+"""Settings of the commands: dataclasses for TRL's parser (YAML with ``--config``, overrides, unknown keys raise)."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any, get_args, get_type_hints
+
+from .estimators import Aliases, Kernel, Match, Weighting
+
+
+def _setting(default: Any, text: str, **options: Any) -> Any:
+    if isinstance(default, list):
+        return field(default_factory=lambda: list(default), metadata={"help": text, **options})
+    return field(default=default, metadata={"help": text, **options})
+
+
+@dataclass
+class ScorerConfig:
+    """How beliefs are measured; shared by all commands."""
+
+    reader: str = _setting("embedded", "Reader: 'embedded' (SmolLM2-135M-Instruct), a hub id or a local folder.")
+    reader_revision: str | None = _setting(None, "Branch, tag or commit of the reader on the hub.")
+    entailment: str = _setting("embedded", "Entailment model: 'embedded', a hub id or a local folder.")
+    entailment_revision: str | None = _setting(None, "Branch, tag or commit of the entailment model.")
+    dtype: str = _setting("auto", "auto (bf16 where fast), float32, bfloat16 or float16.")
+    device: str | None = _setting(None, "cpu, cuda, cuda:1, ...; default: this process's accelerator, else cpu.")
+    trust_remote_code: bool = _setting(False, "Run Python that comes with a model.")
+    prompt: str | None = _setting(
+        None, "paper, brief or few_shot; default: few_shot for the embedded reader, else paper."
+    )
+    max_passage_tokens: int | None = _setting(None, "Cut passages to so many tokens; default: the reader's window.")
+    num_samples: int = _setting(10, "Responses per prompt (N of the paper), >= 1.")
+    temperature: float | None = _setting(
+        None, "Temperature of the draw, >= 0; default: the embedded reader's own, else 1.0 (paper)."
+    )
+    top_p: float = _setting(1.0, "Nucleus of the draw, in (0, 1].")
+    max_new_tokens: int = _setting(32, "Longest response in tokens.")
+    stop: list[str] = _setting(["\n"], "Strings that end a response.")
+    seed: int = _setting(0, "Seed of the draw.")
+    estimator: str = _setting("default", "Preset of the options below: default, paper or official.")
+    weighting: str | None = _setting(None, f"Response weights, {', '.join(get_args(Weighting))}; default: preset.")
+    aliases: str | None = _setting(None, f"Joining of answers, {', '.join(get_args(Aliases))}; default: preset.")
+    kernel: str | None = _setting(None, f"Entailment kernel, {', '.join(get_args(Kernel))}; default: preset.")
+    match: str | None = _setting(None, f"Hard match, {', '.join(get_args(Match))}; default: preset.")
+    threshold: float | None = _setting(None, "τ of match=threshold, in (0, 1]; default: preset.")
+    max_batch_tokens: int = _setting(32768, "Most tokens in the reader's key-value cache at once.")
+    cache: str | None = _setting(None, "SQLite file that keeps responses and entailment scores between runs.")
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            _check_type(setting.name, getattr(self, setting.name), get_type_hints(type(self))[setting.name])
+
+
+@dataclass
+class LabelConfig(ScorerConfig):
+    """Label passages by ΔSePer: what each passage did to the reader's belief in the right answer."""
+
+    input: str = _setting(
+        "demo",
+        "JSONL, JSONL.gz or Parquet of {id?, question, answers, passages}, a saved dataset folder, or 'demo'.",
+    )
+    corpus: str | None = _setting(
+        None, "JSONL, JSONL.gz or Parquet of {id, title?, text}; questions without passages get BM25's best."
+    )
+    top_k: int = _setting(5, "Passages to retrieve per question from --corpus.")
+    output_dir: str = _setting("runs/label", "Folder of the labels; the same command resumes there.")
+    limit: int | None = _setting(None, "Label the first so many questions only.")
+    strict: bool = _setting(False, "Stop at the first unusable row instead of writing rejected.jsonl.")
+    report_to: str = _setting("none", "none or wandb (WANDB_MODE=offline works).")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.report_to not in {"none", "wandb"}:
+            raise ValueError(f"report_to must be none or wandb, got {self.report_to!r}")
+        for name in ("top_k", "limit"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+@dataclass
+class CorrelationConfig(ScorerConfig):
+    """Correlate ΔSePer with human relevance marks (SePer, arXiv:2503.01478, Table 2)."""
+
+    file: str = _setting("", "JSONL, JSONL.gz or Parquet whose passages carry 'relevant': true or false.")
+    split: str = _setting("all", "train, dev or test by sha1(id), or all.")
+    limit: int | None = _setting(None, "Use the first so many questions only.")
+    passages_per_question: int | None = _setting(
+        None, "Use so many passages a question: the relevant ones, then the others in order."
+    )
+    json: str | None = _setting(None, "Write the result to this file, too.")
+
+
+def _check_type(name: str, value: Any, hint: Any) -> None:
+    """Refuse what YAML may bring and argparse would not: `seed: abc`, `strict: 3`, `input: [a, b]`."""
+    allowed = get_args(hint) if type(None) in get_args(hint) else (hint,)
+    if hint == list[str]:
+        fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    elif isinstance(value, bool):
+        fits = bool in allowed
+    else:
+        fits = isinstance(value, tuple(kind for kind in (*allowed, int if float in allowed else allowed[0])))
+    if not fits:
+        wanted = " or ".join("nothing" if kind is type(None) else getattr(kind, "__name__", str(kind)) for kind in allowed)
+        raise ValueError(f"{name} must be {wanted}, got {value!r}")

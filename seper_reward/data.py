@@ -1,0 +1,244 @@
+"""Read and check questions, answers, passages and corpora; every error names file, row and remedy."""
+
+import gzip
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .entailment import normalize_answer
+from .types import Passage, Query
+
+_FORMATS = (".jsonl", ".jsonl.gz", ".parquet")
+
+
+class BadRowError(ValueError):
+    """One row of the input cannot be used; the others can."""
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A row left out, and why.
+
+    Attributes:
+        where: file and row, as a person would look it up.
+        reason: what was expected, what came, what to do.
+        row: the row, or the start of the line if it could not be read as one.
+    """
+
+    where: str
+    reason: str
+    row: Any
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Usable queries in input order, and the rows that are not."""
+
+    queries: tuple[Query, ...]
+    rejected: tuple[Rejected, ...]
+
+
+def read_queries(path: str | Path, corpus: Mapping[str, Passage] | None = None) -> Examples:
+    """Read questions with answers and passages.
+
+    Args:
+        path: JSONL, JSONL.gz or Parquet of ``{id?, question, answers, passages}``, or a folder written by
+            ``datasets.Dataset.save_to_disk``. A passage is a text, ``{id?, title?, text}``, or, with a corpus,
+            ``{id}``; other fields are kept as metadata.
+        corpus: passages by id. Rows without ``passages`` are then left for a retriever.
+
+    Raises:
+        OSError: the file is missing or cannot be read.
+        ValueError: the format is unknown.
+    """
+    queries: dict[str, Query] = {}
+    rejected: list[Rejected] = []
+    for where, row in read_rows(path):
+        try:
+            if isinstance(row, _Broken):
+                raise BadRowError(row.reason)
+            query = as_query(row, corpus)
+            if query.id in queries:
+                raise BadRowError(f"id {query.id!r} was used by an earlier row; expected unique ids; rename one")
+            queries[query.id] = query
+        except BadRowError as error:
+            rejected.append(Rejected(where, str(error), row.text if isinstance(row, _Broken) else row))
+    return Examples(tuple(queries.values()), tuple(rejected))
+
+
+def read_corpus(path: str | Path) -> dict[str, Passage]:
+    """Read a corpus of ``{id, title?, text}`` rows, by id.
+
+    Raises:
+        OSError: the file is missing or cannot be read.
+        ValueError: a row is unusable: a corpus with holes would make other rows mean something else.
+    """
+    corpus: dict[str, Passage] = {}
+    for where, row in read_rows(path):
+        try:
+            if isinstance(row, _Broken):
+                raise BadRowError(row.reason)
+            passage = _passage(row, position=len(corpus), corpus=None)
+            if not passage.id or passage.id in corpus:
+                raise BadRowError(f"expected an 'id' that no other passage has, got {passage.id!r}; add or rename it")
+        except BadRowError as error:
+            raise ValueError(f"{where}: {error}") from error
+        corpus[passage.id] = passage
+    if not corpus:
+        raise ValueError(f"{path}: expected passages, one a row, got an empty corpus")
+    return corpus
+
+
+def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
+    """Check one record ``{id?, question, answers, passages}``; equal answers count once.
+
+    Raises:
+        BadRowError: with the field, what was expected, what came and what to do.
+    """
+    if isinstance(row, Query):
+        return row
+    if not isinstance(row, Mapping):
+        raise BadRowError(f"expected an object {{question, answers, passages}}, got {_shown(row)}")
+    question = _text(row.get("question"), "question")
+    answers = row.get("answers")
+    if not isinstance(answers, Sequence) or isinstance(answers, str) or not answers:
+        raise BadRowError(
+            f"answers must be a list with at least one text, got {_shown(answers)}; "
+            "wrap a single answer in a list, drop unanswerable questions"
+        )
+    checked = [_text(answer, f"answers[{position}]") for position, answer in enumerate(answers)]
+    distinct = {normalize_answer(answer): answer for answer in reversed(checked)}  # the first spelling wins
+    answers = tuple(reversed(distinct.values()))
+    passages = _passages(row.get("passages"), corpus)
+    metadata = {key: row[key] for key in row if key not in {"id", "question", "answers", "passages"}}
+    identity = _identifier(row["id"]) if row.get("id") is not None else _content_id(question, answers, passages)
+    return Query(identity, question, answers, passages, metadata)
+
+
+def query_key(query: Query) -> str:
+    """Return a hash over all of a query that reaches its label row."""
+    record = [query.id, query.question, query.answers, dict(query.metadata)]
+    record += [[passage.id, passage.title, passage.text, dict(passage.metadata)] for passage in query.passages]
+    return hashlib.sha256(json.dumps(record, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def read_rows(path: str | Path) -> Iterator[tuple[str, Any]]:
+    """Yield ``(where, row)`` of a file; a line that is no JSON comes as a marker with its reason.
+
+    Raises:
+        OSError: the file is missing or cannot be read.
+        ValueError: the format is unknown.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file or folder; expected one of {', '.join(_FORMATS)} or a dataset")
+    if path.is_dir():
+        from datasets import load_from_disk
+
+        try:
+            dataset = load_from_disk(str(path))
+        except FileNotFoundError as error:
+            raise ValueError(f"{path}: expected a folder written by Dataset.save_to_disk ({error})") from error
+        yield from ((f"{path}, row {number}", row) for number, row in enumerate(dataset, 1))
+    elif path.name.endswith(".parquet"):
+        import pyarrow.parquet
+
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+        yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
+    elif path.name.endswith((".jsonl", ".jsonl.gz")):
+        yield from _json_lines(path)
+    else:
+        raise ValueError(f"{path}: expected a name ending in {', '.join(_FORMATS)}, or a dataset folder")
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """A line that could not be read as JSON."""
+
+    reason: str
+    text: str
+
+
+def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as lines:
+        for number, line in enumerate(_whole_lines(lines, path), 1):
+            if not line.strip():
+                continue
+            start = line[:200].decode("utf-8", "replace")
+            row: Any
+            try:
+                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            except UnicodeDecodeError as error:
+                row = _Broken(f"expected UTF-8, got byte {line[error.start]:#04x} at {error.start}; re-encode it", start)
+            except (json.JSONDecodeError, RecursionError) as error:
+                row = _Broken(f"expected one JSON object on the line, got {error}; repair or drop the line", start)
+            yield f"{path}, line {number}", row
+
+
+def _whole_lines(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
+    try:
+        yield from lines
+    except EOFError as error:
+        raise OSError(f"{path}: the compressed file ends too early ({error}); copy it again") from error
+
+
+def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[Passage, ...]:
+    if value is None and corpus is not None:
+        return ()  # the retriever's part
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise BadRowError(
+            f"passages must be a list with at least one passage, got {_shown(value)}; "
+            "give passages, or a corpus to retrieve them from"
+        )
+    passages = tuple(_passage(passage, position, corpus) for position, passage in enumerate(value))
+    ids = [passage.id for passage in passages]
+    repeated = {identity for identity in ids if ids.count(identity) > 1}
+    if repeated:
+        raise BadRowError(f"passages must have distinct ids, got {sorted(repeated)} twice; drop or rename one")
+    return passages
+
+
+def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) -> Passage:
+    name = f"passages[{position}]"
+    if isinstance(value, str):
+        return Passage(_text(value, name), id=str(position))
+    if not isinstance(value, Mapping):
+        raise BadRowError(f"{name} must be a text or {{id?, title?, text}}, got {_shown(value)}")
+    identity = _identifier(value["id"]) if value.get("id") is not None else str(position)
+    metadata = {key: value[key] for key in value if key not in {"id", "title", "text"}}
+    if value.get("text") is None and corpus is not None:
+        if identity not in corpus:
+            raise BadRowError(f"{name} has neither a text nor an id of the corpus, got id {identity!r}; add one")
+        known = corpus[identity]
+        return Passage(known.text, known.title, identity, {**known.metadata, **metadata})
+    title = "" if value.get("title") in (None, "") else _text(value["title"], f"{name}.title")
+    return Passage(_text(value.get("text"), f"{name}.text"), title, identity, metadata)
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise BadRowError(f"{name} must be a non-empty text, got {_shown(value)}; fill it in or drop the row")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadRowError(f"{name} holds half a surrogate pair at {error.start}; repair the text") from error
+    return value.strip()
+
+
+def _identifier(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+        raise BadRowError(f"id must be a text or a whole number, got {_shown(value)}; rename it or leave it out")
+    return str(value)
+
+
+def _content_id(question: str, answers: Sequence[str], passages: Sequence[Passage]) -> str:
+    record = [question, list(answers), [[passage.title, passage.text] for passage in passages]]
+    return hashlib.sha256(json.dumps(record).encode()).hexdigest()[:16]
+
+
+def _shown(value: Any) -> str:
+    text = "nothing" if value is None else f"{value!r} ({type(value).__name__})"
+    return text if len(text) <= 80 else text[:80] + "…"

@@ -1,0 +1,181 @@
+"""EntailmentScorer: pairs of answers in, entailment probabilities out."""
+
+import functools
+import re
+import string
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .models import EMBEDDED, load_entailment, weights_hash
+
+_OTHER_LABELS = ("neutral", "contradiction")
+
+
+class EntailmentScorer:
+    """Scores whether one answer entails another, with a sequence classifier.
+
+    Args:
+        model: classifier in eval mode whose ``config.id2label`` names an entailment class.
+        tokenizer: its tokenizer.
+        name: what to call the model in provenance.
+        max_batch_tokens: most tokens (pairs times padded length) per forward pass.
+
+    Raises:
+        ValueError: ``id2label`` names no entailment class.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, *, name: str = "entailment", max_batch_tokens: int = 8192
+    ) -> None:
+        self.name = name
+        self._model, self._tokenizer = model, tokenizer
+        self.max_batch_tokens = max_batch_tokens
+        self._columns = _label_columns(model.config.id2label, name)
+        window = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
+        self._max_length = int(min(window, tokenizer.model_max_length))
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str = EMBEDDED,
+        *,
+        revision: str | None = None,
+        dtype: str = "auto",
+        device: str | torch.device | None = None,
+        trust_remote_code: bool = False,
+        **options: Any,
+    ) -> "EntailmentScorer":
+        """Load the model (see [`load_entailment`][seper_reward.models.load_entailment]); ``options`` as above."""
+        loaded = load_entailment(
+            name, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code
+        )
+        return cls(loaded.model, loaded.tokenizer, name=loaded.name, **options)
+
+    @functools.cached_property
+    def weights_hash(self) -> str:
+        """Hash of the model's weights, computed once."""
+        return weights_hash(self._model)
+
+    def score(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
+        """Return P(premise entails hypothesis), ``(n,)`` in [0, 1]; arguments as in [`class_probs`]."""
+        return self.class_probs(pairs, questions)[:, 0]
+
+    def class_probs(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
+        """Score pairs; each distinct pair once, and those that need no model without it.
+
+        Equal answers (after [`normalize_answer`]) entail each other; a blank text entails nothing and is
+        entailed by nothing but a blank one.
+
+        Args:
+            pairs: ``(premise, hypothesis)`` texts.
+            questions: per pair, the question both texts answer; put in front of both. Without it, the texts
+                stand for themselves.
+
+        Returns:
+            ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's own label order. Three-way
+            models give neutral and contradiction in columns 1 and 2.
+        """
+        asked = questions if questions is not None else [""] * len(pairs)
+        rows = [_Pair(*map(_surface, pair), question) for pair, question in zip(pairs, asked, strict=True)]
+        known = {row: self._without_model(row) for row in dict.fromkeys(rows)}
+        for batch in self._batches([row for row, probs in known.items() if probs is None]):
+            known.update(zip(batch, self._forward(batch), strict=True))
+        if not rows:
+            return torch.empty(0, len(self._columns))
+        return torch.stack([probs for row in rows if (probs := known[row]) is not None])
+
+    def _without_model(self, row: "_Pair") -> Tensor | None:
+        premise, hypothesis, _ = row
+        if normalize_answer(premise) == normalize_answer(hypothesis):
+            return self._certain(0)
+        if not premise or not hypothesis:
+            return self._certain(1)
+        return None
+
+    def _certain(self, column: int) -> Tensor:
+        return torch.nn.functional.one_hot(torch.tensor(column), len(self._columns)).float()
+
+    def _batches(self, rows: Sequence["_Pair"]) -> Iterator[list["_Pair"]]:
+        """Sort by length in tokens and cut where the padded batch would outgrow its budget."""
+        lengths = {row: self._length(row) for row in rows}
+        batch: list[_Pair] = []
+        for row in sorted(rows, key=lambda row: (lengths[row], row)):
+            if batch and (len(batch) + 1) * lengths[row] > self.max_batch_tokens:
+                yield batch
+                batch = []
+            batch.append(row)
+        if batch:
+            yield batch
+
+    def _length(self, row: "_Pair") -> int:
+        return len(self._encode([row], padding=False)["input_ids"][0])
+
+    def _encode(self, rows: Sequence["_Pair"], padding: bool, **options: Any) -> Any:
+        return self._tokenizer(
+            [qa_statement(question, premise) for premise, _, question in rows],
+            [qa_statement(question, hypothesis) for _, hypothesis, question in rows],
+            truncation="longest_first",
+            max_length=self._max_length,
+            padding=padding,
+            **options,
+        )
+
+    @torch.no_grad()
+    def _forward(self, rows: Sequence["_Pair"]) -> Tensor:
+        encoded = self._encode(rows, padding=True, return_tensors="pt").to(self._model.device)
+        probs = self._model(**encoded).logits.float().softmax(-1)  # (n, K) in the model's order
+        return probs[:, self._columns].cpu()
+
+
+class _Pair(tuple[str, str, str]):
+    """(premise, hypothesis, question), the unit of deduplication."""
+
+    def __new__(cls, premise: str, hypothesis: str, question: str) -> "_Pair":
+        return super().__new__(cls, (premise, hypothesis, question))
+
+
+def qa_statement(question: str, answer: str) -> str:
+    """Return the text that stands for "the answer to this question is" in entailment."""
+    return f"{question} {answer}" if question else answer
+
+
+def normalize_answer(text: str) -> str:
+    """Lower-case, drop punctuation, articles and extra space (SQuAD's rule, widened to all scripts).
+
+    A text of nothing but those keeps its characters, so that it equals itself only.
+
+    >>> normalize_answer("The  Tern Bridge!"), normalize_answer("¿Málaga?"), normalize_answer("C++")
+    ('tern bridge', 'málaga', 'c++')
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    words = "".join(" " if _is_punctuation(character) else character for character in folded)
+    kept = " ".join(re.sub(r"\b(a|an|the)\b", " ", words).split())
+    return kept or " ".join(folded.split())
+
+
+def _is_punctuation(character: str) -> bool:
+    return (character in string.punctuation and character not in "+-%$#&") or (unicodedata.category(character) in {
+        "Pd", "Ps", "Pe", "Pi", "Pf", "Po",
+    } and character not in "%#&")
+
+
+def _surface(text: str) -> str:
+    """Drop what never changes an answer, so that "Paris." and "Paris" are one pair."""
+    return " ".join(text.split()).strip("\"'“”‘’").rstrip(" .,;:\"'“”‘’")
+
+
+def _label_columns(id2label: dict[int, str], name: str) -> list[int]:
+    """Return the model's columns in our order: entailment first, then neutral and contradiction."""
+    names = {str(label).lower().replace("-", "_"): int(index) for index, label in id2label.items()}
+    if "entailment" not in names:
+        raise ValueError(
+            f"entailment={name!r}: config.id2label must name a class 'entailment', got {dict(id2label)}; "
+            "take a model trained on NLI, or set id2label in its config.json"
+        )
+    others = [names[label] for label in _OTHER_LABELS if label in names]
+    rest = [index for label, index in names.items() if label != "entailment" and index not in others]
+    return [names["entailment"], *others, *sorted(rest)]

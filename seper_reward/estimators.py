@@ -1,0 +1,233 @@
+"""Belief in the gold answers from sampled responses (SePer, arXiv:2503.01478): pure functions on tensors.
+
+Paper and official code differ. Each difference is a named option, and both are presets:
+
+| option      | paper      | official     | what it decides                                     |
+|-------------|------------|--------------|-----------------------------------------------------|
+| `weighting` | `sequence` | `mean_token` | the probability of a sampled response (eq. 7)       |
+| `aliases`   | `mean`     | `max`        | how several gold answers are joined (eq. 10)        |
+| `kernel`    | `forward`  | `max`        | which direction of entailment supports an answer    |
+| `match`     | `threshold`| `argmax`     | when a cluster counts as gold (hard SePer)          |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+Weighting = Literal["sequence", "mean_token", "uniform"]
+Aliases = Literal["mean", "max"]
+Kernel = Literal["forward", "max", "bidirectional"]
+Match = Literal["threshold", "argmax"]
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """The options of SePer.
+
+    Attributes:
+        weighting: see [`response_weights`].
+        aliases: ``"mean"`` over the gold answers (eq. 10) or the best-supported one (``"max"``).
+        kernel: see [`entailment_kernel`].
+        match: for hard SePer, a response matches an answer when the kernel reaches ``threshold``, or when
+            entailment is the most probable class (``"argmax"``).
+        threshold: τ of ``match="threshold"``, in (0, 1].
+    """
+
+    weighting: Weighting = "uniform"
+    aliases: Aliases = "mean"
+    kernel: Kernel = "forward"
+    match: Match = "threshold"
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("weighting", Weighting), ("aliases", Aliases), ("kernel", Kernel), ("match", Match)):
+            _check_choice(name, getattr(self, name), get_args(allowed))
+        if not 0 < self.threshold <= 1:
+            raise ValueError(f"threshold must lie in (0, 1], got {self.threshold}")
+
+    @classmethod
+    def preset(cls, name: str, **changes: object) -> "Estimator":
+        """Return the preset ``default``, ``paper`` or ``official``, with single options changed.
+
+        >>> Estimator.preset("official", aliases="mean").weighting
+        'mean_token'
+        """
+        _check_choice("estimator", name, tuple(_PRESETS))
+        return cls(**{**_PRESETS[name], **changes})  # type: ignore[arg-type]
+
+
+_PRESETS: dict[str, dict[str, object]] = {
+    "default": {},
+    "paper": {"weighting": "sequence", "aliases": "mean", "kernel": "forward", "match": "threshold"},
+    "official": {"weighting": "mean_token", "aliases": "max", "kernel": "max", "match": "argmax"},
+}
+
+
+def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tensor:
+    """Estimate p(r | q) over the sampled responses, normalised to sum to 1 (eq. 7-8).
+
+    ``sequence`` multiplies the token probabilities, ``mean_token`` takes their geometric mean (official code),
+    ``uniform`` gives each sample 1/S: samples are already drawn from p, so that weighting them by p again counts
+    probability twice.
+
+    Args:
+        token_log_probs: S tensors ``(T_s,)`` of natural-log token probabilities; an empty one is an empty
+            product, with probability 1.
+        weighting: ``"sequence"``, ``"mean_token"`` or ``"uniform"``.
+
+    Returns:
+        ``(S,)`` float64 weights that sum to 1; equal ones if every response has probability 0.
+
+    Raises:
+        ValueError: no responses, a NaN, or an unknown weighting.
+
+    >>> response_weights([torch.tensor([0.5, 0.5]).log(), torch.tensor([0.75]).log()], "sequence")
+    tensor([0.2500, 0.7500], dtype=torch.float64)
+    """
+    _check_choice("weighting", weighting, get_args(Weighting))
+    if not token_log_probs:
+        raise ValueError("token_log_probs must hold at least one response, got none")
+    if any(bool(torch.isnan(log_probs).any()) for log_probs in token_log_probs):
+        raise ValueError("token_log_probs must not hold NaN; the reader's logits are broken (try dtype='float32')")
+    if weighting == "uniform":
+        log_scores = torch.zeros(len(token_log_probs), dtype=torch.float64)
+    else:
+        log_scores = torch.stack([log_probs.detach().cpu().double().sum() for log_probs in token_log_probs])  # (S,)
+    if weighting == "mean_token":
+        lengths = torch.tensor([max(log_probs.numel(), 1) for log_probs in token_log_probs])
+        log_scores = log_scores / lengths  # mean over tokens: sequence sums favour short answers
+    if bool(torch.isneginf(log_scores).all()):
+        log_scores = torch.zeros_like(log_scores)
+    return log_scores.softmax(0)
+
+
+def entailment_kernel(forward: Tensor, backward: Tensor | None, kernel: str) -> Tensor:
+    """Combine entailment of answer by response and of response by answer into support k(r, a).
+
+    Args:
+        forward: ``(S, A)`` E(response → answer), in [0, 1].
+        backward: ``(S, A)`` E(answer → response); may be ``None`` for ``"forward"``.
+        kernel: ``"forward"``, ``"max"`` of both directions (official code) or ``"bidirectional"`` (their minimum).
+
+    Returns:
+        ``(S, A)`` support in [0, 1].
+
+    Raises:
+        ValueError: an unknown kernel, or ``backward`` is missing where it is needed.
+    """
+    _check_choice("kernel", kernel, get_args(Kernel))
+    if kernel == "forward":
+        return forward
+    if backward is None:
+        raise ValueError(f"kernel={kernel!r} needs the backward direction, got None")
+    return torch.maximum(forward, backward) if kernel == "max" else torch.minimum(forward, backward)
+
+
+def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tensor:
+    """Belief mass on the gold answers (SePer_S, arXiv:2503.01478, eq. 9-10).
+
+    Args:
+        weights: ``(S,)`` response probabilities, sum to 1.
+        support: ``(S, A)`` entailment of answer by response, in [0, 1].
+        aliases: ``"mean"`` averages over answers (eq. 10), ``"max"`` takes the best.
+
+    Returns:
+        Scalar in [0, 1]; higher means a stronger belief.
+
+    Raises:
+        ValueError: the sample axes differ, or there is no sample or no answer.
+
+    >>> support = torch.tensor([[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]])
+    >>> round(float(seper_soft(torch.tensor([0.5, 0.3, 0.2]), support)), 6)
+    0.41
+    """
+    if support.ndim != 2 or weights.ndim != 1 or len(weights) != len(support):
+        raise ValueError(
+            f"weights (S,) and support (S, A) must share S, got {tuple(weights.shape)} and {tuple(support.shape)}"
+        )
+    return _join_aliases(weights @ support.to(weights), aliases)
+
+
+def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, aliases: str = "mean") -> Tensor:
+    """Belief mass of the clusters that match the gold answers (SePer_H, arXiv:2503.01478, eq. 9-10).
+
+    Args:
+        weights: ``(S,)`` response probabilities, sum to 1.
+        cluster_ids: ``(S,)`` integers in [0, C).
+        cluster_support: ``(C, A)`` bool, whether the cluster matches the answer ([`match_clusters`]).
+        aliases: ``"mean"`` averages over answers (eq. 10), ``"max"`` takes the best.
+
+    Returns:
+        Scalar in [0, 1].
+
+    Raises:
+        ValueError: axes that do not fit, or no answer.
+
+    >>> ids, gold = torch.tensor([0, 1, 0]), torch.tensor([[True], [False]])
+    >>> round(float(seper_hard(torch.tensor([0.5, 0.3, 0.2]), ids, gold)), 6)
+    0.7
+    """
+    if cluster_support.ndim != 2 or weights.shape != cluster_ids.shape:
+        raise ValueError(
+            "weights and cluster_ids must be (S,) and cluster_support (C, A), got "
+            f"{tuple(weights.shape)}, {tuple(cluster_ids.shape)} and {tuple(cluster_support.shape)}"
+        )
+    if len(cluster_ids) and not 0 <= int(cluster_ids.min()) <= int(cluster_ids.max()) < len(cluster_support):
+        raise ValueError(f"cluster_ids must lie in [0, {len(cluster_support)}), got {cluster_ids.tolist()}")
+    return seper_soft(weights, cluster_support[cluster_ids].to(weights), aliases)
+
+
+def match_clusters(cluster_ids: Tensor, support: Tensor, threshold: float) -> Tensor:
+    """Decide which clusters are gold: k(C, a) is the mean support of the members, compared with τ.
+
+    Args:
+        cluster_ids: ``(S,)`` integers in [0, C).
+        support: ``(S, A)`` in [0, 1]; for arg-max matching the indicator of "entailment is the likeliest class".
+        threshold: τ in (0, 1].
+
+    Returns:
+        ``(C, A)`` bool.
+    """
+    members = torch.nn.functional.one_hot(cluster_ids).to(support).T  # (C, S)
+    return members @ support / members.sum(1, keepdim=True) >= threshold
+
+
+def standard_error(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tensor:
+    """Standard error of [`seper_soft`] over the draw of the responses.
+
+    That of a self-normalised weighted mean, sqrt(S/(S-1) Σ w²(k-SePer)²); for equal weights the familiar
+    sd/sqrt(S). It is 0 when all responses agree, which few samples can do by chance. One single sample says
+    nothing about spread, so that the largest standard deviation of a number in [0, 1] is returned, 0.5.
+
+    Args:
+        weights: ``(S,)`` response probabilities, sum to 1.
+        support: ``(S, A)`` in [0, 1].
+        aliases: as in [`seper_soft`].
+
+    Returns:
+        Scalar in [0, 1].
+    """
+    seper = seper_soft(weights, support, aliases)
+    samples = len(weights)
+    if samples == 1:
+        return torch.full_like(seper, 0.5)
+    support = support.to(weights)
+    per_sample = support.mean(1) if aliases == "mean" else support[:, (weights @ support).argmax()]  # (S,)
+    variance = (weights.square() * (per_sample - seper).square()).sum() * samples / (samples - 1)
+    return variance.sqrt().clamp(max=1.0)
+
+
+def _join_aliases(per_answer: Tensor, aliases: str) -> Tensor:
+    _check_choice("aliases", aliases, get_args(Aliases))
+    if per_answer.numel() == 0:
+        raise ValueError("support must have at least one answer, got A=0; drop unanswerable questions first")
+    joined = per_answer.mean() if aliases == "mean" else per_answer.max()
+    return joined.clamp(0.0, 1.0)
+
+
+def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")

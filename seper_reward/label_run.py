@@ -1,0 +1,248 @@
+"""One label run in one folder: locked, resumable after SIGKILL, byte for byte the same however it is cut up.
+
+Finished questions are appended to ``progress/`` as they come, one file per process; at the end they are written
+to ``labels.jsonl`` in input order.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from tqdm.auto import tqdm
+
+from .data import Rejected, query_key
+from .distributed import agree, process_state, shard
+from .labeling import label_row
+from .report import summarize
+from .scorer import SePerScorer
+from .tracking import Tracker
+from .types import Query, UnscorableError
+
+LABELS, REJECTED, PROVENANCE, SUMMARY = "labels.jsonl", "rejected.jsonl", "provenance.json", "summary.json"
+
+
+class LabelRun:
+    """Labels queries into a folder.
+
+    Args:
+        output_dir: made if absent; refused if another process works in it or its labels were made otherwise.
+        scorer: measures the beliefs.
+        queries: in the order the labels shall have.
+        rejected: rows that were unusable from the start.
+        settings: the command's settings, for provenance only.
+
+    Raises:
+        OSError: the folder cannot be made or written.
+        ValueError: the folder is in use, or holds labels of other settings or queries.
+    """
+
+    def __init__(
+        self,
+        output_dir: str | Path,
+        scorer: SePerScorer,
+        queries: Sequence[Query],
+        rejected: Sequence[Rejected] = (),
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.folder = Path(output_dir)
+        self._scorer, self._queries, self._rejected = scorer, queries, rejected
+        self._keys = {query.id: query_key(query) for query in queries}
+        self._progress = self.folder / "progress"
+        self._lock: IO[str] | None = None
+        self.provenance = _provenance(scorer, self._keys.values(), settings or {})
+        self._together(self._claim)
+
+    @property
+    def complete(self) -> bool:
+        """Whether an earlier run finished all the work."""
+        return (self.folder / SUMMARY).is_file() and (self.folder / LABELS).is_file()
+
+    def run(self, *, strict: bool = False, tracker: Tracker | None = None) -> dict[str, Any]:
+        """Label what is not yet labelled and write all files.
+
+        Args:
+            strict: raise at a question that cannot be scored, instead of rejecting it.
+            tracker: is told of progress.
+
+        Returns:
+            The content of ``summary.json``.
+
+        Raises:
+            UnscorableError: ``strict``, and a question cannot be scored; what is finished stays on disk.
+        """
+        if not self.complete:
+            done = self._finished()
+            self._label([query for query in self._queries if self._keys[query.id] not in done], strict, tracker)
+            process_state().wait_for_everyone()
+            self._together(self._publish)
+        summary: dict[str, Any] = json.loads((self.folder / SUMMARY).read_text(encoding="utf-8"))
+        return summary
+
+    def labels(self) -> list[dict[str, Any]]:
+        """Read ``labels.jsonl``."""
+        return list(_read_lines(self.folder / LABELS))
+
+    def _label(self, queries: Sequence[Query], strict: bool, tracker: Tracker | None) -> None:
+        state = process_state()
+        bar = tqdm(
+            total=len(self._queries),
+            initial=len(self._queries) - len(queries),
+            desc="labelling",
+            unit="question",
+            disable=not state.is_main_process,
+        )
+        with bar, (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file:
+            for query in shard(queries):
+                entry: dict[str, Any] = {"key": self._keys[query.id]}
+                try:
+                    entry["label"] = label_row(query, self._scorer.query_utilities(query))
+                except UnscorableError as error:
+                    if strict:
+                        raise UnscorableError(f"question id={query.id!r}: {error}") from error
+                    entry["reason"] = str(error)
+                file.write(_line(entry))
+                file.flush()
+                os.fsync(file.fileno())
+                bar.update(min(state.num_processes, bar.total - bar.n))
+                if tracker is not None and "label" in entry:
+                    tracker.progress(entry["label"], self._scorer.cache)
+
+    def _claim(self) -> None:
+        """Lock the folder, compare provenance, and gather what earlier processes finished."""
+        try:
+            self._progress.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.folder / ".lock").open("w", encoding="utf-8")
+        except OSError as error:
+            raise OSError(f"output_dir={str(self.folder)!r} cannot be written: {error}; name another folder") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system frees it, even after SIGKILL
+        except BlockingIOError as error:
+            raise ValueError(
+                f"output_dir={str(self.folder)!r} is in use by another process; wait for it or name another folder"
+            ) from error
+        self._check_provenance()
+        done = self._finished()
+        _write(self._progress / "done.jsonl", done.values())
+        for file in self._progress.glob("process-*.jsonl"):
+            file.unlink()
+
+    def _check_provenance(self) -> None:
+        path = self.folder / PROVENANCE
+        if not path.is_file():
+            if (self.folder / LABELS).exists():
+                raise ValueError(f"{self.folder} holds {LABELS} of unknown origin (no {PROVENANCE}); name another folder")
+            _write_json(path, self.provenance)
+            return
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if before["labels_hash"] != self.provenance["labels_hash"]:
+            changed = _differences(before["decides"], self.provenance["decides"])
+            raise ValueError(
+                f"output_dir={str(self.folder)!r} holds labels made otherwise; changed: {'; '.join(changed)}. "
+                "Name another folder, or go back to the former settings to resume"
+            )
+
+    def _finished(self) -> dict[str, dict[str, Any]]:
+        wanted = set(self._keys.values())
+        entries = (entry for file in sorted(self._progress.glob("*.jsonl")) for entry in _read_lines(file))
+        return {entry["key"]: entry for entry in entries if entry["key"] in wanted}
+
+    def _publish(self) -> None:
+        done = self._finished()
+        entries = [(query, done[self._keys[query.id]]) for query in self._queries]
+        labels = [entry["label"] for _, entry in entries if "label" in entry]
+        rejected = [{"where": row.where, "reason": row.reason, "row": row.row} for row in self._rejected]
+        rejected += [
+            {"where": f"id {query.id}", "reason": entry["reason"], "row": {"id": query.id, "question": query.question}}
+            for query, entry in entries
+            if "reason" in entry
+        ]
+        _write(self.folder / REJECTED, rejected)
+        _write(self.folder / LABELS, labels)
+        _write_json(self.folder / SUMMARY, summarize(labels, rejected=len(rejected)))
+        shutil.rmtree(self._progress)
+
+    def _together(self, act: Any) -> None:
+        """Let the main process act; if it fails, all processes raise."""
+        failure: Exception | None = None
+        if process_state().is_main_process:
+            try:
+                act()
+            except (OSError, ValueError) as error:
+                failure = error
+        message = agree(None if failure is None else str(failure))
+        if failure is not None:
+            raise failure
+        if message is not None:
+            raise ValueError(message)
+
+
+def _provenance(scorer: SePerScorer, query_keys: Iterable[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    decides = {
+        **scorer.fingerprint,
+        "queries": _hash(sorted(query_keys)),
+        "device": scorer.sampler.device.type,
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "threads_per_process": torch.get_num_threads(),
+        **{name: version(name) for name in ("seper-reward", "torch", "transformers")},
+    }
+    return {
+        "labels_hash": _hash(decides),
+        "decides": decides,
+        "settings": dict(settings),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("accelerate", "datasets", "peft", "tokenizers", "trl")},
+        },
+        "platform": platform.platform(),
+        "processes": process_state().num_processes,
+    }
+
+
+def _differences(before: Any, after: Any, name: str = "") -> list[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        return [
+            line
+            for key in sorted({*before, *after})
+            for line in _differences(before.get(key), after.get(key), f"{name}.{key}" if name else key)
+        ]
+    return [] if before == after else [f"{name} was {before!r}, is {after!r}"]
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _line(row: Any) -> str:
+    return json.dumps(row, ensure_ascii=False, default=str) + "\n"
+
+
+def _read_lines(path: Path) -> Iterable[dict[str, Any]]:
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.endswith("\n"):  # a line without its end was cut off by a kill
+                yield json.loads(line)
+
+
+def _write(path: Path, rows: Iterable[Any]) -> None:
+    _replace(path, "".join(map(_line, rows)))
+
+
+def _write_json(path: Path, value: Any) -> None:
+    _replace(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    scratch = path.with_name(path.name + ".tmp")
+    with scratch.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)

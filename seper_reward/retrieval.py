@@ -1,0 +1,40 @@
+"""Find candidate passages: BM25 (bm25s)."""
+
+from collections.abc import Mapping, Sequence
+
+from .prompts import passage_text
+from .types import Passage
+
+
+class BM25Retriever:
+    """BM25 over a corpus held in memory, with English stop words and stemming.
+
+    Args:
+        corpus: passages by id.
+    """
+
+    def __init__(self, corpus: Mapping[str, Passage]) -> None:
+        import bm25s
+        import Stemmer
+
+        self._passages = list(corpus.values())
+        self._stemmer = Stemmer.Stemmer("english")
+        self._index = bm25s.BM25()
+        self._index.index(self._tokens([passage_text(passage) for passage in self._passages]), show_progress=False)
+
+    def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
+        """Return the ``top_k`` best passages of each question, best first (all, if the corpus is smaller).
+
+        Raises:
+            ValueError: ``top_k`` is below 1.
+        """
+        if top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {top_k}")
+        top_k = min(top_k, len(self._passages))
+        found, _ = self._index.retrieve(self._tokens(questions), k=top_k, show_progress=False)
+        return [tuple(self._passages[int(index)] for index in row) for row in found]
+
+    def _tokens(self, texts: Sequence[str]) -> object:
+        import bm25s
+
+        return bm25s.tokenize(list(texts), stopwords="en", stemmer=self._stemmer, show_progress=False)

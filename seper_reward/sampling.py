@@ -1,0 +1,339 @@
+"""ResponseSampler: prompts in, sampled responses with their log-probabilities out, in process.
+
+The noise of a row is a function of (prompt, sample index, seed) alone, and a batch a function of the prompts of
+one call alone. So who else is labelled, in which order and by how many processes, cannot change a response.
+"""
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .models import EMBEDDED, load_reader, weights_hash
+from .types import Responses, UnscorableError
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """How responses are drawn; everything here decides them.
+
+    Attributes:
+        num_samples: N responses per prompt.
+        temperature: of the draw, above 0; 0 takes the likeliest token (all N responses are then equal).
+        top_p: nucleus of the draw, in (0, 1].
+        max_new_tokens: longest response.
+        stop: strings that end a response and are cut from it; ignored before its first visible character.
+        seed: of the noise.
+    """
+
+    num_samples: int = 10
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_new_tokens: int = 32
+    stop: tuple[str, ...] = ("\n",)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.num_samples < 1 or self.max_new_tokens < 1:
+            raise ValueError(
+                f"num_samples and max_new_tokens must be at least 1, got {self.num_samples}, {self.max_new_tokens}"
+            )
+        if self.temperature < 0 or not 0 < self.top_p <= 1:
+            raise ValueError(
+                f"temperature must be >= 0 and top_p in (0, 1], got {self.temperature} and {self.top_p}"
+            )
+        if "" in self.stop:
+            raise ValueError("stop must not hold an empty string")
+
+
+class ResponseSampler:
+    """Samples N responses for each prompt from a causal language model.
+
+    The prompt is prefilled once and its key-value cache repeated for the N samples. Log-probabilities are the
+    model's own at temperature 1, whatever the samples were drawn with.
+
+    Args:
+        model: causal language model in eval mode, on its device.
+        tokenizer: its tokenizer.
+        name: what to call the model in provenance.
+        max_batch_tokens: most tokens (rows times padded length) held in the key-value cache at once.
+        share_prefix: ``False`` prefills each sample by itself, as is done anyway for caches that cannot be
+            repeated (linear attention).
+        **sampling: fields of [`SamplingOptions`].
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str = "reader",
+        max_batch_tokens: int = 32_768,
+        share_prefix: bool = True,
+        **sampling: Any,
+    ) -> None:
+        self.name, self.tokenizer = name, tokenizer
+        self.options = SamplingOptions(**sampling)
+        self._model = model
+        self.max_batch_tokens = max_batch_tokens
+        self._share_prefix = share_prefix and hasattr(_new_cache(self._model), "batch_repeat_interleave")
+        self._eos_ids = _eos_ids(self._model, self.tokenizer)
+        self._may_end_stop = self._tokens_that_may_end_a_stop()
+        accepted = inspect.signature(self._model.forward).parameters
+        self._last_logits_only = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str = EMBEDDED,
+        *,
+        revision: str | None = None,
+        dtype: str = "auto",
+        device: str | torch.device | None = None,
+        trust_remote_code: bool = False,
+        **options: Any,
+    ) -> "ResponseSampler":
+        """Load the reader (see [`load_reader`][seper_reward.models.load_reader]); ``options`` as above."""
+        reader = load_reader(
+            name, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code
+        )
+        return cls(reader.model, reader.tokenizer, name=reader.name, **options)
+
+    @functools.cached_property
+    def weights_hash(self) -> str:
+        """Hash of the reader's weights, computed once."""
+        return weights_hash(self._model)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the reader is."""
+        device: torch.device = self._model.device
+        return device
+
+    @property
+    def max_prompt_tokens(self) -> int:
+        """Longest prompt that leaves room for a whole response."""
+        window: int = self._model.config.max_position_embeddings
+        special: int = self.tokenizer.num_special_tokens_to_add()
+        return window - self.options.max_new_tokens - special
+
+    def sample(self, prompts: Sequence[str]) -> list[Responses]:
+        """Sample N responses for each prompt.
+
+        Args:
+            prompts: texts, chat template already applied; equal ones are sampled once.
+
+        Returns:
+            One [`Responses`][seper_reward.types.Responses] per prompt, in order.
+
+        Raises:
+            UnscorableError: a prompt is empty or longer than the model's window less ``max_new_tokens``, or the
+                reader's logits are NaN.
+        """
+        distinct = sorted(set(prompts))
+        encoded = {prompt: self._encode(prompt) for prompt in distinct}
+        sampled: dict[str, Responses] = {}
+        for batch in self._batches(encoded):
+            for prompt, responses in zip(batch, self._sample_batch(batch, encoded), strict=True):
+                sampled[prompt] = responses
+        return [sampled[prompt] for prompt in prompts]
+
+    def _encode(self, prompt: str) -> list[int]:
+        if not prompt:
+            raise UnscorableError("prompts must not be empty, got ''")
+        bos = self.tokenizer.bos_token
+        templated = bool(bos) and prompt.startswith(bos)
+        ids: list[int] = self.tokenizer(prompt, add_special_tokens=not templated).input_ids
+        if len(ids) + self.options.max_new_tokens > self._model.config.max_position_embeddings:
+            raise UnscorableError(
+                f"prompts must leave room for the response: got {len(ids)} tokens, at most "
+                f"{self.max_prompt_tokens} fit; cut the passages (PromptBuilder does)"
+            )
+        return ids
+
+    def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
+        """Group prompts of similar length, as many as the key-value cache may hold."""
+        batch: list[str] = []
+        for prompt in sorted(encoded, key=lambda text: (len(encoded[text]), text)):
+            rows = (len(batch) + 1) * self.options.num_samples
+            if batch and rows * (len(encoded[prompt]) + self.options.max_new_tokens) > self.max_batch_tokens:
+                yield batch
+                batch = []
+            batch.append(prompt)
+        if batch:
+            yield batch
+
+    @torch.no_grad()
+    def _sample_batch(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
+        samples, device = self.options.num_samples, self._model.device
+        copies = samples if self._share_prefix else 1
+        rows = prompts if self._share_prefix else [prompt for prompt in prompts for _ in range(samples)]
+        input_ids, mask = _left_pad([encoded[prompt] for prompt in rows], self.tokenizer.pad_token_id)
+        decoder = _Decoder(self._model, input_ids.to(device), mask.to(device), copies, self._last_logits_only)
+        drawn = [
+            _Row(_generator(prompt, index, self.options.seed, device))
+            for prompt in prompts
+            for index in range(samples)
+        ]
+        alive = list(drawn)  # alive[i] is decoded in row i of the cache
+        for _ in range(self.options.max_new_tokens):
+            log_probs = decoder.logits.float().log_softmax(-1)  # (R, V)
+            if bool(log_probs.isnan().any()):
+                raise UnscorableError(f"reader {self.name!r} gave NaN logits; load it with dtype='float32'")
+            tokens = self._draw(log_probs, [row.generator for row in alive])  # (R,)
+            chosen = log_probs.gather(1, tokens[:, None])[:, 0]
+            for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
+                self._append(row, token, log_prob)
+            still = [index for index, row in enumerate(alive) if not row.finished]
+            if not still:
+                break
+            if len(still) <= 0.75 * len(alive):  # dropping rows copies the cache: not for one or two
+                decoder.keep(still)
+                alive, tokens = [alive[index] for index in still], tokens[still]
+            decoder.step(tokens)
+        return [self._responses(drawn[start : start + samples]) for start in range(0, len(drawn), samples)]
+
+    def _draw(self, log_probs: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
+        """Draw one token per row: arg-max of tempered log-probabilities plus the row's Gumbel noise."""
+        if self.options.temperature == 0:
+            return log_probs.argmax(-1)
+        scores = log_probs / self.options.temperature
+        if self.options.top_p < 1:
+            scores = _nucleus(scores, self.options.top_p)
+        return (scores + _gumbel(scores.shape[-1], generators)).argmax(-1)
+
+    def _append(self, row: "_Row", token: int, log_prob: float) -> None:
+        if row.finished:
+            return
+        row.token_ids.append(token)
+        row.log_probs.append(log_prob)
+        if token in self._eos_ids:
+            row.text = self._decode(row.token_ids[:-1])
+            row.finished = True
+        elif self._may_end_stop[token]:
+            text = self._decode(row.token_ids).lstrip()
+            cuts = [text.index(stop) for stop in self.options.stop if stop in text]
+            if cuts and text[: min(cuts)].strip():
+                row.text = text[: min(cuts)]
+                row.finished = True
+
+    def _responses(self, rows: Sequence["_Row"]) -> Responses:
+        return Responses(
+            texts=tuple((row.text if row.finished else self._decode(row.token_ids)).strip() for row in rows),
+            token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
+            token_ids=tuple(tuple(row.token_ids) for row in rows),
+            finished=tuple(row.finished for row in rows),
+        )
+
+    def _decode(self, token_ids: Sequence[int]) -> str:
+        text: str = self.tokenizer.decode(token_ids, skip_special_tokens=True)
+        return text
+
+    def _tokens_that_may_end_a_stop(self) -> list[bool]:
+        """Mark the tokens after which a stop string can be complete, so that only those rows are decoded."""
+        size = self._model.get_output_embeddings().weight.shape[0]
+        if not self.options.stop:
+            return [False] * size
+        known = self.tokenizer.batch_decode([[token] for token in range(len(self.tokenizer))])
+        last = {stop[-1] for stop in self.options.stop}
+        marks = [any(character in text for character in last) for text in known]
+        return marks + [False] * (size - len(marks))
+
+
+@dataclass
+class _Row:
+    """One response while it is drawn."""
+
+    generator: torch.Generator
+    token_ids: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    text: str = ""
+    finished: bool = False
+
+
+class _Decoder:
+    """The model, its key-value cache and the logits of the next token."""
+
+    def __init__(self, model: Any, input_ids: Tensor, mask: Tensor, copies: int, options: dict[str, int]) -> None:
+        self._model, self._mask = model, mask
+        self._cache = _new_cache(model)
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        self._forward(input_ids, positions, options)
+        self._position = positions[:, -1:]  # (R, 1) of the newest token
+        if copies > 1:
+            self._cache.batch_repeat_interleave(copies)
+            self.logits = self.logits.repeat_interleave(copies, dim=0)
+            self._mask = self._mask.repeat_interleave(copies, dim=0)
+            self._position = self._position.repeat_interleave(copies, dim=0)
+
+    def keep(self, rows: list[int]) -> None:
+        """Drop all other rows."""
+        index = torch.tensor(rows, device=self._mask.device)
+        self._cache.batch_select_indices(index)
+        self._mask, self._position = self._mask[index], self._position[index]
+
+    def step(self, tokens: Tensor) -> None:
+        """Append one token to each row."""
+        self._position = self._position + 1
+        self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
+        self._forward(tokens[:, None], self._position, {})
+
+    def _forward(self, input_ids: Tensor, positions: Tensor, options: dict[str, int]) -> None:
+        output = self._model(
+            input_ids=input_ids,
+            attention_mask=self._mask,
+            position_ids=positions,
+            past_key_values=self._cache,
+            use_cache=True,
+            **options,
+        )
+        self.logits: Tensor = output.logits[:, -1]  # (R, V)
+
+
+def _new_cache(model: Any) -> Any:
+    from transformers import DynamicCache
+
+    return DynamicCache(config=model.config)
+
+
+def _left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    longest = max(map(len, sequences))
+    ids = torch.tensor([[pad_id] * (longest - len(ids)) + list(ids) for ids in sequences])
+    mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in sequences])
+    return ids, mask
+
+
+def _generator(prompt: str, index: int, seed: int, device: torch.device) -> torch.Generator:
+    digest = hashlib.sha256(f"{seed}\0{index}\0{prompt}".encode("utf-8", "surrogatepass")).digest()
+    return torch.Generator(device=device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+
+
+def _gumbel(vocabulary: int, generators: Sequence[torch.Generator]) -> Tensor:
+    # drawn in float64: on float32's grid one token in 2^24 would be exactly 0 and win, at V=49k every 340 draws
+    uniform = torch.stack(
+        [
+            torch.rand(vocabulary, generator=generator, device=generator.device, dtype=torch.float64)
+            for generator in generators
+        ]
+    )
+    exponential = -torch.log1p(-(1.0 - uniform).float())
+    return -exponential.log()
+
+
+def _nucleus(scores: Tensor, top_p: float) -> Tensor:
+    """Keep the smallest set of tokens whose probability reaches ``top_p``; the rest gets -inf."""
+    ordered, order = scores.log_softmax(-1).sort(dim=-1, descending=True)
+    before = ordered.exp().cumsum(-1) - ordered.exp()  # mass in front of each token
+    dropped = torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before >= top_p)
+    return scores.masked_fill(dropped, -torch.inf)
+
+
+def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    named = model.generation_config.eos_token_id if model.generation_config is not None else None
+    ids = named if isinstance(named, list) else [named]
+    return frozenset(token for token in [*ids, tokenizer.eos_token_id] if token is not None)

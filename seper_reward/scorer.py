@@ -1,0 +1,256 @@
+"""SePerScorer: the one place that composes prompts, sampling, entailment, clusters and estimators."""
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .cache import Cache, content_key
+from .clustering import cluster_ids
+from .data import as_query
+from .entailment import EntailmentScorer
+from .estimators import (
+    Estimator,
+    entailment_kernel,
+    match_clusters,
+    response_weights,
+    seper_hard,
+    seper_soft,
+    standard_error,
+)
+from .models import EMBEDDED, READER_DEFAULTS
+from .prompts import PromptBuilder
+from .sampling import ResponseSampler
+from .types import Belief, Passage, Query, Responses, Utility
+from .utility import utility
+
+
+class SePerScorer:
+    """Measures a reader's belief in the gold answers, and what passages do to it (ΔSePer).
+
+    Args:
+        sampler: of the reader's responses.
+        entailment: judge of what the responses say.
+        prompt: a name of [`prompts.STYLES`][seper_reward.prompts.STYLES].
+        estimator: the options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
+        max_passage_tokens: longest passage in tokens, ``None`` for the reader's window.
+        cache: where responses and entailment scores are kept between runs.
+    """
+
+    def __init__(
+        self,
+        sampler: ResponseSampler,
+        entailment: EntailmentScorer,
+        *,
+        prompt: str = "paper",
+        estimator: Estimator | None = None,
+        max_passage_tokens: int | None = None,
+        cache: Cache | None = None,
+    ) -> None:
+        self.sampler, self.entailment, self.cache = sampler, entailment, cache
+        self.estimator = estimator or Estimator()
+        self.prompts = PromptBuilder(
+            sampler.tokenizer,
+            prompt,
+            max_prompt_tokens=sampler.max_prompt_tokens,
+            max_passage_tokens=max_passage_tokens,
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        reader: str = EMBEDDED,
+        entailment: str = EMBEDDED,
+        *,
+        prompt: str | None = None,
+        estimator: Estimator | None = None,
+        max_passage_tokens: int | None = None,
+        cache: Cache | None = None,
+        reader_options: Mapping[str, Any] | None = None,
+        entailment_options: Mapping[str, Any] | None = None,
+        **sampling: Any,
+    ) -> "SePerScorer":
+        """Load both models by name: ``"embedded"``, a hub id or a local folder.
+
+        Args:
+            reader: the causal language model to ask.
+            entailment: the NLI model that judges.
+            prompt: see the class; ``None`` takes the embedded reader's own, else the paper's.
+            estimator: see the class.
+            max_passage_tokens: see the class.
+            cache: see the class.
+            reader_options: ``revision``, ``dtype``, ``device``, ``trust_remote_code`` of the reader, and
+                ``max_batch_tokens``.
+            entailment_options: the same for the entailment model.
+            **sampling: fields of [`SamplingOptions`][seper_reward.sampling.SamplingOptions]. Defaults are the
+                paper's (N=10, temperature 1), but for the embedded reader, which has its own temperature.
+        """
+        defaults = READER_DEFAULTS.get(reader, READER_DEFAULTS[None])
+        sampling = {"temperature": defaults.temperature, **sampling}
+        return cls(
+            ResponseSampler.from_pretrained(reader, **(reader_options or {}), **sampling),
+            EntailmentScorer.from_pretrained(entailment, **(entailment_options or {})),
+            prompt=prompt or defaults.prompt,
+            estimator=estimator,
+            max_passage_tokens=max_passage_tokens,
+            cache=cache,
+        )
+
+    @functools.cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything of this scorer that decides a label, JSON-able."""
+        return {
+            "reader": self.sampler.name,
+            "reader_weights": self.sampler.weights_hash,
+            "entailment": self.entailment.name,
+            "entailment_weights": self.entailment.weights_hash,
+            "prompt": asdict(self.prompts.style),
+            "max_prompt_tokens": self.prompts.max_prompt_tokens,
+            "max_passage_tokens": self.prompts.max_passage_tokens,
+            "sampling": asdict(self.sampler.options),
+            "batching": {
+                "reader": self.sampler.max_batch_tokens,
+                "entailment": self.entailment.max_batch_tokens,
+            },
+            "estimator": asdict(self.estimator),
+        }
+
+    def utilities(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[list[Utility]]:
+        """Measure each passage of each query by itself: ΔSePer (arXiv:2503.01478, eq. 11).
+
+        Args:
+            queries: [`Query`][seper_reward.types.Query] records or dicts ``{question, answers, passages}``.
+
+        Returns:
+            Per query, one [`Utility`][seper_reward.types.Utility] per passage, in order.
+
+        Raises:
+            BadRowError: a dict is not a usable query.
+            UnscorableError: a question is longer than the reader's window.
+        """
+        return [self.query_utilities(as_query(query)) for query in queries]
+
+    def query_utilities(self, query: Query) -> list[Utility]:
+        """Measure the passages of one query: the fixed unit of work, whose batches depend on it alone."""
+        baseline, *beliefs = self.beliefs(
+            query.question, query.answers, [(), *((passage,) for passage in query.passages)]
+        )
+        return [
+            utility(belief, baseline, passage.id)
+            for passage, belief in zip(query.passages, beliefs, strict=True)
+        ]
+
+    def beliefs(
+        self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
+    ) -> list[Belief]:
+        """Measure the belief in an answer given each set of passages.
+
+        Args:
+            question: asked each time.
+            answers: aliases of the one gold answer.
+            passage_sets: what the reader sees each time; an empty set is the baseline.
+
+        Returns:
+            One [`Belief`][seper_reward.types.Belief] per set, in order.
+
+        Raises:
+            UnscorableError: the question is longer than the reader's window.
+        """
+        prompts = [self.prompts.build(question, passages) for passages in passage_sets]
+        # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it
+        baseline = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
+        sampled = self._sample(sorted(baseline)) | self._sample(sorted(set(prompts) - baseline))
+        pairs = {pair for row in sampled.values() for pair in self._pairs(row.texts, answers)}
+        probs = self._class_probs(question, sorted(pairs))
+        return [self._belief(sampled[prompt], answers, probs) for prompt in prompts]
+
+    def _pairs(self, responses: Sequence[str], answers: Sequence[str]) -> set[tuple[str, str]]:
+        """Return the (premise, hypothesis) pairs one belief needs: against the answers, and for clusters."""
+        forward = set(itertools.product(responses, answers))
+        backward = set() if self.estimator.kernel == "forward" else set(itertools.product(answers, responses))
+        return forward | backward | set(itertools.product(responses, repeat=2))
+
+    def _belief(
+        self, sampled: Responses, answers: Sequence[str], probs: Mapping[tuple[str, str], Tensor]
+    ) -> Belief:
+        options, responses = self.estimator, sampled.texts
+        forward = _table(probs, responses, answers)  # (S, A, K)
+        backward = None if options.kernel == "forward" else _table(probs, answers, responses).transpose(0, 1)
+        support = _kernel(forward, backward, options.kernel, _probability)
+        weights = response_weights(sampled.token_log_probs, options.weighting)
+        # hard SePer: arg-max matching compares indicators, and a majority of a cluster's members decides
+        agrees, threshold = (
+            (_likeliest, 0.5) if options.match == "argmax" else (_probability, options.threshold)
+        )
+        ids = cluster_ids(agrees(_table(probs, responses, responses)) >= threshold)
+        gold = match_clusters(ids, _kernel(forward, backward, options.kernel, agrees), threshold)
+        return Belief(
+            seper=float(seper_soft(weights, support, options.aliases)),
+            seper_hard=float(seper_hard(weights, ids, gold, options.aliases)),
+            std_error=float(standard_error(weights, support, options.aliases)),
+            responses=responses,
+            weights=tuple(weights.tolist()),
+            cluster_ids=tuple(ids.tolist()),
+            support=tuple(map(tuple, support.tolist())),
+        )
+
+    def _sample(self, prompts: Sequence[str]) -> dict[str, Responses]:
+        if self.cache is None or not prompts:
+            return dict(zip(prompts, self.sampler.sample(prompts), strict=True))
+        settings = [self.sampler.weights_hash, asdict(self.sampler.options)]
+
+        def compute(missing: list[int]) -> list[dict[str, Any]]:
+            return [_to_json(row) for row in self.sampler.sample([prompts[at] for at in missing])]
+
+        rows = self.cache.through([content_key("responses", settings, prompt) for prompt in prompts], compute)
+        return {prompt: _from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
+
+    def _class_probs(self, question: str, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Tensor]:
+        def compute(missing: list[int]) -> list[list[float]]:
+            asked = [question] * len(missing)
+            probs: list[list[float]] = self.entailment.class_probs([pairs[at] for at in missing], asked).tolist()
+            return probs
+
+        if self.cache is None:
+            probs = compute(list(range(len(pairs))))
+        else:
+            judge = self.entailment.weights_hash
+            keys = [content_key("entailment", judge, question, *pair) for pair in pairs]
+            probs = self.cache.through(keys, compute)
+        return dict(zip(pairs, torch.tensor(probs), strict=True))
+
+
+def _table(probs: Mapping[tuple[str, str], Tensor], premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:
+    rows = [torch.stack([probs[premise, hypothesis] for hypothesis in hypotheses]) for premise in premises]
+    return torch.stack(rows)  # (premises, hypotheses, K)
+
+
+def _kernel(
+    forward: Tensor, backward: Tensor | None, kernel: str, reading: Callable[[Tensor], Tensor]
+) -> Tensor:
+    return entailment_kernel(reading(forward), None if backward is None else reading(backward), kernel)
+
+
+def _probability(class_probs: Tensor) -> Tensor:
+    return class_probs[..., 0]
+
+
+def _likeliest(class_probs: Tensor) -> Tensor:
+    return (class_probs.argmax(-1) == 0).float()
+
+
+def _to_json(responses: Responses) -> dict[str, Any]:
+    return {**asdict(responses), "token_log_probs": [row.tolist() for row in responses.token_log_probs]}
+
+
+def _from_json(row: Mapping[str, Any]) -> Responses:
+    return Responses(
+        texts=tuple(row["texts"]),
+        token_log_probs=tuple(map(torch.tensor, row["token_log_probs"])),
+        token_ids=tuple(map(tuple, row["token_ids"])),
+        finished=tuple(row["finished"]),
+    )

@@ -1,0 +1,107 @@
+"""Frozen records that pass between modules.
+
+Axis letters used everywhere: Q questions, P passages, S samples, A answers, C clusters, T tokens, V vocabulary.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+
+class UnscorableError(ValueError):
+    """One input cannot be scored, others can: labelled rows report it, rewards answer ``None``."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A candidate text that may help to answer a question; ``metadata`` is carried to the labels unread."""
+
+    text: str
+    title: str = ""
+    id: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question, the aliases of its one gold answer, and candidate passages; ``metadata`` as in a passage."""
+
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    passages: tuple[Passage, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Responses:
+    """S sampled responses to one prompt.
+
+    Attributes:
+        texts: the S responses, cut before a stop string, stripped.
+        token_log_probs: S tensors ``(T_s,)``: natural-log probabilities of the sampled tokens under the model
+            itself (temperature 1, whatever they were drawn with), the end-of-sequence token included.
+        token_ids: the S sequences of token ids those belong to.
+        finished: whether each ended by itself, by end-of-sequence or stop string, rather than by length.
+    """
+
+    texts: tuple[str, ...]
+    token_log_probs: tuple[Tensor, ...]
+    token_ids: tuple[tuple[int, ...], ...] = ()
+    finished: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True)
+class Belief:
+    """How strongly the reader believes in the gold answer in one context.
+
+    Attributes:
+        seper: soft SePer, in [0, 1].
+        seper_hard: hard SePer, in [0, 1].
+        std_error: standard error of ``seper`` over the sampled responses.
+        responses: the S responses.
+        weights: the S response probabilities, sum to 1.
+        cluster_ids: the semantic cluster of each response, numbered from 0 in order of appearance.
+        support: ``S`` rows of ``A`` numbers in [0, 1]: how far each response entails each gold answer.
+    """
+
+    seper: float
+    seper_hard: float
+    std_error: float
+    responses: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
+    cluster_ids: tuple[int, ...] = ()
+    support: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class Utility:
+    """What one passage (or one set of passages) did to the reader's belief in the gold answer.
+
+    Attributes:
+        delta_seper: SePer with the passage minus SePer without (eq. 11), in [-1, 1]; below 0 it misled.
+        delta_seper_hard: the same with hard SePer.
+        std_error: standard error of ``delta_seper``.
+        belief: with the passage.
+        baseline: without any passage.
+        passage_id: of the judged passage.
+    """
+
+    delta_seper: float
+    delta_seper_hard: float
+    std_error: float
+    belief: Belief
+    baseline: Belief
+    passage_id: str = ""
+
+    @property
+    def seper(self) -> float:
+        """Soft SePer with the passage."""
+        return self.belief.seper
+
+    @property
+    def baseline_seper(self) -> float:
+        """Soft SePer without any passage."""
+        return self.baseline.seper

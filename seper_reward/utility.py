@@ -1,0 +1,22 @@
+"""Retrieval utility from beliefs (ΔSePer, arXiv:2503.01478, eq. 11): pure."""
+
+import math
+
+from .types import Belief, Utility
+
+
+def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
+    """Return how far the passage moved the reader's belief: U = SePer(q, A | D) - SePer(q, A).
+
+    The two beliefs come from independent samples, so their squared standard errors add up. A belief compared
+    with itself moved by exactly 0, with no error.
+    """
+    same = belief is baseline
+    return Utility(
+        delta_seper=belief.seper - baseline.seper,
+        delta_seper_hard=belief.seper_hard - baseline.seper_hard,
+        std_error=0.0 if same else math.hypot(belief.std_error, baseline.std_error),
+        belief=belief,
+        baseline=baseline,
+        passage_id=passage_id,
+    )
