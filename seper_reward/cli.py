@@ -1,4 +1,4 @@
-"""Command line: ``seper-reward label`` and ``seper-reward evaluate correlation``."""
+"""Command line: ``seper-reward label``, ``evaluate correlation`` and ``report``."""
 
 import json
 import sys
@@ -7,9 +7,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .config import CorrelationConfig, LabelConfig, ScorerConfig
+from .config import CorrelationConfig, LabelConfig, ReportConfig, ScorerConfig
 
-C = TypeVar("C", bound=ScorerConfig)
+C = TypeVar("C", LabelConfig, CorrelationConfig, ReportConfig)
 
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...]
@@ -19,6 +19,7 @@ Measures what retrieved passages do to a reader model's belief in the right answ
 commands:
   label                 questions, gold answers and passages in, graded labels out
   evaluate correlation  ΔSePer against human relevance marks
+  report                a figure of one question's beliefs, from a label folder
 
 `seper-reward COMMAND --help` explains every setting. A YAML file given with --config holds the same settings;
 the command line wins. Several processes: torchrun --nproc_per_node 2 -m seper_reward label ...
@@ -31,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands: dict[tuple[str, ...], Callable[[list[str]], None]] = {
         ("label",): _label,
         ("evaluate", "correlation"): _correlation,
+        ("report",): _report,
     }
     for words, command in commands.items():
         if tuple(arguments[: len(words)]) == words:
@@ -98,6 +100,26 @@ def _correlation(arguments: list[str]) -> None:
         Path(config.json).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
+def _report(arguments: list[str]) -> None:
+    config = _parse(ReportConfig, arguments, "seper-reward report")
+    from .data import read_rows
+    from .report import belief_figure
+
+    rows = {row["id"]: row for _, row in read_rows(Path(config.labels) / "labels.jsonl")}
+    if config.question is not None and config.question not in rows:
+        raise ValueError(
+            f"question={config.question!r} is not in {config.labels}; ids are {', '.join(list(rows)[:5])}, …"
+        )
+    chosen = config.question or max(rows, key=lambda identity: _spread(rows[identity]))
+    belief_figure(rows[chosen], Path(config.output))
+    print(f"question {chosen}: {config.output}")
+
+
+def _spread(row: dict[str, Any]) -> float:
+    deltas = [passage["delta_seper"] for passage in row["passages"]]
+    return float(max(deltas) - min(deltas))
+
+
 def _parse(kind: type[C], arguments: list[str], program: str) -> C:
     from trl import TrlParser
 
@@ -106,7 +128,7 @@ def _parse(kind: type[C], arguments: list[str], program: str) -> C:
     parser = TrlParser((kind,), prog=program, description=about)
     if words[-1:] == ["--config"]:
         raise ValueError("--config needs the path of a YAML file")
-    (config,) = parser.parse_args_and_config(words)
+    config: C = parser.parse_args_and_config(words)[0]
     return config
 
 
@@ -148,7 +170,11 @@ def _scorer(config: ScorerConfig) -> Any:
         ),
         max_passage_tokens=config.max_passage_tokens,
         cache=Cache(config.cache) if config.cache else None,
-        reader_options={**load, "revision": config.reader_revision, "max_batch_tokens": config.max_batch_tokens},
+        reader_options={
+            **load,
+            "revision": config.reader_revision,
+            "max_batch_tokens": config.max_batch_tokens,
+        },
         entailment_options={**load, "revision": config.entailment_revision},
         stop=tuple(config.stop),
         **drawn,

@@ -34,4 +34,5 @@ def cluster_ids(equivalent: Tensor) -> Tensor:
         if torch.equal(smallest, first):
             break
         first = smallest
-    return torch.unique(first, sorted=True, return_inverse=True)[1]
+    ids: Tensor = torch.unique(first, sorted=True, return_inverse=True)[1]
+    return ids

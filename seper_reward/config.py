@@ -1,4 +1,4 @@
-"""Settings of the commands: dataclasses for TRL's parser (YAML with ``--config``, overrides, unknown keys raise)."""
+"""Settings of the commands, as dataclasses for TRL's parser (YAML, overrides, unknown keys raise)."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args, get_type_hints
@@ -89,6 +89,15 @@ class CorrelationConfig(ScorerConfig):
     json: str | None = _setting(None, "Write the result to this file, too.")
 
 
+@dataclass
+class ReportConfig:
+    """Draw how passages moved the reader's belief, for one question of a label folder."""
+
+    labels: str = _setting("runs/demo", "Folder written by `seper-reward label`.")
+    question: str | None = _setting(None, "Id of the question; default: the one whose passages differ most.")
+    output: str = _setting("runs/belief.svg", "Image file; its ending decides the format (svg, png, pdf).")
+
+
 def _check_type(name: str, value: Any, hint: Any) -> None:
     """Refuse what YAML may bring and argparse would not: `seed: abc`, `strict: 3`, `input: [a, b]`."""
     allowed = get_args(hint) if type(None) in get_args(hint) else (hint,)
@@ -99,5 +108,7 @@ def _check_type(name: str, value: Any, hint: Any) -> None:
     else:
         fits = isinstance(value, tuple(kind for kind in (*allowed, int if float in allowed else allowed[0])))
     if not fits:
-        wanted = " or ".join("nothing" if kind is type(None) else getattr(kind, "__name__", str(kind)) for kind in allowed)
+        wanted = " or ".join(
+            "nothing" if kind is type(None) else getattr(kind, "__name__", str(kind)) for kind in allowed
+        )
         raise ValueError(f"{name} must be {wanted}, got {value!r}")

@@ -110,8 +110,10 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
             "wrap a single answer in a list, drop unanswerable questions"
         )
     checked = [_text(answer, f"answers[{position}]") for position, answer in enumerate(answers)]
-    distinct = {normalize_answer(answer): answer for answer in reversed(checked)}  # the first spelling wins
-    answers = tuple(reversed(distinct.values()))
+    distinct: dict[str, str] = {}
+    for answer in checked:
+        distinct.setdefault(normalize_answer(answer), answer)
+    answers = tuple(distinct.values())
     passages = _passages(row.get("passages"), corpus)
     metadata = {key: row[key] for key in row if key not in {"id", "question", "answers", "passages"}}
     identity = _identifier(row["id"]) if row.get("id") is not None else _content_id(question, answers, passages)
@@ -120,7 +122,7 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
 
 def query_key(query: Query) -> str:
     """Return a hash over all of a query that reaches its label row."""
-    record = [query.id, query.question, query.answers, dict(query.metadata)]
+    record: list[Any] = [query.id, query.question, query.answers, dict(query.metadata)]
     record += [[passage.id, passage.title, passage.text, dict(passage.metadata)] for passage in query.passages]
     return hashlib.sha256(json.dumps(record, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -172,7 +174,9 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
             try:
                 row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             except UnicodeDecodeError as error:
-                row = _Broken(f"expected UTF-8, got byte {line[error.start]:#04x} at {error.start}; re-encode it", start)
+                row = _Broken(
+                    f"expected UTF-8, got byte {line[error.start]:#04x} at {error.start}; re-encode it", start
+                )
             except (json.JSONDecodeError, RecursionError) as error:
                 row = _Broken(f"expected one JSON object on the line, got {error}; repair or drop the line", start)
             yield f"{path}, line {number}", row

@@ -5,7 +5,7 @@ import re
 import string
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,14 @@ from torch import Tensor
 from .models import EMBEDDED, load_entailment, weights_hash
 
 _OTHER_LABELS = ("neutral", "contradiction")
+
+
+class _Pair(NamedTuple):
+    """The unit of deduplication."""
+
+    premise: str
+    hypothesis: str
+    question: str
 
 
 class EntailmentScorer:
@@ -28,9 +36,7 @@ class EntailmentScorer:
         ValueError: ``id2label`` names no entailment class.
     """
 
-    def __init__(
-        self, model: Any, tokenizer: Any, *, name: str = "entailment", max_batch_tokens: int = 8192
-    ) -> None:
+    def __init__(self, model: Any, tokenizer: Any, *, name: str = "entailment", max_batch_tokens: int = 8192) -> None:
         self.name = name
         self._model, self._tokenizer = model, tokenizer
         self.max_batch_tokens = max_batch_tokens
@@ -76,11 +82,14 @@ class EntailmentScorer:
                 stand for themselves.
 
         Returns:
-            ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's own label order. Three-way
-            models give neutral and contradiction in columns 1 and 2.
+            ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's own label order.
+            Three-way models give neutral and contradiction in columns 1 and 2.
         """
         asked = questions if questions is not None else [""] * len(pairs)
-        rows = [_Pair(*map(_surface, pair), question) for pair, question in zip(pairs, asked, strict=True)]
+        rows = [
+            _Pair(_surface(premise), _surface(hypothesis), question)
+            for (premise, hypothesis), question in zip(pairs, asked, strict=True)
+        ]
         known = {row: self._without_model(row) for row in dict.fromkeys(rows)}
         for batch in self._batches([row for row, probs in known.items() if probs is None]):
             known.update(zip(batch, self._forward(batch), strict=True))
@@ -88,7 +97,7 @@ class EntailmentScorer:
             return torch.empty(0, len(self._columns))
         return torch.stack([probs for row in rows if (probs := known[row]) is not None])
 
-    def _without_model(self, row: "_Pair") -> Tensor | None:
+    def _without_model(self, row: _Pair) -> Tensor | None:
         premise, hypothesis, _ = row
         if normalize_answer(premise) == normalize_answer(hypothesis):
             return self._certain(0)
@@ -99,7 +108,7 @@ class EntailmentScorer:
     def _certain(self, column: int) -> Tensor:
         return torch.nn.functional.one_hot(torch.tensor(column), len(self._columns)).float()
 
-    def _batches(self, rows: Sequence["_Pair"]) -> Iterator[list["_Pair"]]:
+    def _batches(self, rows: Sequence[_Pair]) -> Iterator[list[_Pair]]:
         """Sort by length in tokens and cut where the padded batch would outgrow its budget."""
         lengths = {row: self._length(row) for row in rows}
         batch: list[_Pair] = []
@@ -111,10 +120,10 @@ class EntailmentScorer:
         if batch:
             yield batch
 
-    def _length(self, row: "_Pair") -> int:
+    def _length(self, row: _Pair) -> int:
         return len(self._encode([row], padding=False)["input_ids"][0])
 
-    def _encode(self, rows: Sequence["_Pair"], padding: bool, **options: Any) -> Any:
+    def _encode(self, rows: Sequence[_Pair], padding: bool, **options: Any) -> Any:
         return self._tokenizer(
             [qa_statement(question, premise) for premise, _, question in rows],
             [qa_statement(question, hypothesis) for _, hypothesis, question in rows],
@@ -125,17 +134,10 @@ class EntailmentScorer:
         )
 
     @torch.no_grad()
-    def _forward(self, rows: Sequence["_Pair"]) -> Tensor:
+    def _forward(self, rows: Sequence[_Pair]) -> Tensor:
         encoded = self._encode(rows, padding=True, return_tensors="pt").to(self._model.device)
-        probs = self._model(**encoded).logits.float().softmax(-1)  # (n, K) in the model's order
-        return probs[:, self._columns].cpu()
-
-
-class _Pair(tuple[str, str, str]):
-    """(premise, hypothesis, question), the unit of deduplication."""
-
-    def __new__(cls, premise: str, hypothesis: str, question: str) -> "_Pair":
-        return super().__new__(cls, (premise, hypothesis, question))
+        logits: Tensor = self._model(**encoded).logits  # (n, K) in the model's order
+        return logits.float().softmax(-1)[:, self._columns].cpu()
 
 
 def qa_statement(question: str, answer: str) -> str:
@@ -158,9 +160,9 @@ def normalize_answer(text: str) -> str:
 
 
 def _is_punctuation(character: str) -> bool:
-    return (character in string.punctuation and character not in "+-%$#&") or (unicodedata.category(character) in {
-        "Pd", "Ps", "Pe", "Pi", "Pf", "Po",
-    } and character not in "%#&")
+    if character in "+-%$#&":  # these change an answer: -5, C++, 50 %
+        return False
+    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 def _surface(text: str) -> str:

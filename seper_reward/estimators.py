@@ -43,7 +43,12 @@ class Estimator:
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
-        for name, allowed in (("weighting", Weighting), ("aliases", Aliases), ("kernel", Kernel), ("match", Match)):
+        for name, allowed in (
+            ("weighting", Weighting),
+            ("aliases", Aliases),
+            ("kernel", Kernel),
+            ("match", Match),
+        ):
             _check_choice(name, getattr(self, name), get_args(allowed))
         if not 0 < self.threshold <= 1:
             raise ValueError(f"threshold must lie in (0, 1], got {self.threshold}")

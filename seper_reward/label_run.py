@@ -95,11 +95,15 @@ class LabelRun:
         bar = tqdm(
             total=len(self._queries),
             initial=len(self._queries) - len(queries),
+            mininterval=1,
             desc="labelling",
             unit="question",
             disable=not state.is_main_process,
         )
-        with bar, (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file:
+        with (
+            bar,
+            (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file,
+        ):
             for query in shard(queries):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
                 try:
@@ -111,7 +115,7 @@ class LabelRun:
                 file.write(_line(entry))
                 file.flush()
                 os.fsync(file.fileno())
-                bar.update(min(state.num_processes, bar.total - bar.n))
+                bar.update(min(state.num_processes, len(self._queries) - bar.n))  # the others keep pace
                 if tracker is not None and "label" in entry:
                     tracker.progress(entry["label"], self._scorer.cache)
 
@@ -121,7 +125,9 @@ class LabelRun:
             self._progress.mkdir(parents=True, exist_ok=True)
             self._lock = (self.folder / ".lock").open("w", encoding="utf-8")
         except OSError as error:
-            raise OSError(f"output_dir={str(self.folder)!r} cannot be written: {error}; name another folder") from error
+            raise OSError(
+                f"output_dir={str(self.folder)!r} cannot be written: {error}; name another folder"
+            ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system frees it, even after SIGKILL
         except BlockingIOError as error:
@@ -138,7 +144,9 @@ class LabelRun:
         path = self.folder / PROVENANCE
         if not path.is_file():
             if (self.folder / LABELS).exists():
-                raise ValueError(f"{self.folder} holds {LABELS} of unknown origin (no {PROVENANCE}); name another folder")
+                raise ValueError(
+                    f"{self.folder} holds {LABELS} of unknown origin (no {PROVENANCE}); name another folder"
+                )
             _write_json(path, self.provenance)
             return
         before = json.loads(path.read_text(encoding="utf-8"))
@@ -160,7 +168,11 @@ class LabelRun:
         labels = [entry["label"] for _, entry in entries if "label" in entry]
         rejected = [{"where": row.where, "reason": row.reason, "row": row.row} for row in self._rejected]
         rejected += [
-            {"where": f"id {query.id}", "reason": entry["reason"], "row": {"id": query.id, "question": query.question}}
+            {
+                "where": f"id {query.id}",
+                "reason": entry["reason"],
+                "row": {"id": query.id, "question": query.question},
+            }
             for query, entry in entries
             if "reason" in entry
         ]

@@ -45,7 +45,8 @@ def label_row(query: Query, utilities: Sequence[Utility]) -> dict[str, Any]:
 
     Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (``seper``, ``seper_hard``,
     ``std_error``, ``responses``) and ``passages``, each with ``passage_id``, its metadata, ``seper``,
-    ``delta_seper``, ``delta_seper_hard``, ``std_error`` (of ``delta_seper``) and ``responses``.
+    ``delta_seper``, ``delta_seper_hard``, ``std_error`` (of ``delta_seper``) and ``responses``. A response has its
+    ``text``, ``weight``, ``cluster`` and ``support`` (how far it entails the answer it fits best).
     """
     baseline = utilities[0].baseline
     return {
@@ -95,7 +96,8 @@ def _rounded(value: float) -> float:
 
 
 def _responses(belief: Belief) -> list[dict[str, Any]]:
+    columns = (belief.responses, belief.weights, belief.cluster_ids, belief.support)
     return [
-        {"text": text, "weight": _rounded(weight), "cluster": cluster}
-        for text, weight, cluster in zip(belief.responses, belief.weights, belief.cluster_ids, strict=True)
+        {"text": text, "weight": _rounded(weight), "cluster": cluster, "support": _rounded(max(support))}
+        for text, weight, cluster, support in zip(*columns, strict=True)
     ]

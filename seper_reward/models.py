@@ -221,9 +221,7 @@ def _minilm_with_adapter(adapter: Path) -> tuple[Any, Any]:
     return merged, tokenizer
 
 
-def _finish(
-    model: Any, tokenizer: Any, name: str, revision: str | None, device: torch.device
-) -> LoadedModel:
+def _finish(model: Any, tokenizer: Any, name: str, revision: str | None, device: torch.device) -> LoadedModel:
     model = model.to(device).eval().requires_grad_(False)
     return LoadedModel(model, tokenizer, f"{name}@{revision}" if revision else name)
 

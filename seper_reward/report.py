@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 _ROLES = ("supporting", "relevant", "unrelated", "other", "misleading")
@@ -31,7 +32,7 @@ def summary_table(summary: Mapping[str, Any]) -> str:
     """Lay out [`summarize`]'s groups as a text table."""
     groups = summary["groups"]
     present = {role for group in groups.values() for role in group["delta_seper"]}
-    roles = sorted(present, key=lambda role: (_ROLES.index(role) if role in _ROLES else len(_ROLES), role))
+    roles = sorted(present, key=_role_order)
     header = ["group", "questions", "baseline SePer", *(f"ΔSePer {role}" for role in roles)]
     lines = [
         [
@@ -49,6 +50,69 @@ def summary_table(summary: Mapping[str, Any]) -> str:
         return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)])
 
     return "\n".join([laid_out(header), "  ".join("-" * width for width in widths), *map(laid_out, lines)])
+
+
+def belief_figure(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
+    """Draw how each passage moved the belief in the answer: one bar per context, its clusters as segments.
+
+    Clusters whose responses mostly entail the answer are green, the others grey.
+
+    Args:
+        row: a label row.
+        path: of the image; its ending decides the format (svg, png, pdf).
+        most: passages to show at most; of several with one role the first.
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise OSError("figures need matplotlib; run: pip install 'seper-reward[figures]'") from error
+    by_role: dict[str, Mapping[str, Any]] = {}
+    for passage in row["passages"]:
+        by_role.setdefault(_role(passage) if _role(passage) != "all" else f"passage {passage['passage_id']}", passage)
+    roles = sorted(by_role, key=_role_order)[:most]
+    bars = [("no passage", row["baseline"]["seper"], row["baseline"])]
+    bars += [(f"{role} passage", by_role[role]["delta_seper"], by_role[role]) for role in roles]
+    figure = Figure(figsize=(9, 0.7 * len(bars) + 1.3), layout="constrained")
+    axes = figure.subplots()
+    for height, (_, value, context) in enumerate(bars):
+        left = 0.0
+        for mass, text, support in _clusters(context["responses"]):
+            color = "#4c9f70" if support >= 0.5 else "#d5d8dc"
+            axes.barh(height, mass, left=left, color=color, edgecolor="white", height=0.75)
+            room = int(mass * 60)
+            shown = text if len(text) <= room else text[: max(room - 1, 0)] + "…"
+            if mass >= 0.08:
+                axes.text(left + mass / 2, height, shown, ha="center", va="center", fontsize=9)
+            left += mass
+        label = f"SePer {value:.2f}" if context is row["baseline"] else f"ΔSePer {value:+.2f}"
+        axes.text(1.02, height, label, va="center", fontsize=10, fontweight="bold")
+    axes.set_yticks(range(len(bars)), [name for name, _, _ in bars])
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("share of sampled answers, by meaning (green: entails the right answer)")
+    axes.set_title(f"{row['question']}   right answer: {row['answers'][0]}", fontsize=11, loc="left")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _clusters(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, str, float]]:
+    """Return (mass, first text, mean support) per cluster, gold first, then the heaviest."""
+    members: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for response in responses:
+        members[response["cluster"]].append(response)
+    rows = [
+        (sum(row["weight"] for row in some), str(some[0]["text"]), sum(row["support"] for row in some) / len(some))
+        for some in members.values()
+    ]
+    return sorted(rows, key=lambda row: (row[2] < 0.5, -row[0]))
+
+
+def _role_order(role: str) -> tuple[int, str]:
+    return (_ROLES.index(role) if role in _ROLES else len(_ROLES), role)
 
 
 def _summarize_group(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -37,4 +37,10 @@ class BM25Retriever:
     def _tokens(self, texts: Sequence[str]) -> object:
         import bm25s
 
-        return bm25s.tokenize(list(texts), stopwords="en", stemmer=self._stemmer, show_progress=False)
+        return bm25s.tokenize(
+            list(texts),
+            stopwords="en",
+            stemmer=self._stemmer,
+            token_pattern=r"(?u)\b\w+\b",  # bm25s's own drops single digits, which tell "mill 3" from "mill 5"
+            show_progress=False,
+        )

@@ -44,9 +44,7 @@ class SamplingOptions:
                 f"num_samples and max_new_tokens must be at least 1, got {self.num_samples}, {self.max_new_tokens}"
             )
         if self.temperature < 0 or not 0 < self.top_p <= 1:
-            raise ValueError(
-                f"temperature must be >= 0 and top_p in (0, 1], got {self.temperature} and {self.top_p}"
-            )
+            raise ValueError(f"temperature must be >= 0 and top_p in (0, 1], got {self.temperature} and {self.top_p}")
         if "" in self.stop:
             raise ValueError("stop must not hold an empty string")
 
@@ -99,9 +97,7 @@ class ResponseSampler:
         **options: Any,
     ) -> "ResponseSampler":
         """Load the reader (see [`load_reader`][seper_reward.models.load_reader]); ``options`` as above."""
-        reader = load_reader(
-            name, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code
-        )
+        reader = load_reader(name, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
         return cls(reader.model, reader.tokenizer, name=reader.name, **options)
 
     @functools.cached_property
@@ -263,7 +259,7 @@ class _Decoder:
         self._model, self._mask = model, mask
         self._cache = _new_cache(model)
         positions = (mask.cumsum(1) - 1).clamp(min=0)
-        self._forward(input_ids, positions, options)
+        self.logits = self._forward(input_ids, positions, options)  # (R, V)
         self._position = positions[:, -1:]  # (R, 1) of the newest token
         if copies > 1:
             self._cache.batch_repeat_interleave(copies)
@@ -281,9 +277,9 @@ class _Decoder:
         """Append one token to each row."""
         self._position = self._position + 1
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
-        self._forward(tokens[:, None], self._position, {})
+        self.logits = self._forward(tokens[:, None], self._position, {})
 
-    def _forward(self, input_ids: Tensor, positions: Tensor, options: dict[str, int]) -> None:
+    def _forward(self, input_ids: Tensor, positions: Tensor, options: dict[str, int]) -> Tensor:
         output = self._model(
             input_ids=input_ids,
             attention_mask=self._mask,
@@ -292,7 +288,8 @@ class _Decoder:
             use_cache=True,
             **options,
         )
-        self.logits: Tensor = output.logits[:, -1]  # (R, V)
+        logits: Tensor = output.logits[:, -1]
+        return logits
 
 
 def _new_cache(model: Any) -> Any:

@@ -139,10 +139,7 @@ class SePerScorer:
         baseline, *beliefs = self.beliefs(
             query.question, query.answers, [(), *((passage,) for passage in query.passages)]
         )
-        return [
-            utility(belief, baseline, passage.id)
-            for passage, belief in zip(query.passages, beliefs, strict=True)
-        ]
+        return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, beliefs, strict=True)]
 
     def beliefs(
         self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
@@ -172,20 +169,16 @@ class SePerScorer:
         """Return the (premise, hypothesis) pairs one belief needs: against the answers, and for clusters."""
         forward = set(itertools.product(responses, answers))
         backward = set() if self.estimator.kernel == "forward" else set(itertools.product(answers, responses))
-        return forward | backward | set(itertools.product(responses, repeat=2))
+        return forward | backward | set(itertools.product(responses, responses))
 
-    def _belief(
-        self, sampled: Responses, answers: Sequence[str], probs: Mapping[tuple[str, str], Tensor]
-    ) -> Belief:
+    def _belief(self, sampled: Responses, answers: Sequence[str], probs: Mapping[tuple[str, str], Tensor]) -> Belief:
         options, responses = self.estimator, sampled.texts
         forward = _table(probs, responses, answers)  # (S, A, K)
         backward = None if options.kernel == "forward" else _table(probs, answers, responses).transpose(0, 1)
         support = _kernel(forward, backward, options.kernel, _probability)
         weights = response_weights(sampled.token_log_probs, options.weighting)
         # hard SePer: arg-max matching compares indicators, and a majority of a cluster's members decides
-        agrees, threshold = (
-            (_likeliest, 0.5) if options.match == "argmax" else (_probability, options.threshold)
-        )
+        agrees, threshold = (_likeliest, 0.5) if options.match == "argmax" else (_probability, options.threshold)
         ids = cluster_ids(agrees(_table(probs, responses, responses)) >= threshold)
         gold = match_clusters(ids, _kernel(forward, backward, options.kernel, agrees), threshold)
         return Belief(
@@ -229,9 +222,7 @@ def _table(probs: Mapping[tuple[str, str], Tensor], premises: Sequence[str], hyp
     return torch.stack(rows)  # (premises, hypotheses, K)
 
 
-def _kernel(
-    forward: Tensor, backward: Tensor | None, kernel: str, reading: Callable[[Tensor], Tensor]
-) -> Tensor:
+def _kernel(forward: Tensor, backward: Tensor | None, kernel: str, reading: Callable[[Tensor], Tensor]) -> Tensor:
     return entailment_kernel(reading(forward), None if backward is None else reading(backward), kernel)
 
 

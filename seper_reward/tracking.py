@@ -47,7 +47,17 @@ class Tracker:
         """Log histograms, a table of examples with clusters and the label file, and end the run."""
         passages = [passage for row in labels for passage in row["passages"]]
         table = self._wandb.Table(
-            columns=["id", "question", "answers", "passage", "baseline", "seper", "delta_seper", "std_error", "clusters"]
+            columns=[
+                "id",
+                "question",
+                "answers",
+                "passage",
+                "baseline",
+                "seper",
+                "delta_seper",
+                "std_error",
+                "clusters",
+            ]
         )
         for row in labels[:_EXAMPLES]:
             for passage in row["passages"]:

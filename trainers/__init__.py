@@ -1,0 +1,1 @@
+"""Training recipes, run from a checkout: ``python -m trainers.entailment --config ...``."""

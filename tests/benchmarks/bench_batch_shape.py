@@ -1,0 +1,41 @@
+"""How often does a sampled response change with the shape of its batch, and with the dtype?
+
+    python tests/benchmarks/bench_batch_shape.py
+
+The noise of a response is the same in any batch, but low digits of the logits are not, and near-ties flip. Labels
+avoid this by fixed units of work; a cache shared between runs does not. Prints the share of responses that differ.
+"""
+
+from dataclasses import asdict
+
+from tqdm import tqdm
+
+from seper_reward import ResponseSampler
+from seper_reward.data import read_corpus, read_queries
+from seper_reward.demo import CORPUS, QUESTIONS
+from seper_reward.prompts import PromptBuilder
+
+QUESTIONS_USED = 16
+
+
+def main() -> None:
+    queries = read_queries(QUESTIONS, read_corpus(CORPUS)).queries[::10][:QUESTIONS_USED]
+    drawn = {}
+    for dtype in ("float32", "bfloat16"):
+        together = ResponseSampler.from_pretrained(dtype=dtype, temperature=1.0, max_new_tokens=16)
+        alone = ResponseSampler(together._model, together.tokenizer, max_batch_tokens=1, **asdict(together.options))
+        builder = PromptBuilder(together.tokenizer, "few_shot", max_prompt_tokens=together.max_prompt_tokens)
+        rows, other = [], []
+        for query in tqdm(queries, desc=dtype):
+            prompts = [builder.build(query.question, (passage,)) for passage in query.passages]
+            rows += [ids for row in together.sample(prompts) for ids in row.token_ids]
+            other += [ids for row in alone.sample(prompts) for ids in row.token_ids]
+        drawn[dtype] = rows
+        differ = sum(one != two for one, two in zip(rows, other, strict=True))
+        print(f"{dtype}: {differ} of {len(rows)} responses differ between batches of a question and of one prompt")
+    differ = sum(one != two for one, two in zip(drawn["float32"], drawn["bfloat16"], strict=True))
+    print(f"float32 against bfloat16: {differ} of {len(drawn['float32'])} responses differ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Fixtures: tiny random models for speed, the embedded models for truth, the shared data where present."""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import pytest
+import torch
+from hypothesis import settings
+
+from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
+
+settings.register_profile("fast", max_examples=50, deadline=None)
+settings.load_profile("fast")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    folder = Path(os.environ.get("SEPER_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is absent; set SEPER_SHARED_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_reader(tmp_path_factory) -> Path:
+    """A random two-layer Llama with the embedded reader's tokenizer, as a folder."""
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    from seper_reward.models import embedded_reader_folder
+
+    folder = tmp_path_factory.mktemp("tiny_reader")
+    tokenizer = AutoTokenizer.from_pretrained(embedded_reader_folder())
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        tie_word_embeddings=True,
+        initializer_range=0.3,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_entailment(tmp_path_factory) -> Path:
+    """A random two-layer BERT classifier whose label order differs from ours, as a folder."""
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    from seper_reward.models import embedded_encoder_folder
+
+    folder = tmp_path_factory.mktemp("tiny_entailment")
+    tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
+    torch.manual_seed(1)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        num_labels=3,
+        id2label={0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"},
+        label2id={"CONTRADICTION": 0, "NEUTRAL": 1, "ENTAILMENT": 2},
+        initializer_range=0.5,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_sampler(tiny_reader) -> ResponseSampler:
+    return ResponseSampler.from_pretrained(
+        str(tiny_reader), dtype="float32", device="cpu", num_samples=4, max_new_tokens=8
+    )
+
+
+@pytest.fixture(scope="session")
+def tiny_judge(tiny_entailment) -> EntailmentScorer:
+    return EntailmentScorer.from_pretrained(str(tiny_entailment), dtype="float32", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def tiny_scorer(tiny_sampler, tiny_judge) -> SePerScorer:
+    return SePerScorer(tiny_sampler, tiny_judge, prompt="brief")
+
+
+@pytest.fixture(scope="session")
+def embedded_sampler() -> ResponseSampler:
+    return ResponseSampler.from_pretrained(dtype="float32", device="cpu", num_samples=4, max_new_tokens=12)
+
+
+@pytest.fixture(scope="session")
+def embedded_scorer() -> SePerScorer:
+    return SePerScorer.from_pretrained(num_samples=10, max_new_tokens=16)

@@ -1,0 +1,61 @@
+"""Clusters are connected components of mutual entailment."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seper_reward.clustering import cluster_ids
+
+
+def matrix(samples, links):
+    equivalent = torch.zeros(samples, samples, dtype=torch.bool)
+    for i, j in links:
+        equivalent[i, j] = equivalent[j, i] = True
+    return equivalent
+
+
+def test_a_chain_is_one_cluster():
+    assert cluster_ids(matrix(5, [(4, 2), (2, 0), (1, 3)])).tolist() == [0, 1, 0, 1, 0]
+
+
+def test_one_direction_does_not_join():
+    equivalent = torch.tensor([[True, True], [False, True]])
+    assert cluster_ids(equivalent).tolist() == [0, 1]
+
+
+def test_no_and_one_response():
+    assert cluster_ids(torch.zeros(0, 0, dtype=torch.bool)).tolist() == []
+    assert cluster_ids(torch.zeros(1, 1, dtype=torch.bool)).tolist() == [0]
+
+
+def test_a_matrix_that_is_not_square_is_refused():
+    with pytest.raises(ValueError, match="square"):
+        cluster_ids(torch.zeros(2, 3, dtype=torch.bool))
+
+
+def slow_components(samples, links):
+    label = list(range(samples))
+    for i, j in links:
+        old, new = max(label[i], label[j]), min(label[i], label[j])
+        label = [new if value == old else value for value in label]
+    return [sorted(set(label)).index(value) for value in label]
+
+
+@given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))))
+def test_against_a_slow_union(case):
+    samples, links = case
+    assert cluster_ids(matrix(samples, links)).tolist() == slow_components(samples, links)
+
+
+@given(
+    st.integers(1, 8).flatmap(
+        lambda n: st.tuples(st.permutations(range(n)), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))
+    )
+)
+def test_the_partition_does_not_depend_on_the_order(case):
+    order, links = case
+    equivalent = matrix(len(order), links)
+    before, after = cluster_ids(equivalent), cluster_ids(equivalent[order][:, order])
+    same_before = before[order][:, None] == before[order][None, :]
+    assert torch.equal(after[:, None] == after[None, :], same_before)

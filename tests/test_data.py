@@ -1,0 +1,178 @@
+"""Input: every format, every kind of bad row, each with a message that says where and what to do."""
+
+import gzip
+import json
+
+import pytest
+from datasets import Dataset
+
+from seper_reward import Query
+from seper_reward.data import BadRowError, as_query, read_corpus, read_queries
+from seper_reward.types import Passage
+
+GOOD = {"question": "Who?", "answers": ["Ann"], "passages": ["Ann did."]}
+
+
+def write(path, *rows):
+    lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return path
+
+
+def test_a_record_by_hand():
+    query = as_query(
+        {
+            "id": 7,
+            "question": " Who? ",
+            "answers": ["Ann", "Ann B."],
+            "passages": ["one", {"id": "x", "title": "T", "text": "two", "relevant": True}, {"text": "three"}],
+            "source": "mine",
+        }
+    )
+    assert (query.id, query.question, query.answers, query.metadata) == (
+        "7",
+        "Who?",
+        ("Ann", "Ann B."),
+        {"source": "mine"},
+    )
+    assert [(passage.id, passage.title, passage.text) for passage in query.passages] == [
+        ("0", "", "one"),
+        ("x", "T", "two"),
+        ("2", "", "three"),
+    ]
+    assert query.passages[1].metadata == {"relevant": True}
+    assert as_query(query) is query
+
+
+def test_equal_aliases_count_once_and_the_first_spelling_wins():
+    assert as_query({**GOOD, "answers": ["Ann", "the Tern", "ann!", "Tern"]}).answers == ("Ann", "the Tern")
+
+
+def test_an_id_made_up_from_content_ignores_position_in_the_file(tmp_path):
+    other = {**GOOD, "question": "When?"}
+    one = read_queries(write(tmp_path / "a.jsonl", GOOD, other)).queries
+    two = read_queries(write(tmp_path / "b.jsonl", other, GOOD)).queries
+    assert {query.question: query.id for query in one} == {query.question: query.id for query in two}
+    assert one[0].id != one[1].id
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "parquet", "folder"])
+def test_formats(tmp_path, kind):
+    rows = [{"id": str(number), **GOOD, "question": f"Who {number}?"} for number in range(3)]
+    path = tmp_path / (f"data.{kind}" if kind != "folder" else "folder")
+    if kind == "jsonl":
+        write(path, *rows)
+    elif kind == "jsonl.gz":
+        path.write_bytes(gzip.compress(b"\n".join(json.dumps(row).encode() for row in rows)))
+    elif kind == "parquet":
+        Dataset.from_list(rows).to_parquet(path)
+    else:
+        Dataset.from_list(rows).save_to_disk(str(path))
+    examples = read_queries(path)
+    assert [query.question for query in examples.queries] == ["Who 0?", "Who 1?", "Who 2?"]
+    assert isinstance(examples.queries[0], Query)
+    assert examples.queries[0].passages[0].text == "Ann did."
+    assert not examples.rejected
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({**GOOD, "question": ""}, r"question must be a non-empty text, got ''"),
+        ({**GOOD, "question": "  "}, r"question must be a non-empty text"),
+        ({**GOOD, "question": 3}, r"question must be a non-empty text, got 3 \(int\)"),
+        ({"answers": ["x"], "passages": ["y"]}, r"question must be a non-empty text, got nothing"),
+        ({**GOOD, "answers": []}, r"answers must be a list with at least one text, got \[\]"),
+        ({**GOOD, "answers": "Ann"}, r"answers must be a list.*wrap a single answer"),
+        ({**GOOD, "answers": ["Ann", ""]}, r"answers\[1\] must be a non-empty text"),
+        ({**GOOD, "answers": ["Ann", None]}, r"answers\[1\] must be a non-empty text, got nothing"),
+        (
+            {**GOOD, "passages": []},
+            r"passages must be a list with at least one passage, got \[\] \(list\); give passages, or",
+        ),
+        ({**GOOD, "passages": None}, r"passages must be a list"),
+        ({**GOOD, "passages": "text"}, r"passages must be a list"),
+        ({**GOOD, "passages": [{"title": "T"}]}, r"passages\[0\].text must be a non-empty text, got nothing"),
+        ({**GOOD, "passages": ["ok", ""]}, r"passages\[1\] must be a non-empty text"),
+        ({**GOOD, "passages": [3]}, r"passages\[0\] must be a text or"),
+        ({**GOOD, "passages": [{"text": "a", "title": 3}]}, r"passages\[0\].title"),
+        (
+            {**GOOD, "passages": [{"id": "a", "text": "1"}, {"id": "a", "text": "2"}]},
+            r"distinct ids, got \['a'\] twice",
+        ),
+        ({**GOOD, "id": [1]}, r"id must be a text or a whole number"),
+        ({**GOOD, "question": "half \ud83d pair"}, r"half a surrogate pair at 5"),
+        ([1, 2], r"expected an object"),
+        (b"{broken", r"expected one JSON object on the line"),
+        (b'{"question": "caf\xe9"}', r"expected UTF-8, got byte 0xe9 at 17"),
+        (b"[" * 100_000, r"expected one JSON object on the line"),
+    ],
+)
+def test_a_bad_row_is_named_and_the_good_ones_stay(tmp_path, row, message):
+    path = write(tmp_path / "data.jsonl", {**GOOD, "id": "a"}, row, {**GOOD, "id": "b"})
+    examples = read_queries(path)
+    assert [query.id for query in examples.queries] == ["a", "b"]
+    (rejected,) = examples.rejected
+    assert rejected.where == f"{path}, line 2"
+    with pytest.raises(BadRowError, match=message):
+        raise BadRowError(rejected.reason)
+    json.dumps(rejected.row)  # can be written to rejected.jsonl
+
+
+def test_the_second_of_two_equal_ids_is_rejected(tmp_path):
+    path = write(tmp_path / "data.jsonl", {**GOOD, "id": "a"}, {**GOOD, "id": "a", "question": "When?"})
+    examples = read_queries(path)
+    assert [query.question for query in examples.queries] == ["Who?"]
+    assert "id 'a' was used by an earlier row" in examples.rejected[0].reason
+
+
+def test_blank_lines_and_a_byte_order_mark_are_no_rows(tmp_path):
+    path = tmp_path / "data.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode() + b"\n\n  \n")
+    assert len(read_queries(path).queries) == 1
+    assert not read_queries(path).rejected
+
+
+@pytest.mark.parametrize("text", ["🙂 עברית العربية", "a" * 100_000, "line\nbreak\ttab \u0000 nul"])
+def test_odd_but_good_text_is_kept(tmp_path, text):
+    row = {"question": text, "answers": [text[:50]], "passages": [text]}
+    (query,) = read_queries(write(tmp_path / "data.jsonl", row)).queries
+    assert query.question == text.strip()
+    assert query.passages[0].text == text.strip()
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere.jsonl: no such file or folder; expected one of"):
+        read_queries(tmp_path / "nowhere.jsonl")
+    (tmp_path / "data.csv").touch()
+    with pytest.raises(ValueError, match=r"data.csv: expected a name ending in"):
+        read_queries(tmp_path / "data.csv")
+    with pytest.raises(ValueError, match="save_to_disk"):
+        read_queries(tmp_path)
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(bytes(range(256)) * 9)[:200])
+    with pytest.raises(OSError, match=r"cut.jsonl.gz: the compressed file ends too early"):
+        read_queries(tmp_path / "cut.jsonl.gz")
+
+
+def test_passages_by_id_from_a_corpus(tmp_path):
+    corpus = read_corpus(write(tmp_path / "corpus.jsonl", {"id": "p1", "title": "T", "text": "one"}))
+    query = as_query({**GOOD, "passages": [{"id": "p1", "role": "supporting"}]}, corpus)
+    assert query.passages == (Passage("one", "T", "p1"),)
+    assert query.passages[0].metadata == {"role": "supporting"}
+    assert as_query({"question": "Who?", "answers": ["Ann"]}, corpus).passages == ()
+    with pytest.raises(BadRowError, match="id of the corpus, got id 'p9'"):
+        as_query({**GOOD, "passages": [{"id": "p9"}]}, corpus)
+
+
+@pytest.mark.parametrize("row", [{"id": "p1", "text": ""}, {"id": "p0", "text": "again"}, "{broken"])
+def test_a_corpus_with_a_bad_row_is_refused(tmp_path, row):
+    first = {"id": "p0", "text": "one"}
+    rows = [first, row if isinstance(row, dict) else row.encode()]
+    with pytest.raises(ValueError, match=r"corpus.jsonl, line 2: "):
+        read_corpus(write(tmp_path / "corpus.jsonl", *rows))
+
+
+def test_an_empty_corpus_is_refused(tmp_path):
+    (tmp_path / "corpus.jsonl").touch()
+    with pytest.raises(ValueError, match="empty corpus"):
+        read_corpus(tmp_path / "corpus.jsonl")

@@ -1,0 +1,76 @@
+"""The demo corpus keeps its promises, and the embedded models tell its passages apart."""
+
+import json
+import re
+from collections import Counter
+
+import pytest
+
+from seper_reward.data import read_corpus, read_queries
+from seper_reward.demo import CORPUS, QUESTIONS
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return read_corpus(CORPUS)
+
+
+@pytest.fixture(scope="module")
+def queries(corpus):
+    examples = read_queries(QUESTIONS, corpus)
+    assert not examples.rejected
+    return examples.queries
+
+
+def roles(query):
+    return Counter(passage.metadata["role"] for passage in query.passages)
+
+
+def states(text, answers):
+    return any(re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text, re.IGNORECASE) for answer in answers)
+
+
+def test_size(queries, corpus):
+    groups = Counter(query.metadata["group"] for query in queries)
+    assert len(queries) >= 120
+    assert len(corpus) >= 400
+    assert groups["two_hop"] >= 30
+    assert min(groups["known"], groups["fiction"]) >= 40
+    assert len({passage.text for passage in corpus.values()}) == len(corpus)
+
+
+def test_every_question_has_every_role(queries):
+    for query in queries:
+        found = roles(query)
+        assert found["supporting"] == (2 if query.metadata["group"] == "two_hop" else 1), query.id
+        assert found["misleading"] >= 1, query.id
+        assert found["unrelated"] >= 2, query.id
+
+
+def test_passages_say_what_their_role_claims(queries):
+    for query in queries:
+        if set(query.answers) & {"yes", "no", "Yes", "No"}:
+            continue  # any passage may hold these words
+        for passage in query.passages:
+            told = states(passage.text, query.answers)
+            if passage.metadata["role"] != "supporting":
+                assert not told, (query.id, passage.id)
+            elif passage.metadata.get("hop", 2) == 2:
+                assert told, (query.id, passage.id)
+
+
+def test_questions_are_no_template(queries):
+    starts = Counter(" ".join(query.question.split()[:2]) for query in queries)
+    assert len(starts) >= 30
+    assert max(starts.values()) <= len(queries) // 5
+
+
+def test_all_passages_are_used(queries, corpus):
+    assert {passage.id for query in queries for passage in query.passages} == set(corpus)
+
+
+def test_text_is_clean():
+    for path in (CORPUS, QUESTIONS):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert json.loads(line)
+            assert "  " not in line

@@ -1,0 +1,100 @@
+"""Entailment: right columns, right directions, no pair scored twice or without need."""
+
+import pytest
+import torch
+
+from seper_reward import EntailmentScorer
+from seper_reward.entailment import normalize_answer, qa_statement
+
+PAIRS = [("Paris", "London"), ("it was built in 1840 by monks", "1840"), ("1840", "it was built in 1840 by monks")]
+
+
+def count_forward(scorer, monkeypatch):
+    seen = []
+    forward = type(scorer)._forward
+    monkeypatch.setattr(scorer, "_forward", lambda rows: seen.extend(rows) or forward(scorer, rows), raising=False)
+    return seen
+
+
+def one_by_one(scorer, premise, hypothesis, question):
+    """The slow reference: one pair, no padding, the columns looked up by name."""
+    texts = [qa_statement(question, premise), qa_statement(question, hypothesis)]
+    encoded = scorer._tokenizer(*texts, return_tensors="pt")
+    with torch.no_grad():
+        probs = scorer._model(**encoded).logits[0].float().softmax(-1)
+    labels = {label.lower(): index for index, label in scorer._model.config.id2label.items()}
+    return torch.stack([probs[labels[name]] for name in ("entailment", "neutral", "contradiction")])
+
+
+def test_label_order_is_read_from_the_model(tiny_judge):
+    probs = tiny_judge.class_probs(PAIRS, ["When?"] * 3)
+    for row, pair in zip(probs, PAIRS, strict=True):
+        torch.testing.assert_close(row, one_by_one(tiny_judge, *pair, "When?"), atol=1e-5, rtol=1e-4)
+    assert torch.equal(tiny_judge.score(PAIRS, ["When?"] * 3), probs[:, 0])
+    assert len({round(float(value), 4) for value in probs.flatten()}) == 9  # no two columns or rows alike
+
+
+def test_direction_matters(tiny_judge):
+    forward, backward = tiny_judge.score(PAIRS[1:])
+    assert abs(float(forward - backward)) > 1e-3
+
+
+def test_each_distinct_pair_is_scored_once(tiny_judge, monkeypatch):
+    seen = count_forward(tiny_judge, monkeypatch)
+    probs = tiny_judge.score([("Paris", "London"), ("Rome", "Oslo"), ("Paris.", '"London"'), ("Paris", "London")])
+    assert len(seen) == 2
+    assert probs[0] == probs[2] == probs[3] != probs[1]
+
+
+def test_equal_answers_need_no_model(tiny_judge, monkeypatch):
+    seen = count_forward(tiny_judge, monkeypatch)
+    assert tiny_judge.score([("The Tern Bridge!", "tern bridge"), ("", "  "), ("Ψ", "ψ")]).tolist() == [1, 1, 1]
+    assert tiny_judge.score([("", "Paris"), ("Paris", "...")]).tolist() == [0, 0]
+    assert not seen
+
+
+def test_batches_do_not_change_scores(tiny_judge):
+    pairs = [(f"{'long ' * (i % 7)}answer {i}", f"answer {i // 2}") for i in range(40)]
+    small = EntailmentScorer(tiny_judge._model, tiny_judge._tokenizer, max_batch_tokens=64)
+    torch.testing.assert_close(small.score(pairs), tiny_judge.score(pairs), atol=1e-5, rtol=1e-4)
+
+
+def test_no_pairs(tiny_judge):
+    assert tiny_judge.class_probs([]).shape == (0, 3)
+
+
+def test_a_book_is_cut_to_the_window(tiny_judge):
+    assert 0 <= float(tiny_judge.score([("word " * 5000, "word")])[0]) <= 1
+
+
+def test_labels_without_entailment_are_refused(tiny_judge, monkeypatch):
+    monkeypatch.setattr(tiny_judge._model.config, "id2label", {0: "LABEL_0", 1: "LABEL_1"})
+    with pytest.raises(ValueError, match="id2label must name a class 'entailment'"):
+        EntailmentScorer(tiny_judge._model, tiny_judge._tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("The U.S.A.", "u s a", True),
+        ("Córdoba", "cordoba", False),
+        ("-5", "5", False),
+        ("50%", "50", False),
+        ("C++", "C", False),
+        ("القاهرة!", "القاهرة", True),
+        ("🙂", "🙃", False),
+        ("The", "A", False),
+        ("10 May", "May 10", False),
+    ],
+)
+def test_normalization(one, other, equal):
+    assert (normalize_answer(one) == normalize_answer(other)) is equal
+
+
+def test_the_embedded_judge_knows_the_easy_cases():
+    scorer = EntailmentScorer.from_pretrained(device="cpu")
+    question = "What is the capital of France?"
+    right = [("The capital of France is Paris", "Paris"), ("It is Paris, on the Seine", "Paris")]
+    wrong = [("London", "Paris"), ("The capital of France is Lyon", "Paris"), ("I do not know", "Paris")]
+    scores = scorer.score(right + wrong, [question] * 5)
+    assert min(scores[:2]) > 0.5 > max(scores[2:])

@@ -1,0 +1,238 @@
+"""Estimators against hand calculations, a slow loop, and the invariants of the definition."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seper_reward.estimators import (
+    Estimator,
+    entailment_kernel,
+    match_clusters,
+    response_weights,
+    seper_hard,
+    seper_soft,
+    standard_error,
+)
+
+WEIGHTS = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+SUPPORT = torch.tensor([[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]], dtype=torch.float64)
+
+
+def test_soft_by_hand():
+    # first answer .45 + .12 + 0 = .57, second .05 + .06 + .14 = .25
+    assert float(seper_soft(WEIGHTS, SUPPORT, "mean")) == pytest.approx(0.41)
+    assert float(seper_soft(WEIGHTS, SUPPORT, "max")) == pytest.approx(0.57)
+
+
+def test_hard_by_hand():
+    ids = torch.tensor([1, 0, 1])
+    gold = torch.tensor([[True, False, False], [True, True, False]])  # (C=2, A=3)
+    # cluster masses .3 and .7: answers get 1.0, .7 and 0
+    assert float(seper_hard(WEIGHTS, ids, gold, "mean")) == pytest.approx(1.7 / 3)
+    assert float(seper_hard(WEIGHTS, ids, gold, "max")) == pytest.approx(1.0)
+
+
+def test_one_right_sample_of_ten_is_a_tenth_however_many_aliases():
+    """The reference code gives 0.2, 0.5 and 1.0 for 2, 5 and 10 paraphrased aliases: pairs laid out answer-major."""
+    weights = torch.full((10,), 0.1)
+    for answers in (1, 2, 5, 10):
+        support = torch.zeros(10, answers)
+        support[3] = 1.0
+        ids = torch.arange(10)
+        for aliases in ("mean", "max"):
+            assert float(seper_soft(weights, support, aliases)) == pytest.approx(0.1)
+            hard = seper_hard(weights, ids, match_clusters(ids, support, 0.5), aliases)
+            assert float(hard) == pytest.approx(0.1)
+
+
+def test_weights_by_hand():
+    log_probs = [torch.tensor([0.5, 0.5]).log(), torch.tensor([0.1]).log(), torch.tensor([0.8, 0.5, 0.1]).log()]
+    products = [0.25, 0.1, 0.04]
+    means = [0.5, 0.1, 0.04 ** (1 / 3)]
+    assert response_weights(log_probs, "sequence").tolist() == pytest.approx([p / 0.39 for p in products])
+    assert response_weights(log_probs, "mean_token").tolist() == pytest.approx([p / sum(means) for p in means])
+    assert response_weights(log_probs, "uniform").tolist() == pytest.approx([1 / 3] * 3)
+
+
+@pytest.mark.parametrize("weighting", ["sequence", "mean_token", "uniform"])
+@pytest.mark.parametrize(
+    "log_probs",
+    [
+        [torch.full((500,), -8.0), torch.full((500,), -9.0)],  # exp(-4000) underflows outside log space
+        [torch.tensor([-800.0]), torch.tensor([-801.0])],
+        [torch.tensor([]), torch.tensor([-1.0])],
+        [torch.tensor([-math.inf]), torch.tensor([-math.inf, -2.0])],
+        [torch.tensor([-math.inf]), torch.tensor([-2.0])],
+    ],
+)
+def test_weights_stay_finite(weighting, log_probs):
+    weights = response_weights(log_probs, weighting)
+    assert torch.isfinite(weights).all()
+    assert float(weights.sum()) == pytest.approx(1.0)
+
+
+def test_unlikely_responses_keep_their_ratio():
+    weights = response_weights([torch.tensor([-800.0]), torch.tensor([-801.0])], "sequence")
+    assert float(weights[0] / weights[1]) == pytest.approx(math.e, rel=1e-4)
+
+
+def test_empty_response_is_an_empty_product():
+    weights = response_weights([torch.tensor([]), torch.tensor([0.25]).log()], "sequence")
+    assert weights.tolist() == pytest.approx([0.8, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: response_weights([], "uniform"), "at least one response"),
+        (lambda: response_weights([torch.tensor([math.nan])], "uniform"), "NaN"),
+        (lambda: response_weights([torch.tensor([-1.0])], "softmax"), "weighting must be one of"),
+        (lambda: seper_soft(WEIGHTS, SUPPORT[:2]), "must share S"),
+        (lambda: seper_soft(WEIGHTS, torch.empty(3, 0)), "at least one answer"),
+        (lambda: seper_soft(WEIGHTS, SUPPORT, "sum"), "aliases must be one of"),
+        (lambda: seper_hard(WEIGHTS, torch.tensor([0, 1, 2]), torch.ones(2, 1).bool()), r"in \[0, 2\)"),
+        (lambda: entailment_kernel(SUPPORT, None, "max"), "backward"),
+        (lambda: Estimator(threshold=0.0), "threshold"),
+        (lambda: Estimator.preset("mine"), "estimator must be one of"),
+    ],
+)
+def test_errors_name_what_is_wrong(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_kernels():
+    forward, backward = torch.tensor([[0.9, 0.2]]), torch.tensor([[0.3, 0.6]])
+    assert entailment_kernel(forward, None, "forward").tolist() == forward.tolist()
+    assert torch.equal(entailment_kernel(forward, backward, "max"), torch.tensor([[0.9, 0.6]]))
+    assert torch.equal(entailment_kernel(forward, backward, "bidirectional"), torch.tensor([[0.3, 0.2]]))
+
+
+def test_presets_differ_where_paper_and_code_do():
+    paper, official = Estimator.preset("paper"), Estimator.preset("official")
+    assert (paper.weighting, paper.aliases, paper.kernel, paper.match) == (
+        "sequence", "mean", "forward", "threshold",
+    )  # fmt: skip
+    assert (official.weighting, official.aliases, official.kernel, official.match) == (
+        "mean_token", "max", "max", "argmax",
+    )  # fmt: skip
+
+
+def test_match_clusters_by_hand():
+    # cluster 0 = samples 0 and 2: mean support .45 and .4; cluster 1 = sample 1: .4 and .2
+    matched = match_clusters(torch.tensor([0, 1, 0]), SUPPORT, 0.35)
+    assert matched.tolist() == [[True, True], [True, False]]
+
+
+def test_standard_error_is_that_of_a_mean_for_equal_weights():
+    support = torch.tensor([[1.0], [0.0], [0.0], [1.0], [0.5]], dtype=torch.float64)
+    expected = float(support.std(unbiased=True)) / math.sqrt(5)
+    assert float(standard_error(torch.full((5,), 0.2, dtype=torch.float64), support)) == pytest.approx(expected)
+
+
+def test_standard_error_by_hand_for_unequal_weights():
+    # mean over answers .5, .3, .35; SePer .41; 3/2 * (.25 * .09**2 + .09 * .11**2 + .04 * .06**2)
+    expected = math.sqrt(1.5 * (0.25 * 0.0081 + 0.09 * 0.0121 + 0.04 * 0.0036))
+    assert float(standard_error(WEIGHTS, SUPPORT)) == pytest.approx(expected)
+
+
+def test_one_sample_says_nothing_about_spread():
+    assert float(standard_error(torch.ones(1), torch.tensor([[0.7]]))) == 0.5
+
+
+def test_standard_error_matches_the_spread_over_repeats():
+    generator = torch.Generator().manual_seed(0)
+    draws = (torch.rand(4000, 10, 1, generator=generator) < 0.3).float()
+    weights = torch.full((10,), 0.1)
+    spread = torch.stack([seper_soft(weights, draw) for draw in draws]).std()
+    claimed = torch.stack([standard_error(weights, draw) for draw in draws]).square().mean().sqrt()
+    assert float(claimed) == pytest.approx(float(spread), rel=0.05)
+
+
+@st.composite
+def beliefs(draw):
+    samples, answers = draw(st.integers(1, 7)), draw(st.integers(1, 4))
+    unit = st.floats(0, 1, allow_nan=False)
+    log_probs = [
+        torch.tensor(draw(st.lists(st.floats(-900, 0), min_size=0, max_size=4)), dtype=torch.float64)
+        for _ in range(samples)
+    ]
+    support = torch.tensor([[draw(unit) for _ in range(answers)] for _ in range(samples)], dtype=torch.float64)
+    ids = torch.tensor([draw(st.integers(0, 2)) for _ in range(samples)])
+    ids = torch.unique(ids, return_inverse=True)[1]
+    return log_probs, support, ids
+
+
+def slow_soft(weights, support, aliases):
+    masses = []
+    for answer in range(support.shape[1]):
+        mass = 0.0
+        for sample in range(support.shape[0]):
+            mass += float(weights[sample]) * float(support[sample][answer])
+        masses.append(mass)
+    return max(masses) if aliases == "max" else sum(masses) / len(masses)
+
+
+def slow_hard(weights, ids, support, threshold, aliases):
+    masses = [0.0] * support.shape[1]
+    for answer in range(support.shape[1]):
+        for cluster in sorted(set(ids.tolist())):
+            members = [sample for sample in range(len(ids)) if int(ids[sample]) == cluster]
+            kernel = sum(float(support[sample][answer]) for sample in members) / len(members)
+            if kernel >= threshold:
+                masses[answer] += sum(float(weights[sample]) for sample in members)
+    return max(masses) if aliases == "max" else sum(masses) / len(masses)
+
+
+@given(beliefs(), st.sampled_from(["sequence", "mean_token", "uniform"]), st.sampled_from(["mean", "max"]))
+def test_against_a_slow_loop(belief, weighting, aliases):
+    log_probs, support, ids = belief
+    weights = response_weights(log_probs, weighting)
+    assert float(seper_soft(weights, support, aliases)) == pytest.approx(
+        slow_soft(weights, support, aliases), abs=1e-9
+    )
+    indicator = (support > 0.5).double()  # 0/1 support: no rounding at the threshold
+    hard = seper_hard(weights, ids, match_clusters(ids, indicator, 0.5), aliases)
+    assert float(hard) == pytest.approx(slow_hard(weights, ids, indicator, 0.5, aliases), abs=1e-9)
+
+
+@given(beliefs(), st.randoms(use_true_random=False), st.sampled_from(["mean", "max"]))
+def test_order_of_samples_and_answers_does_not_matter(belief, rng, aliases):
+    log_probs, support, ids = belief
+    samples = rng.sample(range(len(log_probs)), len(log_probs))
+    answers = rng.sample(range(support.shape[1]), support.shape[1])
+    before = response_weights(log_probs, "sequence")
+    after = response_weights([log_probs[sample] for sample in samples], "sequence")
+    shuffled = support[samples][:, answers]
+    assert float(seper_soft(after, shuffled, aliases)) == pytest.approx(
+        float(seper_soft(before, support, aliases)), abs=1e-9
+    )
+    assert float(standard_error(after, shuffled)) == pytest.approx(float(standard_error(before, support)), abs=1e-9)
+    indicator, shuffled_indicator = (support > 0.5).double(), (shuffled > 0.5).double()
+    hard = seper_hard(before, ids, match_clusters(ids, indicator, 0.5), aliases)
+    hard_after = seper_hard(after, ids[samples], match_clusters(ids[samples], shuffled_indicator, 0.5), aliases)
+    assert float(hard_after) == pytest.approx(float(hard), abs=1e-9)
+
+
+@given(beliefs(), st.sampled_from(["mean", "max"]), st.integers(2, 4))
+def test_repeating_every_alias_changes_nothing(belief, aliases, times):
+    log_probs, support, ids = belief
+    weights = response_weights(log_probs, "uniform")
+    repeated = support.repeat(1, times)
+    assert float(seper_soft(weights, repeated, aliases)) == pytest.approx(
+        float(seper_soft(weights, support, aliases)), abs=1e-9
+    )
+    assert match_clusters(ids, repeated, 0.5).tolist() == match_clusters(ids, support, 0.5).repeat(1, times).tolist()
+
+
+@given(beliefs(), st.sampled_from(["mean", "max"]))
+def test_range(belief, aliases):
+    log_probs, support, _ = belief
+    weights = response_weights(log_probs, "mean_token")
+    seper = float(seper_soft(weights, support, aliases))
+    low, high = float(support.min()), float(support.max())
+    assert low - 1e-9 <= seper <= high + 1e-9
+    assert 0.0 <= float(standard_error(weights, support, aliases)) <= 1.0

@@ -1,0 +1,51 @@
+"""Data flows one way: imports point backwards along it, and pure modules know nothing but torch and types."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "seper_reward"
+PURE = {"estimators", "clustering", "utility"}
+# a module may import those before it
+ORDER = [
+    "types", "distributed", "models", "demo", "estimators", "clustering", "utility", "cache", "prompts", "sampling",
+    "entailment", "data", "retrieval", "scorer", "labeling", "report", "evaluation", "tracking", "label_run", "config",
+    "cli",
+]  # fmt: skip
+
+
+def imports(path):
+    """Return (own modules, other packages) a file imports, wherever in the file."""
+    own, other = set(), set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            own |= {node.module} if node.module else {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            other.add(node.module.split(".")[0])
+        elif isinstance(node, ast.Import):
+            other |= {alias.name.split(".")[0] for alias in node.names}
+    return own, other
+
+
+def test_every_module_has_its_place():
+    found = {path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__")} | {"demo"}
+    assert found == set(ORDER)
+
+
+@pytest.mark.parametrize("module", [name for name in ORDER if name != "demo"])
+def test_imports_point_backwards(module):
+    own, _ = imports(PACKAGE / f"{module}.py")
+    assert own <= set(ORDER[: ORDER.index(module)])
+
+
+@pytest.mark.parametrize("module", sorted(PURE))
+def test_pure_modules_are_pure(module):
+    own, other = imports(PACKAGE / f"{module}.py")
+    assert own <= {"types"}
+    assert other <= {"torch", "typing", "collections", "dataclasses", "math"}
+
+
+def test_the_package_does_not_need_the_trainers():
+    for path in PACKAGE.rglob("*.py"):
+        assert "trainers" not in imports(path)[1]

@@ -1,0 +1,338 @@
+"""`seper-reward label` as users run it: whole commands, killed, repeated, shuffled, shared among processes."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from datasets import Dataset
+
+from seper_reward import label_dataset
+from seper_reward.cli import main
+
+FILES = ["labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def rows(count):
+    return [
+        {
+            "id": f"q{number}",
+            "group": "ab"[number % 2],
+            "question": f"Who built mill {number}?",
+            "answers": [f"Voss {number}", "🙂 فوس"],
+            "passages": [
+                {"id": "s", "text": f"Voss {number} built mill {number}.", "role": "supporting"},
+                {"id": "u", "title": "Mills", "text": "A mill grinds corn. " * (number + 1), "role": "unrelated"},
+            ],
+        }
+        for number in range(count)
+    ]
+
+
+def write(path, records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def label(tiny_reader, tiny_entailment, tmp_path):
+    """Return the command's words for the tiny models."""
+
+    def words(source, output, *more):
+        fixed = {
+            "--input": source,
+            "--output_dir": tmp_path / output,
+            "--reader": tiny_reader,
+            "--entailment": tiny_entailment,
+            "--num_samples": 4,
+            "--max_new_tokens": 6,
+            "--dtype": "float32",
+            "--device": "cpu",
+        }
+        return ["label", *(str(word) for pair in fixed.items() for word in pair), *map(str, more)]
+
+    return words
+
+
+def run(words, launcher=("-m", "seper_reward"), **options):
+    return subprocess.run(
+        [sys.executable, *launcher, *words],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        **options,
+    )
+
+
+def labels_of(folder):
+    return [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_folder_and_its_schema(label, tmp_path, capsys):
+    source = write(tmp_path / "data.jsonl", [*rows(3), {"id": "bad", "question": "", "answers": [], "passages": []}])
+    assert main(label(source, "out")) == 0
+    out = tmp_path / "out"
+    assert sorted(path.name for path in out.iterdir() if path.name != ".lock") == FILES
+    first = labels_of(out)[0]
+    assert list(first) == ["id", "question", "answers", "group", "baseline", "passages"]
+    assert list(first["baseline"]) == ["seper", "seper_hard", "std_error", "responses"]
+    assert list(first["passages"][0]) == [
+        "passage_id", "role", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses",
+    ]  # fmt: skip
+    assert list(first["baseline"]["responses"][0]) == ["text", "weight", "cluster", "support"]
+    for row in labels_of(out):
+        for passage in row["passages"]:
+            assert passage["delta_seper"] == pytest.approx(passage["seper"] - row["baseline"]["seper"], abs=2e-6)
+    rejected = json.loads((out / "rejected.jsonl").read_text())
+    assert rejected["where"].endswith("data.jsonl, line 4")
+    assert rejected["row"]["id"] == "bad"
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["questions"], summary["passages"], summary["rejected"]) == (3, 6, 1)
+    supporting = [row["passages"][0]["delta_seper"] for row in labels_of(out) if row["group"] == "a"]
+    assert summary["groups"]["a"]["delta_seper"]["supporting"] == pytest.approx(sum(supporting) / 2, abs=1e-6)
+    provenance = json.loads((out / "provenance.json").read_text())
+    assert len(provenance["labels_hash"]) == 64
+    assert {"reader_weights", "entailment_weights", "prompt", "sampling", "estimator"} < set(provenance["decides"])
+    shown = capsys.readouterr().out
+    assert "ΔSePer supporting" in shown
+    assert str(out / "labels.jsonl") in shown
+
+
+def test_label_dataset_gives_the_same_rows(label, tmp_path, tiny_reader, tiny_entailment):
+    from seper_reward import SePerScorer
+
+    assert main(label(write(tmp_path / "data.jsonl", rows(2)), "out")) == 0
+    scorer = SePerScorer.from_pretrained(
+        str(tiny_reader),
+        str(tiny_entailment),
+        num_samples=4,
+        max_new_tokens=6,
+        reader_options={"dtype": "float32", "device": "cpu"},
+        entailment_options={"dtype": "float32", "device": "cpu"},
+    )
+    labels = label_dataset(Dataset.from_list(rows(2)), scorer)
+    assert isinstance(labels, Dataset)
+    assert labels.to_list() == labels_of(tmp_path / "out")
+
+
+def test_label_dataset_names_the_bad_row(tiny_scorer):
+    dataset = Dataset.from_list([{"question": "Who?", "answers": ["x"], "passages": ["y"]}, {"question": ""}])
+    with pytest.raises(ValueError, match="row 1: question must be"):
+        label_dataset(dataset, tiny_scorer)
+    assert len(label_dataset(dataset, tiny_scorer, strict=False)) == 1
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path):
+    source = write(tmp_path / "data.jsonl", rows(12))
+    assert run(label(source, "whole")).returncode == 0
+    resumed = label(source, "cut")
+    for wanted in (1, 5):  # killed twice
+        process = subprocess.Popen(
+            [sys.executable, "-m", "seper_reward", *resumed],
+            env=ENVIRONMENT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        progress = tmp_path / "cut" / "progress"
+        deadline = time.time() + 120
+        while time.time() < deadline and finished(progress) < wanted and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert wanted <= finished(progress) < 12  # it was in the middle
+    with next(progress.glob("process-*.jsonl")).open("a") as torn:
+        torn.write('{"key": "torn in the mid')
+    before = finished(progress)
+    again = run(resumed)
+    assert again.returncode == 0, again.stderr
+    assert f"{before}/12" in again.stderr  # the progress bar starts where it was
+    for name in FILES:
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes() or (
+            name == "provenance.json"  # holds output_dir
+        )
+    assert not progress.exists()
+
+
+def finished(progress: Path) -> int:
+    try:
+        return sum(text.read_text().count("\n") for text in progress.glob("*.jsonl"))
+    except FileNotFoundError:
+        return 0
+
+
+def test_two_processes_a_shuffled_file_and_one_process_give_the_same_bytes(label, tmp_path):
+    records = rows(7)
+    one = run(label(write(tmp_path / "data.jsonl", records), "one"))
+    assert one.returncode == 0, one.stderr
+    random.Random(3).shuffle(records)
+    two = run(
+        label(write(tmp_path / "shuffled.jsonl", records), "two"),
+        launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"),
+    )
+    assert two.returncode == 0, two.stderr
+    lines = {name: (tmp_path / name / "labels.jsonl").read_bytes().splitlines() for name in ("one", "two")}
+    assert sorted(lines["one"]) == sorted(lines["two"])
+    assert [json.loads(line)["id"] for line in lines["two"]] == [record["id"] for record in records]
+    assert json.loads((tmp_path / "two" / "provenance.json").read_text())["processes"] == 2
+
+
+def test_changed_settings_are_refused_with_what_changed(label, tmp_path, capsys):
+    source = write(tmp_path / "data.jsonl", rows(2))
+    assert main(label(source, "out")) == 0
+    before = (tmp_path / "out" / "labels.jsonl").read_bytes()
+    assert main(label(source, "out", "--seed", 5, "--aliases", "max")) == 2
+    message = capsys.readouterr().err
+    assert "sampling.seed was 0, is 5" in message
+    assert "estimator.aliases was 'mean', is 'max'" in message
+    assert main(label(write(source, rows(3)), "out")) == 2
+    assert "queries was" in capsys.readouterr().err
+    assert (tmp_path / "out" / "labels.jsonl").read_bytes() == before
+
+
+def test_a_finished_folder_is_left_alone(label, tmp_path, capsys):
+    source = write(tmp_path / "data.jsonl", rows(2))
+    assert main(label(source, "out")) == 0
+    stamp = (tmp_path / "out" / "labels.jsonl").stat().st_mtime_ns
+    assert main(label(source, "out")) == 0
+    assert (tmp_path / "out" / "labels.jsonl").stat().st_mtime_ns == stamp
+    assert "2 questions" in capsys.readouterr().out
+
+
+def test_a_folder_in_use_is_refused(label, tmp_path, capsys):
+    import fcntl
+
+    (tmp_path / "out").mkdir()
+    with (tmp_path / "out" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert main(label(write(tmp_path / "data.jsonl", rows(1)), "out")) == 2
+    assert "in use by another process" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "labels.jsonl").exists()
+
+
+def test_labels_of_unknown_origin_are_not_overwritten(label, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "labels.jsonl").write_text("mine\n")
+    assert main(label(write(tmp_path / "data.jsonl", rows(1)), "out")) == 2
+    assert "unknown origin" in capsys.readouterr().err
+    assert (tmp_path / "out" / "labels.jsonl").read_text() == "mine\n"
+
+
+def test_strict_stops_at_a_bad_row(label, tmp_path, capsys):
+    source = write(tmp_path / "data.jsonl", [*rows(1), {"question": "?"}])
+    assert main(label(source, "out", "--strict", "true")) == 2
+    assert "data.jsonl, line 2: answers must be a list" in capsys.readouterr().err
+
+
+def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path, capsys):
+    long = {**rows(1)[0], "id": "long", "question": "why " * 600}
+    source = write(tmp_path / "data.jsonl", [*rows(2), long])
+    assert main(label(source, "out", "--strict", "true")) == 2
+    assert "question id='long': question has no room" in capsys.readouterr().err
+    assert main(label(source, "out")) == 0  # what was finished before is kept
+    assert len(labels_of(tmp_path / "out")) == 2
+    assert json.loads((tmp_path / "out" / "rejected.jsonl").read_text())["row"]["id"] == "long"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--input", "nowhere.jsonl"], "nowhere.jsonl: no such file or folder"),
+        (["--output_dir", "/proc/out"], "output_dir='/proc/out' cannot be written"),
+        (
+            ["--reader", "no/such-model"],
+            "reader='no/such-model' could not be loaded: expected 'embedded', a local",
+        ),
+        (["--entailment", "no/such-model"], "entailment='no/such-model' could not be loaded"),
+        (["--prompt", "mine"], "prompt must be one of"),
+        (["--dtype", "int8"], "dtype must be"),
+        (["--num_samples", "0"], "num_samples"),
+        (["--estimator", "mine"], "estimator must be one of"),
+        (["--report_to", "tensorboard"], "report_to must be none or wandb"),
+        (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
+        (["--top_k", "0"], "top_k must be at least 1"),
+        (["--sampels", "3"], "--sampels"),
+    ],
+)
+def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, message):
+    source = write(tmp_path / "data.jsonl", rows(1))
+    assert main([*label(source, "out"), *change]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sampels: 3\n", "sampels"),
+        ("seed: many\n", "argument --seed: invalid int value: 'many'"),
+        ("- a\n", "must contain a YAML mapping"),
+        ("stop: word\n", "stop must be"),
+        ("strict: 3\n", "strict must be bool"),
+    ],
+)
+def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, message):
+    (tmp_path / "config.yaml").write_text(text)
+    source = write(tmp_path / "data.jsonl", rows(1))
+    try:
+        status = main([*label(source, "out"), "--config", str(tmp_path / "config.yaml")])
+    except SystemExit as stop:  # argparse's own way out
+        status = stop.code
+    assert status == 2
+    assert message in capsys.readouterr().err
+
+
+def test_flags_win_over_the_config_file(label, tmp_path):
+    (tmp_path / "config.yaml").write_text("num_samples: 2\nseed: 9\nlimit: 1\n")
+    source = write(tmp_path / "data.jsonl", rows(2))
+    assert main([*label(source, "out"), f"--config={tmp_path / 'config.yaml'}"]) == 0
+    settings = json.loads((tmp_path / "out" / "provenance.json").read_text())["settings"]
+    assert (settings["num_samples"], settings["seed"], len(labels_of(tmp_path / "out"))) == (4, 9, 1)
+
+
+def test_questions_and_a_corpus(label, tmp_path):
+    corpus = [
+        {"id": f"p{n}", "text": f"Mill {n} was built by Voss {n} of {place}."} for n, place in enumerate("abcdef")
+    ]
+    asked = [{"id": "q", "question": "Who built mill 3?", "answers": ["Voss 3"]}]
+    words = label(write(tmp_path / "data.jsonl", asked), "out", "--corpus", write(tmp_path / "corpus.jsonl", corpus))
+    assert main([*words, "--top_k", "3"]) == 0
+    (row,) = labels_of(tmp_path / "out")
+    assert len(row["passages"]) == 3
+    assert row["passages"][0]["passage_id"] == "p3"
+
+
+def test_help_teaches(capsys):
+    assert main(["--help"]) == 0
+    assert "evaluate correlation" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="0"):
+        main(["label", "--help"])
+    text = capsys.readouterr().out
+    assert "--num_samples" in text
+    assert "Responses per prompt" in text
+    assert main([]) == 2
+    assert main(["lable"]) == 2
+
+
+def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("WANDB_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
+    source = write(tmp_path / "data.jsonl", rows(2))
+    assert main([*label(source, "out"), "--report_to", "wandb"]) == 0
+    (offline,) = (tmp_path / "wandb").glob("offline-run-*")
+    stored = b"".join(path.read_bytes() for path in offline.rglob("*") if path.is_file())
+    for logged in (b"histogram/delta_seper", b"labels.jsonl", b"baseline_seper", b"num_samples", b"examples"):
+        assert logged in stored
+    (table,) = offline.rglob("examples*.table.json")
+    assert json.loads(table.read_text())["data"][0][0] == "q0"

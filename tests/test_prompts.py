@@ -1,0 +1,89 @@
+"""Prompts: the paper's words, cut passages, whole questions."""
+
+import pytest
+
+from seper_reward import Passage
+from seper_reward.prompts import STYLES, PromptBuilder, _common_length
+from seper_reward.types import UnscorableError
+
+QUESTION = "Who built the {reference} mill?"  # braces in a question are text
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_sampler):
+    return tiny_sampler.tokenizer
+
+
+@pytest.fixture
+def plain_tokenizer(tokenizer, monkeypatch):
+    monkeypatch.setattr(tokenizer, "chat_template", None)
+    return tokenizer
+
+
+def tokens(tokenizer, text):
+    return len(tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def test_the_papers_closed_book_prompt_word_for_word(plain_tokenizer):
+    built = PromptBuilder(plain_tokenizer, "paper", max_prompt_tokens=500).build("Who?")
+    assert built.removesuffix("\nAnswer:") == (
+        "Answer the question based on your own knowledge. Only give me the answer and do not output any other words. "
+        "Question: Who?"
+    )
+
+
+def test_the_papers_prompt_with_a_passage_word_for_word(plain_tokenizer):
+    built = PromptBuilder(plain_tokenizer, "paper", max_prompt_tokens=500).build("Who?", (Passage("Voss did."),))
+    assert built.removesuffix("\nAnswer:") == (
+        "Answer the question based on the given document. Only give me the answer and do not output any other words. "
+        "The following are given documents. Voss did. Question: Who?"
+    )
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_chat_template_is_used_when_there_is_one(tokenizer, style):
+    builder = PromptBuilder(tokenizer, style, max_prompt_tokens=500)
+    for passages in ((), (Passage("Voss {question} did.", title="Mills"),)):
+        prompt = builder.build(QUESTION, passages)
+        assert prompt.endswith("<|im_end|>\n<|im_start|>assistant\n")
+        assert prompt.count(QUESTION) == 1
+        assert all(f"{p.title}: {p.text}" in prompt for p in passages)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("limit", [300, 420])
+def test_long_passages_are_cut_and_questions_are_not(tokenizer, style, limit):
+    passages = (Passage("short one"), Passage("mill 🙂 שלום " * 3000), Passage("brook " * 900))
+    prompt = PromptBuilder(tokenizer, style, max_prompt_tokens=limit).build(QUESTION, passages)
+    assert limit - 12 <= tokens(tokenizer, prompt) <= limit
+    assert QUESTION in prompt
+    assert "short one" in prompt
+    assert "mill 🙂" in prompt
+    assert "brook brook" in prompt
+
+
+def test_single_passages_have_their_own_bound(tokenizer):
+    builder = PromptBuilder(tokenizer, "brief", max_prompt_tokens=500, max_passage_tokens=5)
+    prompt = builder.build("Who?", (Passage("one two three four five six seven"),))
+    assert "one two three four five" in prompt
+    assert "six" not in prompt
+
+
+def test_a_question_without_room_is_refused(tokenizer):
+    builder = PromptBuilder(tokenizer, "brief", max_prompt_tokens=60)
+    with pytest.raises(UnscorableError, match="question has no room"):
+        builder.build("why " * 100, (Passage("because"),))
+    with pytest.raises(UnscorableError, match="question has no room"):
+        builder.build("why " * 100)
+
+
+def test_unknown_style(tokenizer):
+    with pytest.raises(ValueError, match="prompt must be one of paper"):
+        PromptBuilder(tokenizer, "mine", max_prompt_tokens=60)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "room", "expected"), [([1, 50, 9], 30, 20), ([10, 10], 10, 5), ([3, 4], 100, 4), ([5], 0, 0)]
+)
+def test_common_length(lengths, room, expected):
+    assert _common_length(lengths, room) == expected

@@ -1,0 +1,176 @@
+"""Sampling: right log-probabilities, right distribution, and no dependence on who is sampled beside whom."""
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from seper_reward import ResponseSampler
+from seper_reward.sampling import SamplingOptions, _nucleus
+from seper_reward.types import UnscorableError
+
+PROMPTS = [
+    "Question: What do bees make?\nAnswer:",
+    "Passage: The mill burned down in 1840, says the parish book, and was never built again.\n"
+    "Question: When did the mill burn down?\nAnswer:",
+    "Q: 2+2?\nA:",
+]
+
+
+def rebuilt(sampler: ResponseSampler, **changes) -> ResponseSampler:
+    options = {**vars(sampler.options), **changes}
+    extra = {key: options.pop(key) for key in ("max_batch_tokens", "share_prefix") if key in options}
+    return ResponseSampler(sampler._model, sampler.tokenizer, **extra, **options)
+
+
+def teacher_forced(sampler, prompt, token_ids):
+    """The slow reference: one full forward pass, no cache, no padding."""
+    ids = sampler._encode(prompt) + list(token_ids)
+    with torch.no_grad():
+        logits = sampler._model(input_ids=torch.tensor([ids])).logits[0].float()
+    start = len(ids) - len(token_ids) - 1
+    return logits[start:-1].log_softmax(-1).gather(1, torch.tensor(token_ids)[:, None])[:, 0]
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0])
+def test_log_probs_are_the_models_own_at_temperature_1(embedded_sampler, temperature):
+    sampler = rebuilt(embedded_sampler, temperature=temperature, top_p=0.9, num_samples=3, stop=())
+    for prompt, responses in zip(PROMPTS, sampler.sample(PROMPTS), strict=True):
+        for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
+            expected = teacher_forced(sampler, prompt, token_ids)
+            torch.testing.assert_close(log_probs, expected, atol=2e-3, rtol=1e-4)
+
+
+def test_sharing_the_prefix_changes_nothing(tiny_sampler):
+    shared, unshared = tiny_sampler.sample(PROMPTS), rebuilt(tiny_sampler, share_prefix=False).sample(PROMPTS)
+    assert [row.token_ids for row in shared] == [row.token_ids for row in unshared]
+    for one, other in zip(shared, unshared, strict=True):
+        for log_probs, expected in zip(one.token_log_probs, other.token_log_probs, strict=True):
+            torch.testing.assert_close(log_probs, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_sharing_the_prefix_on_the_embedded_reader(embedded_sampler):
+    shared = embedded_sampler.sample(PROMPTS[:2])
+    unshared = rebuilt(embedded_sampler, share_prefix=False).sample(PROMPTS[:2])
+    assert [row.texts for row in shared] == [row.texts for row in unshared]
+
+
+def test_order_and_repetition_of_prompts_do_not_matter(tiny_sampler):
+    once = tiny_sampler.sample(PROMPTS)
+    again = tiny_sampler.sample([*PROMPTS[::-1], PROMPTS[0]])
+    for one, other in zip([*once[::-1], once[0]], again, strict=True):
+        assert one.token_ids == other.token_ids
+        assert all(map(torch.equal, one.token_log_probs, other.token_log_probs))
+
+
+def test_a_response_does_not_depend_on_its_batch_in_fp32(tiny_sampler):
+    together = tiny_sampler.sample(PROMPTS)
+    alone = [tiny_sampler.sample([prompt])[0] for prompt in PROMPTS]
+    split = rebuilt(tiny_sampler, max_batch_tokens=1).sample(PROMPTS)
+    assert [row.token_ids for row in together] == [row.token_ids for row in alone]
+    assert [row.token_ids for row in together] == [row.token_ids for row in split]
+
+
+def test_more_samples_extend_fewer(tiny_sampler):
+    few, many = tiny_sampler.sample(PROMPTS), rebuilt(tiny_sampler, num_samples=9).sample(PROMPTS)
+    for one, other in zip(few, many, strict=True):
+        assert one.token_ids == other.token_ids[:4]
+        assert len(set(other.token_ids)) > 4  # the noise differs between samples
+
+
+def test_seed_and_prompt_decide_the_noise(tiny_sampler):
+    other_seed = rebuilt(tiny_sampler, seed=1).sample(PROMPTS)
+    assert all(
+        one.token_ids != other.token_ids for one, other in zip(tiny_sampler.sample(PROMPTS), other_seed, strict=True)
+    )
+    before = torch.random.get_rng_state()
+    tiny_sampler.sample(PROMPTS)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_first_tokens_follow_the_models_distribution(tiny_sampler):
+    """Gumbel arg-max draws from softmax(logits / T): χ² over the likeliest tokens and the rest."""
+    sampler = rebuilt(tiny_sampler, num_samples=1000, max_new_tokens=1, temperature=0.7, stop=())
+    first = torch.tensor([ids[0] for ids in sampler.sample(PROMPTS[:1])[0].token_ids])
+    with torch.no_grad():
+        logits = sampler._model(input_ids=torch.tensor([sampler._encode(PROMPTS[0])])).logits[0, -1]
+    probs, tokens = (logits.double() / 0.7).softmax(-1).topk(8)
+    observed = [int((first == token).sum()) for token in tokens]
+    observed.append(len(first) - sum(observed))
+    expected = [*(probs * len(first)).tolist(), (1 - float(probs.sum())) * len(first)]
+    assert chisquare(observed, expected).pvalue > 0.001
+    assert min(expected) > 5  # else the test would not mean much
+
+
+def test_zero_temperature_is_greedy(tiny_sampler):
+    greedy = rebuilt(tiny_sampler, temperature=0.0, num_samples=2, stop=()).sample(PROMPTS[:1])[0]
+    with torch.no_grad():
+        expected = sampler_generate(tiny_sampler, PROMPTS[0], max_new_tokens=8)
+    assert greedy.token_ids[0] == greedy.token_ids[1] == tuple(expected)
+
+
+def sampler_generate(sampler, prompt, **options):
+    ids = torch.tensor([sampler._encode(prompt)])
+    return sampler._model.generate(ids, do_sample=False, **options)[0, ids.shape[1] :].tolist()
+
+
+def test_nucleus_by_hand():
+    scores = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
+    kept = [torch.isfinite(_nucleus(scores, top_p)).sum().item() for top_p in (0.4, 0.6, 0.85, 0.96, 1.0)]
+    assert kept == [1, 2, 3, 4, 4]
+
+
+def test_stop_string_ends_and_cuts_the_response(embedded_sampler):
+    free = rebuilt(embedded_sampler, temperature=0.0, num_samples=1, stop=()).sample(PROMPTS[1:2])[0]
+    assert " " in free.texts[0]
+    stopped = rebuilt(embedded_sampler, temperature=0.0, num_samples=1, stop=(" ",)).sample(PROMPTS[1:2])[0]
+    assert stopped.texts[0] == free.texts[0].split(" ")[0]
+    assert stopped.finished == (True,)
+    assert stopped.token_ids[0] == free.token_ids[0][: len(stopped.token_ids[0])]
+    assert len(stopped.token_ids[0]) < len(free.token_ids[0])
+
+
+def test_a_stop_string_across_tokens(embedded_sampler):
+    free = rebuilt(embedded_sampler, temperature=0.0, num_samples=1, stop=()).sample(PROMPTS[1:2])[0]
+    text = free.texts[0]
+    middle = text[len(text) // 3 : len(text) // 3 + 6]  # starts and ends inside tokens
+    stopped = rebuilt(embedded_sampler, temperature=0.0, num_samples=1, stop=(middle,)).sample(PROMPTS[1:2])[0]
+    assert stopped.texts[0] == text.split(middle)[0].strip()
+
+
+def test_end_of_sequence_counts_but_is_not_shown(embedded_sampler):
+    sampler = rebuilt(embedded_sampler, num_samples=6, temperature=0.5)
+    prompt = sampler.tokenizer.apply_chat_template(
+        [{"role": "user", "content": "What is the capital of France? Answer with one word."}],
+        tokenize=False,
+        add_generation_prompt=True,
+    )
+    responses = sampler.sample([prompt])[0]
+    ended = [index for index, ids in enumerate(responses.token_ids) if ids[-1] == sampler.tokenizer.eos_token_id]
+    assert ended
+    for index in ended:
+        assert responses.finished[index]
+        assert "<|im_end|>" not in responses.texts[index]
+        assert len(responses.token_log_probs[index]) == len(responses.token_ids[index])
+
+
+@pytest.mark.parametrize("prompt", ["", "word " * 600])
+def test_a_prompt_that_cannot_be_sampled_is_named(tiny_sampler, prompt):
+    with pytest.raises(UnscorableError, match=r"empty|leave room"):
+        tiny_sampler.sample([prompt])
+
+
+def test_broken_weights_are_no_number(tiny_reader):
+    sampler = ResponseSampler.from_pretrained(str(tiny_reader), dtype="float32", device="cpu")
+    with torch.no_grad():
+        sampler._model.get_input_embeddings().weight.fill_(torch.nan)
+    with pytest.raises(UnscorableError, match="NaN logits"):
+        sampler.sample(PROMPTS[:1])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"num_samples": 0}, {"max_new_tokens": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"stop": ("",)}],
+)
+def test_options_are_checked(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        SamplingOptions(**options)

@@ -1,0 +1,136 @@
+"""SePerScorer against a slow loop over its parts, and what the definition promises."""
+
+import itertools
+
+import pytest
+
+from seper_reward import Estimator, Passage, SePerScorer
+from seper_reward.cache import Cache
+from seper_reward.types import UnscorableError
+
+RECORD = {
+    "question": "Who built the mill?",
+    "answers": ["Peter Voss", "Voss"],
+    "passages": [
+        "Peter Voss built the mill.",
+        "The mill burned down.",
+        {"id": "x", "title": "Lies", "text": "Ann did."},
+    ],
+}
+
+
+def scorer_like(scorer, **changes):
+    parts = {"prompt": "brief", "estimator": scorer.estimator, **changes}
+    return SePerScorer(scorer.sampler, scorer.entailment, **parts)
+
+
+def slow_belief(scorer, question, answers, passages):
+    """Eq. 7-10 as nested loops, one pair at a time, for equal weights and mean over aliases."""
+    responses = scorer.sampler.sample([scorer.prompts.build(question, passages)])[0].texts
+    entails = lambda one, other: float(scorer.entailment.score([(one, other)], [question])[0])  # noqa: E731
+    soft = sum(entails(r, a) for r in responses for a in answers) / len(responses) / len(answers)
+    clusters: list[list[str]] = []
+    for response in responses:
+        linked = [
+            cluster
+            for cluster in clusters
+            if any(entails(response, other) >= 0.5 and entails(other, response) >= 0.5 for other in cluster)
+        ]
+        merged = [response, *itertools.chain(*linked)]
+        clusters = [cluster for cluster in clusters if cluster not in linked] + [merged]
+    hard = 0.0
+    for answer in answers:
+        for cluster in clusters:
+            if sum(entails(member, answer) for member in cluster) / len(cluster) >= 0.5:
+                hard += len(cluster) / len(responses) / len(answers)
+    return soft, hard
+
+
+@pytest.mark.parametrize(
+    "question", [RECORD["question"], "What is the capital of France?", "How many legs has a cat?"]
+)
+def test_against_a_slow_loop(tiny_scorer, question):
+    sets = [(), (Passage("Peter Voss built the mill."),), (Passage("a"), Passage("b"))]
+    for belief, passages in zip(tiny_scorer.beliefs(question, RECORD["answers"], sets), sets, strict=True):
+        soft, hard = slow_belief(tiny_scorer, question, RECORD["answers"], passages)
+        assert belief.seper == pytest.approx(soft, abs=1e-5)
+        assert belief.seper_hard == pytest.approx(hard, abs=1e-5)
+        assert len(belief.responses) == len(belief.weights) == len(belief.cluster_ids) == len(belief.support) == 4
+
+
+def test_utilities_of_a_plain_dict(tiny_scorer):
+    (utilities,) = tiny_scorer.utilities([RECORD])
+    assert [judged.passage_id for judged in utilities] == ["0", "1", "x"]
+    for judged in utilities:
+        assert judged.delta_seper == pytest.approx(judged.seper - judged.baseline_seper)
+        assert judged.baseline is utilities[0].baseline
+        assert judged.std_error >= judged.baseline.std_error
+
+
+@pytest.mark.parametrize("preset", ["default", "paper", "official"])
+def test_alias_and_passage_order_do_not_matter(tiny_scorer, preset):
+    scorer = scorer_like(tiny_scorer, estimator=Estimator.preset(preset))
+    turned = {**RECORD, "answers": RECORD["answers"][::-1], "passages": RECORD["passages"][::-1]}
+    (before,), (after,) = scorer.utilities([RECORD]), scorer.utilities([turned])
+    for one, other in zip(before, after[::-1], strict=True):
+        assert one.delta_seper == pytest.approx(other.delta_seper, abs=1e-6)
+        assert one.delta_seper_hard == pytest.approx(other.delta_seper_hard, abs=1e-6)
+
+
+def test_a_repeated_alias_changes_nothing(tiny_scorer):
+    repeated = {**RECORD, "answers": [*RECORD["answers"], "VOSS.", "peter voss"]}
+    assert tiny_scorer.utilities([RECORD]) == tiny_scorer.utilities([repeated])
+
+
+def test_the_baseline_is_the_same_whatever_stands_beside_it(tiny_scorer):
+    alone = tiny_scorer.beliefs(RECORD["question"], RECORD["answers"], [()])[0]
+    beside = tiny_scorer.utilities([RECORD])[0][0].baseline
+    assert beside == alone
+
+
+def test_the_kernel_reads_the_direction_it_names(tiny_scorer):
+    found = {
+        kernel: scorer_like(tiny_scorer, estimator=Estimator(kernel=kernel)).utilities([RECORD])[0][0].seper
+        for kernel in ("forward", "max", "bidirectional")
+    }
+    assert found["bidirectional"] < found["forward"] < found["max"]
+
+
+def test_a_cache_saves_all_work_and_changes_nothing(tiny_scorer, monkeypatch, tmp_path):
+    plain = tiny_scorer.utilities([RECORD])
+    cached = scorer_like(tiny_scorer, cache=Cache(tmp_path / "cache.sqlite"))
+    first = cached.utilities([RECORD])
+    monkeypatch.setattr(tiny_scorer.sampler, "_sample_batch", lambda *_: pytest.fail("sampled again"))
+    monkeypatch.setattr(tiny_scorer.entailment, "_forward", lambda *_: pytest.fail("scored again"), raising=False)
+    again = cached.utilities([RECORD])
+    for run in (first, again):
+        for one, other in zip(plain[0], run[0], strict=True):
+            assert one.delta_seper == pytest.approx(other.delta_seper, abs=1e-7)
+            assert one.belief.responses == other.belief.responses
+    assert first == again
+
+
+def test_a_question_longer_than_the_window_cannot_be_scored(tiny_scorer):
+    with pytest.raises(UnscorableError, match="question has no room"):
+        tiny_scorer.utilities([{**RECORD, "question": "why " * 600}])
+
+
+@pytest.mark.parametrize("text", ["word " * 20_000, "🙂 שלום " * 200, "{question} {reference}"])
+def test_odd_passages_are_scored(tiny_scorer, text):
+    (utilities,) = tiny_scorer.utilities([{**RECORD, "passages": [text]}])
+    assert -1 <= utilities[0].delta_seper <= 1
+
+
+def test_the_embedded_models_judge_a_plain_case(embedded_scorer):
+    record = {
+        "question": "What colour is the door of the mill in Hallow?",
+        "answers": ["green"],
+        "passages": [
+            "The door of the mill in Hallow is green.",
+            "The mill in Hallow has a large door.",
+            "The door of the mill in Hallow is purple.",
+        ],
+    }
+    supporting, unrelated, misleading = embedded_scorer.utilities([record])[0]
+    assert supporting.delta_seper > 0.4
+    assert supporting.delta_seper > unrelated.delta_seper > misleading.delta_seper - 0.05
