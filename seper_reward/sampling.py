@@ -52,7 +52,8 @@ class SamplingOptions:
 class ResponseSampler:
     """Samples N responses for each prompt from a causal language model.
 
-    The prompt is prefilled once and its key-value cache repeated for the N samples. Log-probabilities are the
+    The prompt is prefilled once and its key-value cache repeated for the N samples; what the prompts of a batch
+    have in common at their start (instruction, examples) is prefilled once for all. Log-probabilities are the
     model's own at temperature 1, whatever the samples were drawn with.
 
     Args:
@@ -168,9 +169,10 @@ class ResponseSampler:
     def _sample_batch(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
         samples, device = self.options.num_samples, self._model.device
         copies = samples if self._share_prefix else 1
-        rows = prompts if self._share_prefix else [prompt for prompt in prompts for _ in range(samples)]
-        input_ids, mask = _left_pad([encoded[prompt] for prompt in rows], self.tokenizer.pad_token_id)
-        decoder = _Decoder(self._model, input_ids.to(device), mask.to(device), copies, self._last_logits_only)
+        rows = [encoded[prompt] for prompt in prompts for _ in range(samples // copies)]
+        common = _common_prefix(rows) if self._share_prefix else 0
+        decoder = _Decoder(self._model, self._last_logits_only)
+        decoder.prefill(rows, common, copies, self.tokenizer.pad_token_id)
         drawn = [
             _Row(_generator(prompt, index, self.options.seed, device))
             for prompt in prompts
@@ -255,17 +257,32 @@ class _Row:
 class _Decoder:
     """The model, its key-value cache and the logits of the next token."""
 
-    def __init__(self, model: Any, input_ids: Tensor, mask: Tensor, copies: int, options: dict[str, int]) -> None:
-        self._model, self._mask = model, mask
+    def __init__(self, model: Any, options: dict[str, int]) -> None:
+        self._model, self._options = model, options
         self._cache = _new_cache(model)
-        positions = (mask.cumsum(1) - 1).clamp(min=0)
-        self.logits = self._forward(input_ids, positions, options)  # (R, V)
+
+    def prefill(self, sequences: Sequence[Sequence[int]], common: int, copies: int, pad_id: int) -> None:
+        """Read the prompts: their ``common`` first tokens once, the rest of each once; then repeat each row."""
+        device = self._model.device
+        self._mask = torch.ones(1, common, dtype=torch.long, device=device)
+        if common:
+            self._forward(
+                torch.tensor([sequences[0][:common]], device=device), torch.arange(common, device=device)[None]
+            )
+            self._repeat(len(sequences))
+        input_ids, mask = _left_pad([ids[common:] for ids in sequences], pad_id)
+        self._mask = torch.cat([self._mask.expand(len(sequences), common), mask.to(device)], dim=1)
+        positions = (self._mask.cumsum(1) - 1).clamp(min=0)[:, common:]
+        self.logits = self._forward(input_ids.to(device), positions)  # (R, V)
         self._position = positions[:, -1:]  # (R, 1) of the newest token
         if copies > 1:
-            self._cache.batch_repeat_interleave(copies)
+            self._repeat(copies)
             self.logits = self.logits.repeat_interleave(copies, dim=0)
-            self._mask = self._mask.repeat_interleave(copies, dim=0)
             self._position = self._position.repeat_interleave(copies, dim=0)
+
+    def _repeat(self, copies: int) -> None:
+        self._cache.batch_repeat_interleave(copies)
+        self._mask = self._mask.repeat_interleave(copies, dim=0)
 
     def keep(self, rows: list[int]) -> None:
         """Drop all other rows."""
@@ -277,16 +294,16 @@ class _Decoder:
         """Append one token to each row."""
         self._position = self._position + 1
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
-        self.logits = self._forward(tokens[:, None], self._position, {})
+        self.logits = self._forward(tokens[:, None], self._position)
 
-    def _forward(self, input_ids: Tensor, positions: Tensor, options: dict[str, int]) -> Tensor:
+    def _forward(self, input_ids: Tensor, positions: Tensor) -> Tensor:
         output = self._model(
             input_ids=input_ids,
             attention_mask=self._mask,
             position_ids=positions,
             past_key_values=self._cache,
             use_cache=True,
-            **options,
+            **self._options,
         )
         logits: Tensor = output.logits[:, -1]
         return logits
@@ -296,6 +313,15 @@ def _new_cache(model: Any) -> Any:
     from transformers import DynamicCache
 
     return DynamicCache(config=model.config)
+
+
+def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
+    """Return how many first tokens all sequences share, leaving each at least one of its own."""
+    if len(sequences) == 1:
+        return 0
+    shortest = min(map(len, sequences)) - 1
+    agree = (len({ids[position] for ids in sequences}) == 1 for position in range(shortest))
+    return next((position for position, same in enumerate(agree) if not same), shortest)
 
 
 def _left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:

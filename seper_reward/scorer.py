@@ -28,6 +28,8 @@ from .sampling import ResponseSampler
 from .types import Belief, Passage, Query, Responses, Utility
 from .utility import utility
 
+Pair = tuple[str, str]  # premise, hypothesis
+
 
 class SePerScorer:
     """Measures a reader's belief in the gold answers, and what passages do to it (ΔSePer).
@@ -53,6 +55,9 @@ class SePerScorer:
     ) -> None:
         self.sampler, self.entailment, self.cache = sampler, entailment, cache
         self.estimator = estimator or Estimator()
+        # hard SePer: arg-max matching compares indicators, and a majority of a cluster's members decides
+        argmax = self.estimator.match == "argmax"
+        self._agrees, self._threshold = (_likeliest, 0.5) if argmax else (_probability, self.estimator.threshold)
         self.prompts = PromptBuilder(
             sampler.tokenizer,
             prompt,
@@ -161,26 +166,40 @@ class SePerScorer:
         # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it
         baseline = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
         sampled = self._sample(sorted(baseline)) | self._sample(sorted(set(prompts) - baseline))
-        pairs = {pair for row in sampled.values() for pair in self._pairs(row.texts, answers)}
-        probs = self._class_probs(question, sorted(pairs))
+        texts = [row.texts for row in sampled.values()]
+        probs = self._class_probs(question, {pair for row in texts for pair in self._first_pairs(row, answers)})
+        # equivalence needs both directions: the second only where the first holds
+        probs |= self._class_probs(
+            question, {turned for row in texts for turned in self._second_pairs(row, probs)} - probs.keys()
+        )
         return [self._belief(sampled[prompt], answers, probs) for prompt in prompts]
 
-    def _pairs(self, responses: Sequence[str], answers: Sequence[str]) -> set[tuple[str, str]]:
-        """Return the (premise, hypothesis) pairs one belief needs: against the answers, and for clusters."""
+    def _first_pairs(self, responses: Sequence[str], answers: Sequence[str]) -> set[Pair]:
+        """Return the (premise, hypothesis) pairs of responses and answers, and of responses in one direction."""
         forward = set(itertools.product(responses, answers))
         backward = set() if self.estimator.kernel == "forward" else set(itertools.product(answers, responses))
-        return forward | backward | set(itertools.product(responses, responses))
+        return forward | backward | set(itertools.combinations_with_replacement(sorted(set(responses)), 2))
 
-    def _belief(self, sampled: Responses, answers: Sequence[str], probs: Mapping[tuple[str, str], Tensor]) -> Belief:
+    def _second_pairs(self, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> set[Pair]:
+        """Return the other direction of those pairs of responses that entail in the first."""
+        pairs = itertools.combinations(sorted(set(responses)), 2)
+        return {(two, one) for one, two in pairs if bool(self._agrees(probs[one, two]) >= self._threshold)}
+
+    def _equivalent(self, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
+        both = [
+            [(one, two) in probs and bool(self._agrees(probs[one, two]) >= self._threshold) for two in responses]
+            for one in responses
+        ]
+        return torch.tensor(both)  # (S, S) bool; a pair never scored is one whose other direction failed
+
+    def _belief(self, sampled: Responses, answers: Sequence[str], probs: Mapping[Pair, Tensor]) -> Belief:
         options, responses = self.estimator, sampled.texts
         forward = _table(probs, responses, answers)  # (S, A, K)
         backward = None if options.kernel == "forward" else _table(probs, answers, responses).transpose(0, 1)
         support = _kernel(forward, backward, options.kernel, _probability)
         weights = response_weights(sampled.token_log_probs, options.weighting)
-        # hard SePer: arg-max matching compares indicators, and a majority of a cluster's members decides
-        agrees, threshold = (_likeliest, 0.5) if options.match == "argmax" else (_probability, options.threshold)
-        ids = cluster_ids(agrees(_table(probs, responses, responses)) >= threshold)
-        gold = match_clusters(ids, _kernel(forward, backward, options.kernel, agrees), threshold)
+        ids = cluster_ids(self._equivalent(responses, probs))
+        gold = match_clusters(ids, _kernel(forward, backward, options.kernel, self._agrees), self._threshold)
         return Belief(
             seper=float(seper_soft(weights, support, options.aliases)),
             seper_hard=float(seper_hard(weights, ids, gold, options.aliases)),
@@ -202,7 +221,9 @@ class SePerScorer:
         rows = self.cache.through([content_key("responses", settings, prompt) for prompt in prompts], compute)
         return {prompt: _from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
 
-    def _class_probs(self, question: str, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Tensor]:
+    def _class_probs(self, question: str, wanted: set[Pair]) -> dict[Pair, Tensor]:
+        pairs = sorted(wanted)
+
         def compute(missing: list[int]) -> list[list[float]]:
             asked = [question] * len(missing)
             probs: list[list[float]] = self.entailment.class_probs([pairs[at] for at in missing], asked).tolist()
@@ -217,7 +238,7 @@ class SePerScorer:
         return dict(zip(pairs, torch.tensor(probs), strict=True))
 
 
-def _table(probs: Mapping[tuple[str, str], Tensor], premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:
+def _table(probs: Mapping[Pair, Tensor], premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:
     rows = [torch.stack([probs[premise, hypothesis] for hypothesis in hypotheses]) for premise in premises]
     return torch.stack(rows)  # (premises, hypotheses, K)
 
