@@ -81,7 +81,7 @@ def _label(arguments: list[str]) -> None:
 
 def _correlation(arguments: list[str]) -> None:
     config = _parse(CorrelationConfig, arguments, "seper-reward evaluate correlation")
-    from .data import BadRowError, read_queries
+    from .data import BadRowError, read_queries, spread
     from .evaluation import choose_passages, correlation, split_of
 
     if not config.file:
@@ -90,7 +90,8 @@ def _correlation(arguments: list[str]) -> None:
     if examples.rejected:
         first = examples.rejected[0]
         raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")
-    queries = [query for query in examples.queries if config.split in ("all", split_of(query.id))][: config.limit]
+    queries = [query for query in examples.queries if config.split in ("all", split_of(query.id))]
+    queries = list(spread(queries, config.limit))
     if config.passages_per_question is not None:
         queries = [choose_passages(query, config.passages_per_question) for query in queries]
     result = {**correlation(_scorer(config), queries), "settings": asdict(config)}
@@ -133,14 +134,14 @@ def _parse(kind: type[C], arguments: list[str], program: str) -> C:
 
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
-    from .data import read_corpus, read_queries
+    from .data import read_corpus, read_queries, spread
     from .demo import CORPUS, QUESTIONS
 
     demo = config.input == "demo"
     corpus_file = config.corpus or (CORPUS if demo else None)
     corpus = read_corpus(corpus_file) if corpus_file else None
     examples = read_queries(QUESTIONS if demo else config.input, corpus)
-    queries = list(examples.queries[: config.limit])
+    queries = list(spread(examples.queries, config.limit))
     bare = [position for position, query in enumerate(queries) if not query.passages]
     if bare and corpus is not None:
         from .retrieval import BM25Retriever

@@ -62,7 +62,7 @@ class LabelConfig(ScorerConfig):
     )
     top_k: int = _setting(5, "Passages to retrieve per question from --corpus.")
     output_dir: str = _setting("runs/label", "Folder of the labels; the same command resumes there.")
-    limit: int | None = _setting(None, "Label the first so many questions only.")
+    limit: int | None = _setting(None, "Label so many questions only, evenly spread over the input.")
     strict: bool = _setting(False, "Stop at the first unusable row instead of writing rejected.jsonl.")
     report_to: str = _setting("none", "none or wandb (WANDB_MODE=offline works).")
 
@@ -82,7 +82,7 @@ class CorrelationConfig(ScorerConfig):
 
     file: str = _setting("", "JSONL, JSONL.gz or Parquet whose passages carry 'relevant': true or false.")
     split: str = _setting("all", "train, dev or test by sha1(id), or all.")
-    limit: int | None = _setting(None, "Use the first so many questions only.")
+    limit: int | None = _setting(None, "Use so many questions only, evenly spread over the input.")
     passages_per_question: int | None = _setting(
         None, "Use so many passages a question: the relevant ones, then the others in order."
     )

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .entailment import normalize_answer
 from .types import Passage, Query
 
+T = TypeVar("T")
 _FORMATS = (".jsonl", ".jsonl.gz", ".parquet")
 
 
@@ -118,6 +119,17 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
     metadata = {key: row[key] for key in row if key not in {"id", "question", "answers", "passages"}}
     identity = _identifier(row["id"]) if row.get("id") is not None else _content_id(question, answers, passages)
     return Query(identity, question, answers, passages, metadata)
+
+
+def spread(items: Sequence[T], count: int | None) -> list[T]:
+    """Return ``count`` items evenly spread over the sequence (all for ``None``): files are often sorted by kind.
+
+    >>> spread("abcdefgh", 3)
+    ['a', 'c', 'f']
+    """
+    if count is None or count >= len(items):
+        return list(items)
+    return [items[position * len(items) // count] for position in range(count)]
 
 
 def query_key(query: Query) -> str:

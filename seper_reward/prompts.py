@@ -26,31 +26,27 @@ class PromptStyle:
     answer_prefix: str = "\nAnswer:"
 
 
+_PAPER_CLOSED = (
+    "Answer the question based on your own knowledge. Only give me the answer and do not output any other words. "
+    "Question: {question}"
+)
 _BRIEF_CLOSED = "Answer the question in a few words.\nQuestion: {question}"
 _BRIEF_OPEN = "Answer the question in a few words, using the passage.\nPassage:{reference}\nQuestion: {question}"
 
 STYLES: dict[str, PromptStyle] = {
     # the paper's two prompts, word for word
     "paper": PromptStyle(
-        closed_book=(
-            "Answer the question based on your own knowledge. Only give me the answer and do not output any other "
-            "words. Question: {question}"
-        ),
+        closed_book=_PAPER_CLOSED,
         with_passages=(
             "Answer the question based on the given document. Only give me the answer and do not output any other "
             "words. The following are given documents.{reference} Question: {question}"
         ),
     ),
     "brief": PromptStyle(closed_book=_BRIEF_CLOSED, with_passages=_BRIEF_OPEN),
-    # examples show the form (short answers, copied from the passage), on facts of no test set
+    # small readers copy better from a passage after examples, and know less after them: so with passages only
     "few_shot": PromptStyle(
-        closed_book=_BRIEF_CLOSED,
+        closed_book=_PAPER_CLOSED,
         with_passages=_BRIEF_OPEN,
-        closed_book_examples=(
-            ("What do bees make?", "honey"),
-            ("How many legs does a spider have?", "eight"),
-            ("Which planet do we live on?", "Earth"),
-        ),
         with_passages_examples=(
             (
                 _BRIEF_OPEN.format(

@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from peft import LoraConfig, TaskType, get_peft_model
+from peft import LoraConfig, PeftModel, TaskType, get_peft_model
 from sklearn.metrics import accuracy_score, f1_score
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from trl import TrlParser
 
 from seper_reward.entailment import EntailmentScorer, normalize_answer, qa_statement
 from seper_reward.evaluation import split_of
-from seper_reward.models import new_entailment_model
+from seper_reward.models import ENCODER_HUB_ID, embedded_encoder_folder, new_entailment_model
+from trainers.answer_types import confusable_pairs
 
 Row = dict[str, Any]
 LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2}
@@ -69,6 +70,7 @@ class EntailmentTrainingConfig:
         metadata={"help": "Folder with nli/ and evouna/ (default: $SEPER_SHARED_DATA or ../shared/data)."},
     )
     output_dir: str = field(default="runs/entailment", metadata={"help": "Where the adapter, scores and card go."})
+    init_adapter: str | None = field(default=None, metadata={"help": "Go on from this adapter's weights."})
     lora_r: int = field(default=32, metadata={"help": "Rank of the LoRA matrices (all linear layers)."})
     learning_rate: float = field(default=1e-3, metadata={"help": "Peak learning rate."})
     batch_size: int = field(default=64, metadata={"help": "Pairs per step."})
@@ -144,11 +146,41 @@ def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[Pair]:
         for alias in aliases[1:4]:
             yield Pair(qa_statement(question, alias), gold, LABELS["entailment"], "evouna_alias")
         wrong = rng.choice(by_type[answer_type(aliases[0])])
-        words = set(re.findall(r"\w+", " ".join(aliases).lower()))
-        if words.isdisjoint(re.findall(r"\w+", wrong.lower())):
+        if words_of(" ".join(aliases)).isdisjoint(words_of(wrong)):
             pair = [qa_statement(question, wrong), gold]
             rng.shuffle(pair)
             yield Pair(*pair, NOT_ENTAILMENT, "evouna_swap")
+
+
+def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Iterator[Pair]:
+    """Yield answers of other questions that MiniLM finds close to the gold one (Lyon for Paris): not entailed."""
+    from sentence_transformers import SentenceTransformer, util
+
+    encoder = SentenceTransformer(str(embedded_encoder_folder()), device="cpu")
+    answers = sorted({aliases_of(row)[0] for row in rows})
+    embeddings = encoder.encode(answers, convert_to_tensor=True, show_progress_bar=False)
+    near = dict(zip(answers, util.semantic_search(embeddings, embeddings, top_k=20), strict=True))
+    for row in rows:
+        question, gold = row["question"], aliases_of(row)[0]
+        own = words_of(" ".join(aliases_of(row)))
+        others = [answers[int(hit["corpus_id"])] for hit in near[gold]]
+        others = [other for other in others if own.isdisjoint(words_of(other))]
+        for other in rng.sample(others, min(per_question, len(others))):
+            pair = [qa_statement(question, other), qa_statement(question, gold)]
+            rng.shuffle(pair)
+            yield Pair(*pair, NOT_ENTAILMENT, "evouna_mined")
+
+
+def words_of(text: str) -> set[str]:
+    """Return the lower-cased words of a text."""
+    return set(re.findall(r"\w+", text.lower()))
+
+
+def typed_pairs(count: int, rng: random.Random) -> Iterator[Pair]:
+    """Yield our own pairs of answers of one type (see ``trainers/answer_types.py``)."""
+    for question, premise, hypothesis, entailed in confusable_pairs(count, rng):
+        label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
+        yield Pair(qa_statement(question, premise), qa_statement(question, hypothesis), label, "answer_types")
 
 
 def training_pairs(data_dir: Path, seed: int) -> list[Pair]:
@@ -158,10 +190,11 @@ def training_pairs(data_dir: Path, seed: int) -> list[Pair]:
     for name in LICENCES:
         if name == "evouna":
             rows = evouna_rows(data_dir, "train")
-            pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng)]
+            pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng), *mined_pairs(rows, rng, per_question=3)]
         else:
             found = nli_pairs(data_dir, name, "train")
             pairs += rng.sample(found, min(len(found), CAPS.get(name, len(found))))
+    pairs += typed_pairs(10_000, rng)
     rng.shuffle(pairs)
     return pairs
 
@@ -187,7 +220,10 @@ def train(config: EntailmentTrainingConfig) -> Path:
         exclude_modules=["pooler.dense"],
         modules_to_save=["classifier", "pooler"],
     )
-    model = get_peft_model(model, lora)
+    if config.init_adapter:
+        model = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True)
+    else:
+        model = get_peft_model(model, lora)
     pairs = training_pairs(data_dir, config.seed)
     print(f"{len(pairs)} training pairs", Counter(pair.source for pair in pairs))
     encoded = tokenizer(
@@ -222,6 +258,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
         compute_loss_func=three_way_loss,
     )
     trainer.train()
+    model.peft_config["default"].base_model_name_or_path = ENCODER_HUB_ID  # not this machine's path
     model.half().save_pretrained(output)  # fp16 halves the file; merged in fp32 on load
     return output
 

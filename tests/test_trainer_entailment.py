@@ -1,0 +1,64 @@
+"""The recipe of the shipped entailment adapter: its loss, its data, one step."""
+
+import math
+import random
+
+import pytest
+import torch
+
+from seper_reward.evaluation import split_of
+from trainers import entailment as trainer
+
+
+def test_loss_by_hand():
+    logits = torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]).log()
+    labels = torch.tensor([1, trainer.NOT_ENTAILMENT, 2])
+    expected = -(math.log(0.3) + math.log(0.5) + math.log(0.7)) / 3
+    assert float(trainer.three_way_loss({"logits": logits}, labels)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_no_question_of_a_held_out_split_is_trained_on(shared_data):
+    rows = trainer.evouna_rows(shared_data, "train")
+    asked = {row["question"].lower() for row in rows}
+    held_out = {
+        row["question"].lower()
+        for row in trainer.read_rows(shared_data / "qa" / "nq_oracle_bm25neg.jsonl.gz")
+        if split_of(row["id"]) != "train"
+    }
+    assert asked.isdisjoint(held_out)
+    assert asked.isdisjoint(row["question"].lower() for row in trainer.evouna_rows(shared_data, "test"))
+    assert not any(row["improper"] for row in rows)
+    assert len(rows) > 1000
+
+
+def test_swapped_answers_share_no_word_with_the_gold_ones(shared_data):
+    rows = trainer.evouna_rows(shared_data, "dev")
+    swapped = [pair for pair in trainer.swapped_pairs(rows, random.Random(0)) if pair.source == "evouna_swap"]
+    assert len(swapped) > len(rows) / 2
+    assert {pair.label for pair in swapped} == {trainer.NOT_ENTAILMENT}
+    assert all(pair.premise != pair.hypothesis for pair in swapped)
+
+
+def test_only_licence_clean_sets_are_trained_on():
+    assert set(trainer.LICENCES).isdisjoint({*trainer.EVALUATION_ONLY, "ling_in_loop"})
+    assert not any(name.startswith(("2way", "imppres", "anli", "sick")) for name in trainer.LICENCES)
+
+
+def test_a_few_steps_move_the_adapter_and_it_loads(shared_data, tmp_path, monkeypatch):
+    from safetensors.torch import load_file
+
+    from seper_reward import EntailmentScorer
+
+    pairs = trainer.nli_pairs(shared_data, "snli_dev_test", "dev")[:64]
+    monkeypatch.setattr(trainer, "training_pairs", lambda *_: pairs)
+    config = trainer.EntailmentTrainingConfig(
+        data_dir=str(shared_data), output_dir=str(tmp_path), max_steps=3, batch_size=8, lora_r=4
+    )
+    folder = trainer.train(config)
+    weights = load_file(folder / "adapter_model.safetensors")
+    moved = [name for name, tensor in weights.items() if "lora_B" in name and tensor.abs().max() > 0]  # B starts at 0
+    assert len(moved) == sum("lora_B" in name for name in weights) > 30
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
+    assert not list(folder.glob("*.bin"))
+    probs = EntailmentScorer.from_pretrained(str(folder), device="cpu").class_probs([("A man sleeps", "A man rests")])
+    assert float(probs.sum()) == pytest.approx(1.0, abs=1e-3)
