@@ -52,17 +52,17 @@ class SamplingOptions:
 class ResponseSampler:
     """Samples N responses for each prompt from a causal language model.
 
-    The prompt is prefilled once and its key-value cache repeated for the N samples; what the prompts of a batch
-    have in common at their start (instruction, examples) is prefilled once for all. Log-probabilities are the
-    model's own at temperature 1, whatever the samples were drawn with.
+    The prompt is prefilled once and its key-value cache serves all N samples; what the prompts of a batch have in
+    common at their start (instruction, examples) is prefilled once for all. Log-probabilities are the model's own
+    at temperature 1, whatever the samples were drawn with.
 
     Args:
         model: causal language model in eval mode, on its device.
         tokenizer: its tokenizer.
         name: what to call the model in provenance.
-        max_batch_tokens: most tokens (rows times padded length) held in the key-value cache at once.
+        max_batch_tokens: most tokens held in the key-value cache at once.
         share_prefix: ``False`` prefills each sample by itself, as is done anyway for caches that cannot be
-            repeated (linear attention).
+            shared (linear attention).
         **sampling: fields of [`SamplingOptions`].
     """
 
@@ -80,11 +80,9 @@ class ResponseSampler:
         self.options = SamplingOptions(**sampling)
         self._model = model
         self.max_batch_tokens = max_batch_tokens
-        self._share_prefix = share_prefix and hasattr(_new_cache(self._model), "batch_repeat_interleave")
+        self._layout = _layout(model) if share_prefix else "alone"
         self._eos_ids = _eos_ids(self._model, self.tokenizer)
         self._may_end_stop = self._tokens_that_may_end_a_stop()
-        accepted = inspect.signature(self._model.forward).parameters
-        self._last_logits_only = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
 
     @classmethod
     def from_pretrained(
@@ -155,10 +153,12 @@ class ResponseSampler:
 
     def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
         """Group prompts of similar length, as many as the key-value cache may hold."""
+        samples, longest = self.options.num_samples, self.options.max_new_tokens
         batch: list[str] = []
         for prompt in sorted(encoded, key=lambda text: (len(encoded[text]), text)):
-            rows = (len(batch) + 1) * self.options.num_samples
-            if batch and rows * (len(encoded[prompt]) + self.options.max_new_tokens) > self.max_batch_tokens:
+            length = len(encoded[prompt])
+            slots = length + samples * longest if self._layout == "tree" else samples * (length + longest)
+            if batch and (len(batch) + 1) * slots > self.max_batch_tokens:
                 yield batch
                 batch = []
             batch.append(prompt)
@@ -167,33 +167,26 @@ class ResponseSampler:
 
     @torch.no_grad()
     def _sample_batch(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
-        samples, device = self.options.num_samples, self._model.device
-        copies = samples if self._share_prefix else 1
-        rows = [encoded[prompt] for prompt in prompts for _ in range(samples // copies)]
-        common = _common_prefix(rows) if self._share_prefix else 0
-        decoder = _Decoder(self._model, self._last_logits_only)
-        decoder.prefill(rows, common, copies, self.tokenizer.pad_token_id)
+        samples = self.options.num_samples
         drawn = [
-            _Row(_generator(prompt, index, self.options.seed, device))
-            for prompt in prompts
+            _Row(_generator(prompt, index, self.options.seed, self.device), place, index)
+            for place, prompt in enumerate(prompts)
             for index in range(samples)
         ]
-        alive = list(drawn)  # alive[i] is decoded in row i of the cache
+        decoder = _Decoder(self._model, self.tokenizer.pad_token_id, self._layout, samples)
+        logits, alive = decoder.prefill([encoded[prompt] for prompt in prompts]), drawn
         for _ in range(self.options.max_new_tokens):
-            log_probs = decoder.logits.float().log_softmax(-1)  # (R, V)
+            log_probs = logits.float().log_softmax(-1)  # (R, V)
             if bool(log_probs.isnan().any()):
                 raise UnscorableError(f"reader {self.name!r} gave NaN logits; load it with dtype='float32'")
             tokens = self._draw(log_probs, [row.generator for row in alive])  # (R,)
             chosen = log_probs.gather(1, tokens[:, None])[:, 0]
             for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
                 self._append(row, token, log_prob)
-            still = [index for index, row in enumerate(alive) if not row.finished]
-            if not still:
+            alive = [row for row in alive if not row.finished]
+            if not alive or len(alive[0].token_ids) == self.options.max_new_tokens:
                 break
-            if len(still) <= 0.75 * len(alive):  # dropping rows copies the cache: not for one or two
-                decoder.keep(still)
-                alive, tokens = [alive[index] for index in still], tokens[still]
-            decoder.step(tokens)
+            logits = decoder.step(alive)
         return [self._responses(drawn[start : start + samples]) for start in range(0, len(drawn), samples)]
 
     def _draw(self, log_probs: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
@@ -206,8 +199,6 @@ class ResponseSampler:
         return (scores + _gumbel(scores.shape[-1], generators)).argmax(-1)
 
     def _append(self, row: "_Row", token: int, log_prob: float) -> None:
-        if row.finished:
-            return
         row.token_ids.append(token)
         row.log_probs.append(log_prob)
         if token in self._eos_ids:
@@ -245,9 +236,11 @@ class ResponseSampler:
 
 @dataclass
 class _Row:
-    """One response while it is drawn."""
+    """One response while it is drawn: sample ``sample`` of prompt ``prompt`` of the batch."""
 
     generator: torch.Generator
+    prompt: int
+    sample: int
     token_ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     text: str = ""
@@ -255,58 +248,112 @@ class _Row:
 
 
 class _Decoder:
-    """The model, its key-value cache and the logits of the next token."""
+    """The model and its key-value cache, in one of three layouts.
 
-    def __init__(self, model: Any, options: dict[str, int]) -> None:
-        self._model, self._options = model, options
+    ``tree``: one line of the cache per prompt; its samples are decoded side by side as queries of that line, each
+    seeing the prompt and its own tokens. ``repeat``: one line per sample, copied after the prompt was read.
+    ``alone``: one line per sample, the prompt read for each.
+    """
+
+    def __init__(self, model: Any, pad_id: int, layout: str, samples: int) -> None:
+        self._model, self._pad_id, self._layout, self._samples = model, pad_id, layout, samples
         self._cache = _new_cache(model)
+        accepted = inspect.signature(model.forward).parameters
+        self._last_logits_only = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
 
-    def prefill(self, sequences: Sequence[Sequence[int]], common: int, copies: int, pad_id: int) -> None:
-        """Read the prompts: their ``common`` first tokens once, the rest of each once; then repeat each row."""
-        device = self._model.device
-        self._mask = torch.ones(1, common, dtype=torch.long, device=device)
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> Tensor:
+        """Read the prompts; return the logits of the first token, ``(prompts * samples, V)``."""
+        device, samples = self._model.device, self._samples
+        copies = samples if self._layout == "alone" else 1
+        rows = [ids for ids in prompts for _ in range(copies)]
+        common = 0 if self._layout == "alone" else _common_prefix(rows)
+        # who wrote a slot of the cache: -1 nobody (padding), 0 the prompt, n + 1 sample n
+        self._owner = torch.zeros(1, common, dtype=torch.long, device=device)
         if common:
-            self._forward(
-                torch.tensor([sequences[0][:common]], device=device), torch.arange(common, device=device)[None]
-            )
-            self._repeat(len(sequences))
-        input_ids, mask = _left_pad([ids[common:] for ids in sequences], pad_id)
-        self._mask = torch.cat([self._mask.expand(len(sequences), common), mask.to(device)], dim=1)
-        positions = (self._mask.cumsum(1) - 1).clamp(min=0)[:, common:]
-        self.logits = self._forward(input_ids.to(device), positions)  # (R, V)
-        self._position = positions[:, -1:]  # (R, 1) of the newest token
-        if copies > 1:
-            self._repeat(copies)
-            self.logits = self.logits.repeat_interleave(copies, dim=0)
-            self._position = self._position.repeat_interleave(copies, dim=0)
+            shared = torch.tensor([rows[0][:common]], device=device)
+            self._forward(shared, torch.arange(common, device=device)[None], self._owner >= 0)
+            self._repeat(len(rows))
+        input_ids, mask = _left_pad([ids[common:] for ids in rows], self._pad_id)
+        self._owner = torch.cat([self._owner.expand(len(rows), common), mask.to(device) - 1], dim=1)
+        positions = ((self._owner >= 0).cumsum(1) - 1).clamp(min=0)[:, common:]
+        logits = self._forward(input_ids.to(device), positions, self._owner >= 0)[:, -1]
+        self._next_position = positions[:, -1] + 1  # (L,) per line of the cache
+        if self._layout == "repeat":
+            self._repeat(samples)
+            self._next_position = self._next_position.repeat_interleave(samples)
+        # the lines of the cache, by what is decoded in them
+        self._lines = [
+            (prompt, sample)
+            for prompt in range(len(prompts))
+            for sample in range(1 if self._layout == "tree" else samples)
+        ]
+        return logits if self._layout == "alone" else logits.repeat_interleave(samples, dim=0)
+
+    def step(self, rows: Sequence[_Row]) -> Tensor:
+        """Append the newest token of each row; return the logits of the next, ``(R, V)``."""
+        by_line: dict[tuple[int, int], list[_Row]] = {}
+        for row in rows:
+            by_line.setdefault((row.prompt, 0 if self._layout == "tree" else row.sample), []).append(row)
+        if len(by_line) <= 0.75 * len(self._lines):  # dropping lines copies the cache: not for one or two
+            self._keep([place for place, line in enumerate(self._lines) if line in by_line])
+        width = max(map(len, by_line.values()))
+        tokens, owners = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, -1))
+        places = []
+        for line, name in enumerate(self._lines):
+            for column, row in enumerate(by_line.get(name, ())):
+                tokens[line, column], owners[line, column] = row.token_ids[-1], row.sample + 1
+                places.append((line, column))
+        owners = owners.to(self._owner.device)
+        self._owner = torch.cat([self._owner, owners], dim=1)
+        positions = self._next_position[:, None].expand(-1, width)
+        logits = self._forward(tokens.to(owners.device), positions, self._visible(owners))  # (L, W, V)
+        self._next_position = self._next_position + 1
+        lines, columns = zip(*places, strict=True)  # rows come line by line, as they were drawn
+        return logits[list(lines), list(columns)]
+
+    def _visible(self, owners: Tensor) -> Tensor:
+        """Return the mask of the newest tokens, written by ``owners`` ``(L, W)``, over all slots."""
+        if self._layout != "tree":
+            return self._owner >= 0
+        seen = (self._owner == 0)[:, None] | (self._owner[:, None] == owners[..., None]) & (owners >= 0)[..., None]
+        dtype = self._model.dtype
+        return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[
+            :, None
+        ]  # (L, 1, W, slots)
 
     def _repeat(self, copies: int) -> None:
         self._cache.batch_repeat_interleave(copies)
-        self._mask = self._mask.repeat_interleave(copies, dim=0)
+        self._owner = self._owner.repeat_interleave(copies, dim=0)
 
-    def keep(self, rows: list[int]) -> None:
-        """Drop all other rows."""
-        index = torch.tensor(rows, device=self._mask.device)
+    def _keep(self, places: list[int]) -> None:
+        index = torch.tensor(places, device=self._owner.device)
         self._cache.batch_select_indices(index)
-        self._mask, self._position = self._mask[index], self._position[index]
+        self._owner, self._next_position = self._owner[index], self._next_position[index]
+        self._lines = [self._lines[place] for place in places]
 
-    def step(self, tokens: Tensor) -> None:
-        """Append one token to each row."""
-        self._position = self._position + 1
-        self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
-        self.logits = self._forward(tokens[:, None], self._position)
-
-    def _forward(self, input_ids: Tensor, positions: Tensor) -> Tensor:
+    def _forward(self, input_ids: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+        prefill = mask.ndim == 2 and input_ids.shape[1] > 1
         output = self._model(
             input_ids=input_ids,
-            attention_mask=self._mask,
+            attention_mask=mask if mask.ndim == 4 else mask.long(),
             position_ids=positions,
             past_key_values=self._cache,
             use_cache=True,
-            **self._options,
+            **(self._last_logits_only if prefill else {}),
         )
-        logits: Tensor = output.logits[:, -1]
+        logits: Tensor = output.logits
         return logits
+
+
+def _layout(model: Any) -> str:
+    """Choose how samples share a prompt: what the model's cache and attention can do."""
+    from transformers.cache_utils import DynamicLayer
+
+    layers = _new_cache(model).layers
+    plain = bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
+    if plain and model.config._attn_implementation in ("sdpa", "eager"):  # they take any mask
+        return "tree"
+    return "repeat" if all(hasattr(layer, "batch_repeat_interleave") for layer in layers) else "alone"
 
 
 def _new_cache(model: Any) -> Any:

@@ -5,7 +5,7 @@ import torch
 from scipy.stats import chisquare
 
 from seper_reward import ResponseSampler
-from seper_reward.sampling import SamplingOptions, _nucleus
+from seper_reward.sampling import SamplingOptions, _layout, _nucleus
 from seper_reward.types import UnscorableError
 
 PROMPTS = [
@@ -40,18 +40,29 @@ def test_log_probs_are_the_models_own_at_temperature_1(embedded_sampler, tempera
             torch.testing.assert_close(log_probs, expected, atol=2e-3, rtol=1e-4)
 
 
-def test_sharing_the_prefix_changes_nothing(tiny_sampler):
-    shared, unshared = tiny_sampler.sample(PROMPTS), rebuilt(tiny_sampler, share_prefix=False).sample(PROMPTS)
+@pytest.mark.parametrize("layout", ["tree", "repeat"])
+def test_sharing_the_prefix_changes_nothing(tiny_sampler, layout):
+    sharing = rebuilt(tiny_sampler, max_new_tokens=20)
+    assert sharing._layout == "tree"
+    sharing._layout = layout
+    shared = sharing.sample(PROMPTS)
+    unshared = rebuilt(tiny_sampler, max_new_tokens=20, share_prefix=False).sample(PROMPTS)
     assert [row.token_ids for row in shared] == [row.token_ids for row in unshared]
     for one, other in zip(shared, unshared, strict=True):
         for log_probs, expected in zip(one.token_log_probs, other.token_log_probs, strict=True):
             torch.testing.assert_close(log_probs, expected, atol=1e-4, rtol=1e-4)
 
 
-def test_sharing_the_prefix_on_the_embedded_reader(embedded_sampler):
-    shared = embedded_sampler.sample(PROMPTS[:2])
-    unshared = rebuilt(embedded_sampler, share_prefix=False).sample(PROMPTS[:2])
+@pytest.mark.parametrize("layout", ["tree", "repeat"])
+def test_sharing_the_prefix_on_the_embedded_reader(embedded_sampler, layout):
+    """Rows end at different steps here, so that finished rows and lines are dropped on the way."""
+    sharing = rebuilt(embedded_sampler, temperature=0.6, num_samples=5)
+    sharing._layout = layout
+    prompts = [f"{PROMPTS[1]} 1840\n\n{prompt}" for prompt in PROMPTS]  # a common start
+    shared = sharing.sample(prompts)
+    unshared = rebuilt(sharing, share_prefix=False).sample(prompts)
     assert [row.texts for row in shared] == [row.texts for row in unshared]
+    assert len({len(ids) for row in shared for ids in row.token_ids}) > 2
 
 
 def test_order_and_repetition_of_prompts_do_not_matter(tiny_sampler):
@@ -99,6 +110,17 @@ def test_first_tokens_follow_the_models_distribution(tiny_sampler):
     expected = [*(probs * len(first)).tolist(), (1 - float(probs.sum())) * len(first)]
     assert chisquare(observed, expected).pvalue > 0.001
     assert min(expected) > 5  # else the test would not mean much
+
+
+def test_sliding_windows_share_by_copies(tiny_sampler):
+    """A sliding cache drops old slots, so that a tree's mask would not fit it."""
+    from transformers import LlamaConfig
+
+    assert _layout(tiny_sampler._model) == "tree"
+    sliding = LlamaConfig(layer_types=["sliding_attention"] * 2, sliding_window=8, num_hidden_layers=2)
+    model = type("Model", (), {"config": sliding})()
+    model.config._attn_implementation = "sdpa"
+    assert _layout(model) == "repeat"
 
 
 def test_zero_temperature_is_greedy(tiny_sampler):
