@@ -200,8 +200,7 @@ def _provenance(scorer: SePerScorer, query_keys: Iterable[str], settings: Mappin
     decides = {
         **scorer.fingerprint,
         "queries": _hash(sorted(query_keys)),
-        "device": scorer.sampler.device.type,
-        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "device": _device_kind(scorer.sampler.device),
         "threads_per_process": torch.get_num_threads(),
         **{name: version(name) for name in ("seper-reward", "torch", "transformers")},
     }
@@ -216,6 +215,12 @@ def _provenance(scorer: SePerScorer, query_keys: Iterable[str], settings: Mappin
         "platform": platform.platform(),
         "processes": process_state().num_processes,
     }
+
+
+def _device_kind(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type} {torch.backends.cpu.get_cpu_capability()}"
 
 
 def _differences(before: Any, after: Any, name: str = "") -> list[str]:

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -129,15 +130,21 @@ def load_entailment(
 def new_entailment_model() -> tuple[Any, Any]:
     """Return all-MiniLM-L6-v2 with an untrained three-way head, and its tokenizer (where training starts)."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers.utils import logging
 
     folder = embedded_encoder_folder()
-    model = AutoModelForSequenceClassification.from_pretrained(
-        folder,
-        num_labels=len(_ENTAILMENT_LABELS),
-        id2label=dict(enumerate(_ENTAILMENT_LABELS)),
-        label2id={label: index for index, label in enumerate(_ENTAILMENT_LABELS)},
-        dtype=torch.float32,
-    )
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # that the head is new is no news here
+    try:
+        model = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            num_labels=len(_ENTAILMENT_LABELS),
+            id2label=dict(enumerate(_ENTAILMENT_LABELS)),
+            label2id={label: index for index, label in enumerate(_ENTAILMENT_LABELS)},
+            dtype=torch.float32,
+        )
+    finally:
+        logging.set_verbosity(verbosity)
     return model, AutoTokenizer.from_pretrained(folder)
 
 
@@ -223,7 +230,9 @@ def _minilm_with_adapter(adapter: Path) -> tuple[Any, Any]:
             f"adapters are for {ENCODER_HUB_ID}, this one is for {base}; merge it and save the whole model"
         )
     model, tokenizer = new_entailment_model()
-    merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()  # merged in fp32, cast afterwards
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PEFT reads a name that transformers renamed
+        merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()  # merged in fp32, cast afterwards
     return merged, tokenizer
 
 

@@ -5,7 +5,8 @@ import torch
 from scipy.stats import chisquare
 
 from seper_reward import ResponseSampler
-from seper_reward.sampling import SamplingOptions, _layout, _nucleus
+from seper_reward.decoding import choose_layout
+from seper_reward.sampling import SamplingOptions, _nucleus
 from seper_reward.types import UnscorableError
 
 PROMPTS = [
@@ -116,11 +117,11 @@ def test_sliding_windows_share_by_copies(tiny_sampler):
     """A sliding cache drops old slots, so that a tree's mask would not fit it."""
     from transformers import LlamaConfig
 
-    assert _layout(tiny_sampler._model) == "tree"
+    assert choose_layout(tiny_sampler._model) == "tree"
     sliding = LlamaConfig(layer_types=["sliding_attention"] * 2, sliding_window=8, num_hidden_layers=2)
     model = type("Model", (), {"config": sliding})()
     model.config._attn_implementation = "sdpa"
-    assert _layout(model) == "repeat"
+    assert choose_layout(model) == "repeat"
 
 
 def test_zero_temperature_is_greedy(tiny_sampler):

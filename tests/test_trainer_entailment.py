@@ -8,40 +8,41 @@ import torch
 
 from seper_reward.evaluation import split_of
 from trainers import entailment as trainer
+from trainers import entailment_data as data
 
 
 def test_loss_by_hand():
     logits = torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]).log()
-    labels = torch.tensor([1, trainer.NOT_ENTAILMENT, 2])
+    labels = torch.tensor([1, data.NOT_ENTAILMENT, 2])
     expected = -(math.log(0.3) + math.log(0.5) + math.log(0.7)) / 3
     assert float(trainer.three_way_loss({"logits": logits}, labels)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_no_question_of_a_held_out_split_is_trained_on(shared_data):
-    rows = trainer.evouna_rows(shared_data, "train")
+    rows = data.evouna_rows(shared_data, "train")
     asked = {row["question"].lower() for row in rows}
     held_out = {
         row["question"].lower()
-        for row in trainer.read_rows(shared_data / "qa" / "nq_oracle_bm25neg.jsonl.gz")
+        for row in data.read_rows(shared_data / "qa" / "nq_oracle_bm25neg.jsonl.gz")
         if split_of(row["id"]) != "train"
     }
     assert asked.isdisjoint(held_out)
-    assert asked.isdisjoint(row["question"].lower() for row in trainer.evouna_rows(shared_data, "test"))
+    assert asked.isdisjoint(row["question"].lower() for row in data.evouna_rows(shared_data, "test"))
     assert not any(row["improper"] for row in rows)
     assert len(rows) > 1000
 
 
 def test_swapped_answers_share_no_word_with_the_gold_ones(shared_data):
-    rows = trainer.evouna_rows(shared_data, "dev")
-    swapped = [pair for pair in trainer.swapped_pairs(rows, random.Random(0)) if pair.source == "evouna_swap"]
+    rows = data.evouna_rows(shared_data, "dev")
+    swapped = [pair for pair in data.swapped_pairs(rows, random.Random(0)) if pair.source == "evouna_swap"]
     assert len(swapped) > len(rows) / 2
-    assert {pair.label for pair in swapped} == {trainer.NOT_ENTAILMENT}
+    assert {pair.label for pair in swapped} == {data.NOT_ENTAILMENT}
     assert all(pair.premise != pair.hypothesis for pair in swapped)
 
 
 def test_only_licence_clean_sets_are_trained_on():
-    assert set(trainer.LICENCES).isdisjoint({*trainer.EVALUATION_ONLY, "ling_in_loop"})
-    assert not any(name.startswith(("2way", "imppres", "anli", "sick")) for name in trainer.LICENCES)
+    assert set(data.LICENCES).isdisjoint({*data.EVALUATION_ONLY, "ling_in_loop"})
+    assert not any(name.startswith(("2way", "imppres", "anli", "sick")) for name in data.LICENCES)
 
 
 def test_a_few_steps_move_the_adapter_and_it_loads(shared_data, tmp_path, monkeypatch):
@@ -49,7 +50,7 @@ def test_a_few_steps_move_the_adapter_and_it_loads(shared_data, tmp_path, monkey
 
     from seper_reward import EntailmentScorer
 
-    pairs = trainer.nli_pairs(shared_data, "snli_dev_test", "dev")[:64]
+    pairs = data.nli_pairs(shared_data, "snli_dev_test", "dev")[:64]
     monkeypatch.setattr(trainer, "training_pairs", lambda *_: pairs)
     config = trainer.EntailmentTrainingConfig(
         data_dir=str(shared_data), output_dir=str(tmp_path), max_steps=3, batch_size=8, lora_r=4
@@ -62,3 +63,17 @@ def test_a_few_steps_move_the_adapter_and_it_loads(shared_data, tmp_path, monkey
     assert not list(folder.glob("*.bin"))
     probs = EntailmentScorer.from_pretrained(str(folder), device="cpu").class_probs([("A man sleeps", "A man rests")])
     assert float(probs.sum()) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_stages_differ_only_by_what_the_config_says(shared_data):
+    plain, more = (data.training_pairs(shared_data, 0, confusable=wanted) for wanted in (False, True))
+    added = {pair.source for pair in more} - {pair.source for pair in plain}
+    assert added == {"evouna_mined", "answer_types"}
+
+
+def test_confusable_answers_entail_only_their_own_spellings():
+    pairs = list(data.typed_pairs(500, random.Random(0)))
+    entailed = [pair for pair in pairs if pair.label == data.LABELS["entailment"]]
+    assert 0.3 < len(entailed) / len(pairs) < 0.5
+    assert all(pair.premise.split("?")[0] == pair.hypothesis.split("?")[0] for pair in pairs)
+    assert not any(pair.premise.lower() == pair.hypothesis.lower() for pair in pairs if pair not in entailed)

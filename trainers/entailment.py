@@ -1,22 +1,19 @@
 """Train the shipped entailment adapter: MiniLM + LoRA + head on natural language inference and answer pairs.
 
-    python -m trainers.entailment --config configs/entailment/demo.yaml
+    python -m trainers.entailment --config configs/entailment/demo.yaml          # NLI and EVOUNA, from MiniLM
+    python -m trainers.entailment --config configs/entailment/confusable.yaml    # then answers of one type
 
 Only licence-clean sets are used (see ``LICENCES``); everything is measured on held-out premises and questions.
 Writes the adapter (safetensors), ``scores.json`` and the model card into ``--output_dir``.
 """
 
-import gzip
 import json
 import os
-import random
-import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, TaskType, get_peft_model
@@ -24,41 +21,19 @@ from sklearn.metrics import accuracy_score, f1_score
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from trl import TrlParser
 
-from seper_reward.entailment import EntailmentScorer, normalize_answer, qa_statement
-from seper_reward.evaluation import split_of
-from seper_reward.models import ENCODER_HUB_ID, embedded_encoder_folder, new_entailment_model
-from trainers.answer_types import confusable_pairs
-
-Row = dict[str, Any]
-LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2}
-NOT_ENTAILMENT = 3  # a human said "not the same answer"; neutral and contradiction share the blame
-LICENCES = {
-    "snli_dev_test": "CC BY-SA 4.0",
-    "snli_cad": "Apache-2.0",
-    "mnli_dev_matched": "OANC and CC",
-    "mnli_mismatched_1k": "OANC and CC",
-    "conjnli_human": "MIT",
-    "conjnli_adv_train": "MIT",
-    "breaking_nli": "CC BY-SA 4.0",
-    "med": "CC BY-SA 4.0",
-    "help_conj_disj": "CC BY-SA 4.0",
-    "negation_nli": "MIT",
-    "fever_symmetric": "Wikipedia, CC BY-SA",
-    "evouna": "Apache-2.0",
-}
-# machine-made or skewed sets may not drown the human ones
-CAPS = {"conjnli_adv_train": 4000, "breaking_nli": 2500, "med": 2500, "help_conj_disj": 1500}
-EVALUATION_ONLY = ("sick", "anli_dev")
-SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
-
-
-class Pair(NamedTuple):
-    """One training or test example: does ``premise`` entail ``hypothesis``?"""
-
-    premise: str
-    hypothesis: str
-    label: int
-    source: str
+from seper_reward.entailment import EntailmentScorer, normalize_answer
+from seper_reward.models import ENCODER_HUB_ID, new_entailment_model
+from trainers.entailment_data import (
+    CAPS,
+    EVALUATION_ONLY,
+    LICENCES,
+    SYSTEMS,
+    Row,
+    aliases_of,
+    evouna_rows,
+    nli_pairs,
+    training_pairs,
+)
 
 
 @dataclass
@@ -71,6 +46,7 @@ class EntailmentTrainingConfig:
     )
     output_dir: str = field(default="runs/entailment", metadata={"help": "Where the adapter, scores and card go."})
     init_adapter: str | None = field(default=None, metadata={"help": "Go on from this adapter's weights."})
+    confusable: bool = field(default=False, metadata={"help": "Add mined and same-type answers to the mix."})
     lora_r: int = field(default=32, metadata={"help": "Rank of the LoRA matrices (all linear layers)."})
     learning_rate: float = field(default=1e-3, metadata={"help": "Peak learning rate."})
     batch_size: int = field(default=64, metadata={"help": "Pairs per step."})
@@ -78,125 +54,6 @@ class EntailmentTrainingConfig:
     max_length: int = field(default=128, metadata={"help": "Tokens per pair in training; longer is cut."})
     evaluate_only: bool = field(default=False, metadata={"help": "Score the adapter in output_dir again."})
     seed: int = field(default=0, metadata={"help": "Seed of sampling, initial weights and order."})
-
-
-def read_rows(path: Path) -> list[Row]:
-    """Read a gzipped JSON-lines file."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
-def nli_pairs(data_dir: Path, name: str, split: str) -> list[Pair]:
-    """Read one NLI set's split."""
-    rows = read_rows(data_dir / "nli" / f"{name}.jsonl.gz")
-    return [
-        Pair(row["premise"], row["hypothesis"], LABELS[row["label"]], name) for row in rows if row["split"] == split
-    ]
-
-
-def evouna_rows(data_dir: Path, split: str) -> list[Row]:
-    """Read EVOUNA's split by question; training leaves out questions of any dev or test file of ``qa/``."""
-    with gzip.open(data_dir / "evouna" / "NQ.json.gz", "rt", encoding="utf-8") as file:
-        rows = [row for row in json.load(file) if not row["improper"]]
-    held_out: set[str] = set()
-    if split == "train":
-        qa = read_rows(data_dir / "qa" / "nq_oracle_bm25neg.jsonl.gz")
-        held_out = {row["question"].lower() for row in qa if split_of(row["id"]) != "train"}
-    return [row for row in rows if split_of(row["question"]) == split and row["question"].lower() not in held_out]
-
-
-def aliases_of(row: dict[str, Any]) -> list[str]:
-    """Return the gold answers of an EVOUNA row."""
-    return [alias.strip() for alias in row["golden_answer"].split("/") if alias.strip()]
-
-
-def judged_pairs(rows: list[Row]) -> Iterator[Pair]:
-    """Yield (response, gold) pairs with the human verdict; short right responses also the other way round."""
-    for row in rows:
-        gold = qa_statement(row["question"], aliases_of(row)[0])
-        for system in SYSTEMS:
-            answer, verdict = row[f"answer_{system}"], row[f"judge_{system}"]
-            if not answer or verdict is None:
-                continue
-            response = qa_statement(row["question"], answer)
-            label = LABELS["entailment"] if verdict else NOT_ENTAILMENT
-            yield Pair(response, gold, label, f"evouna_{system}")
-            if len(answer.split()) <= 8:  # a long response says more than the gold answer, so gold cannot entail it
-                yield Pair(gold, response, label, f"evouna_{system}")
-
-
-def answer_type(answer: str) -> str:
-    """Sort answers coarsely, so that a swapped one is a plausible mistake."""
-    if re.search(r"\b(1\d{3}|20\d{2})\b", answer):
-        return "date"
-    if any(character.isdigit() for character in answer):
-        return "number"
-    return f"name of {min(len(answer.split()), 3)}"
-
-
-def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[Pair]:
-    """Yield aliases of one answer (entailed) and another question's answer of like type (not entailed)."""
-    by_type: dict[str, list[str]] = {}
-    for row in rows:
-        for alias in aliases_of(row):
-            by_type.setdefault(answer_type(alias), []).append(alias)
-    for row in rows:
-        question, aliases = row["question"], aliases_of(row)
-        gold = qa_statement(question, aliases[0])
-        for alias in aliases[1:4]:
-            yield Pair(qa_statement(question, alias), gold, LABELS["entailment"], "evouna_alias")
-        wrong = rng.choice(by_type[answer_type(aliases[0])])
-        if words_of(" ".join(aliases)).isdisjoint(words_of(wrong)):
-            pair = [qa_statement(question, wrong), gold]
-            rng.shuffle(pair)
-            yield Pair(*pair, NOT_ENTAILMENT, "evouna_swap")
-
-
-def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Iterator[Pair]:
-    """Yield answers of other questions that MiniLM finds close to the gold one (Lyon for Paris): not entailed."""
-    from sentence_transformers import SentenceTransformer, util
-
-    encoder = SentenceTransformer(str(embedded_encoder_folder()), device="cpu")
-    answers = sorted({aliases_of(row)[0] for row in rows})
-    embeddings = encoder.encode(answers, convert_to_tensor=True, show_progress_bar=False)
-    near = dict(zip(answers, util.semantic_search(embeddings, embeddings, top_k=20), strict=True))
-    for row in rows:
-        question, gold = row["question"], aliases_of(row)[0]
-        own = words_of(" ".join(aliases_of(row)))
-        others = [answers[int(hit["corpus_id"])] for hit in near[gold]]
-        others = [other for other in others if own.isdisjoint(words_of(other))]
-        for other in rng.sample(others, min(per_question, len(others))):
-            pair = [qa_statement(question, other), qa_statement(question, gold)]
-            rng.shuffle(pair)
-            yield Pair(*pair, NOT_ENTAILMENT, "evouna_mined")
-
-
-def words_of(text: str) -> set[str]:
-    """Return the lower-cased words of a text."""
-    return set(re.findall(r"\w+", text.lower()))
-
-
-def typed_pairs(count: int, rng: random.Random) -> Iterator[Pair]:
-    """Yield our own pairs of answers of one type (see ``trainers/answer_types.py``)."""
-    for question, premise, hypothesis, entailed in confusable_pairs(count, rng):
-        label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
-        yield Pair(qa_statement(question, premise), qa_statement(question, hypothesis), label, "answer_types")
-
-
-def training_pairs(data_dir: Path, seed: int) -> list[Pair]:
-    """Collect the capped, licence-clean training mix."""
-    rng = random.Random(seed)
-    pairs: list[Pair] = []
-    for name in LICENCES:
-        if name == "evouna":
-            rows = evouna_rows(data_dir, "train")
-            pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng), *mined_pairs(rows, rng, per_question=3)]
-        else:
-            found = nli_pairs(data_dir, name, "train")
-            pairs += rng.sample(found, min(len(found), CAPS.get(name, len(found))))
-    pairs += typed_pairs(10_000, rng)
-    rng.shuffle(pairs)
-    return pairs
 
 
 def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
@@ -224,7 +81,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
         model = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True)
     else:
         model = get_peft_model(model, lora)
-    pairs = training_pairs(data_dir, config.seed)
+    pairs = training_pairs(data_dir, config.seed, config.confusable)
     print(f"{len(pairs)} training pairs", Counter(pair.source for pair in pairs))
     encoded = tokenizer(
         [pair.premise for pair in pairs],
@@ -259,7 +116,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
     )
     trainer.train()
     model.peft_config["default"].base_model_name_or_path = ENCODER_HUB_ID  # not this machine's path
-    model.half().save_pretrained(output)  # fp16 halves the file; merged in fp32 on load
+    model.half().save_pretrained(output, save_embedding_layers=False)  # fp16 halves the file; merged in fp32 on load
     return output
 
 
@@ -330,7 +187,8 @@ def card(config: EntailmentTrainingConfig, scores: dict[str, Any]) -> str:
         f"| {name} | {row['f1']} / {row['accuracy']} | {row['lexical_f1']} / {row['lexical_accuracy']} | {row['n']} |"
         for name, row in scores["evouna_test"].items()
     )
-    return CARD.format(data=data, nli=nli, evouna=evouna, **vars(config))
+    stage = f"on from `{config.init_adapter}`, " if config.init_adapter else ""
+    return CARD.format(data=data, nli=nli, evouna=evouna, stage=stage, **vars(config))
 
 
 CARD = """\
@@ -345,8 +203,9 @@ LoRA (r={lora_r}, all linear layers of the encoder) with pooler and a three-way 
 It judges whether one answer to a question entails another; both sides read "question answer".
 Shipped in float16, merged in float32 when loaded. CC BY-SA 4.0, after the most demanding of its training sets.
 
-Made by `python -m trainers.entailment --config configs/entailment/demo.yaml`: {max_steps} steps of {batch_size} pairs,
-peak learning rate {learning_rate}, seed {seed}.
+Made by `python -m trainers.entailment` in two stages: `configs/entailment/demo.yaml` (2500 steps of 64 pairs, peak
+learning rate 1e-3, without mined and same-type pairs), then `configs/entailment/confusable.yaml` ({max_steps} steps
+of {batch_size} pairs, peak learning rate {learning_rate}, seed {seed}, {stage}all sets below).
 
 ## Training data (train splits of `../shared/data`; see its README)
 
@@ -355,7 +214,9 @@ peak learning rate {learning_rate}, seed {seed}.
 {data}
 
 EVOUNA gives human verdicts on answers (not entailed = neutral or contradiction), aliases of one answer, and answers
-swapped between questions. Its questions that are in a dev or test split of the QA files were left out.
+swapped between questions, by kind and by closeness in MiniLM. `trainers/answer_types.py` (ours) adds 10,000 pairs of
+confusable answers of one type: two cities, two colours, two years. EVOUNA's questions that are in a dev or test split
+of the QA files were left out.
 
 ## Scores on held-out data
 

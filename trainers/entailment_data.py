@@ -1,0 +1,165 @@
+"""What the shipped entailment adapter is trained on: licence-clean pairs of premise and hypothesis."""
+
+import gzip
+import json
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seper_reward.entailment import qa_statement
+from seper_reward.evaluation import split_of
+from seper_reward.models import embedded_encoder_folder
+from trainers.answer_types import confusable_pairs
+
+Row = dict[str, Any]
+LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2}
+NOT_ENTAILMENT = 3  # a human said "not the same answer"; neutral and contradiction share the blame
+LICENCES = {
+    "snli_dev_test": "CC BY-SA 4.0",
+    "snli_cad": "Apache-2.0",
+    "mnli_dev_matched": "OANC and CC",
+    "mnli_mismatched_1k": "OANC and CC",
+    "conjnli_human": "MIT",
+    "conjnli_adv_train": "MIT",
+    "breaking_nli": "CC BY-SA 4.0",
+    "med": "CC BY-SA 4.0",
+    "help_conj_disj": "CC BY-SA 4.0",
+    "negation_nli": "MIT",
+    "fever_symmetric": "Wikipedia, CC BY-SA",
+    "evouna": "Apache-2.0",
+}
+# machine-made or skewed sets may not drown the human ones
+CAPS = {"conjnli_adv_train": 4000, "breaking_nli": 2500, "med": 2500, "help_conj_disj": 1500}
+EVALUATION_ONLY = ("sick", "anli_dev")
+SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
+
+
+class Pair(NamedTuple):
+    """One training or test example: does ``premise`` entail ``hypothesis``?"""
+
+    premise: str
+    hypothesis: str
+    label: int
+    source: str
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read a gzipped JSON-lines file."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def nli_pairs(data_dir: Path, name: str, split: str) -> list[Pair]:
+    """Read one NLI set's split."""
+    rows = read_rows(data_dir / "nli" / f"{name}.jsonl.gz")
+    return [
+        Pair(row["premise"], row["hypothesis"], LABELS[row["label"]], name) for row in rows if row["split"] == split
+    ]
+
+
+def evouna_rows(data_dir: Path, split: str) -> list[Row]:
+    """Read EVOUNA's split by question; training leaves out questions of any dev or test file of ``qa/``."""
+    with gzip.open(data_dir / "evouna" / "NQ.json.gz", "rt", encoding="utf-8") as file:
+        rows = [row for row in json.load(file) if not row["improper"]]
+    held_out: set[str] = set()
+    if split == "train":
+        qa = read_rows(data_dir / "qa" / "nq_oracle_bm25neg.jsonl.gz")
+        held_out = {row["question"].lower() for row in qa if split_of(row["id"]) != "train"}
+    return [row for row in rows if split_of(row["question"]) == split and row["question"].lower() not in held_out]
+
+
+def aliases_of(row: dict[str, Any]) -> list[str]:
+    """Return the gold answers of an EVOUNA row."""
+    return [alias.strip() for alias in row["golden_answer"].split("/") if alias.strip()]
+
+
+def judged_pairs(rows: list[Row]) -> Iterator[Pair]:
+    """Yield (response, gold) pairs with the human verdict; short right responses also the other way round."""
+    for row in rows:
+        gold = qa_statement(row["question"], aliases_of(row)[0])
+        for system in SYSTEMS:
+            answer, verdict = row[f"answer_{system}"], row[f"judge_{system}"]
+            if not answer or verdict is None:
+                continue
+            response = qa_statement(row["question"], answer)
+            label = LABELS["entailment"] if verdict else NOT_ENTAILMENT
+            yield Pair(response, gold, label, f"evouna_{system}")
+            if len(answer.split()) <= 8:  # a long response says more than the gold answer, so gold cannot entail it
+                yield Pair(gold, response, label, f"evouna_{system}")
+
+
+def answer_type(answer: str) -> str:
+    """Sort answers coarsely, so that a swapped one is a plausible mistake."""
+    if re.search(r"\b(1\d{3}|20\d{2})\b", answer):
+        return "date"
+    if any(character.isdigit() for character in answer):
+        return "number"
+    return f"name of {min(len(answer.split()), 3)}"
+
+
+def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[Pair]:
+    """Yield aliases of one answer (entailed) and another question's answer of like type (not entailed)."""
+    by_type: dict[str, list[str]] = {}
+    for row in rows:
+        for alias in aliases_of(row):
+            by_type.setdefault(answer_type(alias), []).append(alias)
+    for row in rows:
+        question, aliases = row["question"], aliases_of(row)
+        gold = qa_statement(question, aliases[0])
+        for alias in aliases[1:4]:
+            yield Pair(qa_statement(question, alias), gold, LABELS["entailment"], "evouna_alias")
+        wrong = rng.choice(by_type[answer_type(aliases[0])])
+        if words_of(" ".join(aliases)).isdisjoint(words_of(wrong)):
+            pair = [qa_statement(question, wrong), gold]
+            rng.shuffle(pair)
+            yield Pair(*pair, NOT_ENTAILMENT, "evouna_swap")
+
+
+def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Iterator[Pair]:
+    """Yield answers of other questions that MiniLM finds close to the gold one (Lyon for Paris): not entailed."""
+    from sentence_transformers import SentenceTransformer, util
+
+    encoder = SentenceTransformer(str(embedded_encoder_folder()), device="cpu")
+    answers = sorted({aliases_of(row)[0] for row in rows})
+    embeddings = encoder.encode(answers, convert_to_tensor=True, show_progress_bar=False)
+    near = dict(zip(answers, util.semantic_search(embeddings, embeddings, top_k=20), strict=True))
+    for row in rows:
+        question, gold = row["question"], aliases_of(row)[0]
+        own = words_of(" ".join(aliases_of(row)))
+        others = [answers[int(hit["corpus_id"])] for hit in near[gold]]
+        others = [other for other in others if own.isdisjoint(words_of(other))]
+        for other in rng.sample(others, min(per_question, len(others))):
+            pair = [qa_statement(question, other), qa_statement(question, gold)]
+            rng.shuffle(pair)
+            yield Pair(*pair, NOT_ENTAILMENT, "evouna_mined")
+
+
+def words_of(text: str) -> set[str]:
+    """Return the lower-cased words of a text."""
+    return set(re.findall(r"\w+", text.lower()))
+
+
+def typed_pairs(count: int, rng: random.Random) -> Iterator[Pair]:
+    """Yield our own pairs of answers of one type (see ``trainers/answer_types.py``)."""
+    for question, premise, hypothesis, entailed in confusable_pairs(count, rng):
+        label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
+        yield Pair(qa_statement(question, premise), qa_statement(question, hypothesis), label, "answer_types")
+
+
+def training_pairs(data_dir: Path, seed: int, confusable: bool = True) -> list[Pair]:
+    """Collect the capped, licence-clean training mix; ``confusable`` adds mined and same-type answers."""
+    rng = random.Random(seed)
+    pairs: list[Pair] = []
+    for name in LICENCES:
+        if name == "evouna":
+            rows = evouna_rows(data_dir, "train")
+            pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng)]
+            pairs += mined_pairs(rows, rng, per_question=3) if confusable else ()
+        else:
+            found = nli_pairs(data_dir, name, "train")
+            pairs += rng.sample(found, min(len(found), CAPS.get(name, len(found))))
+    pairs += typed_pairs(10_000, rng) if confusable else ()
+    rng.shuffle(pairs)
+    return pairs
