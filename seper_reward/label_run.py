@@ -56,6 +56,7 @@ class LabelRun:
         self._scorer, self._queries, self._rejected = scorer, queries, rejected
         self._keys = {query.id: query_key(query) for query in queries}
         self._progress = self.folder / "progress"
+        self._done = self._progress / "done.jsonl"
         self._lock: IO[str] | None = None
         self.provenance = _provenance(scorer, self._keys.values(), settings or {})
         self._together(self._claim)
@@ -79,7 +80,8 @@ class LabelRun:
             UnscorableError: ``strict``, and a question cannot be scored; what is finished stays on disk.
         """
         if not self.complete:
-            done = self._finished()
+            # not from the files being written: processes must agree on what is left to share it
+            done = {entry["key"] for entry in _read_lines(self._done)}
             self._label([query for query in self._queries if self._keys[query.id] not in done], strict, tracker)
             process_state().wait_for_everyone()
             self._together(self._publish)
@@ -135,8 +137,10 @@ class LabelRun:
                 f"output_dir={str(self.folder)!r} is in use by another process; wait for it or name another folder"
             ) from error
         self._check_provenance()
-        done = self._finished()
-        _write(self._progress / "done.jsonl", done.values())
+        if self.complete:
+            shutil.rmtree(self._progress)
+            return
+        _write(self._done, self._finished().values())
         for file in self._progress.glob("process-*.jsonl"):
             file.unlink()
 

@@ -187,10 +187,10 @@ def test_changed_settings_are_refused_with_what_changed(label, tmp_path, capsys)
     source = write(tmp_path / "data.jsonl", rows(2))
     assert main(label(source, "out")) == 0
     before = (tmp_path / "out" / "labels.jsonl").read_bytes()
-    assert main(label(source, "out", "--seed", 5, "--aliases", "max")) == 2
+    assert main(label(source, "out", "--seed", 5, "--aliases", "mean")) == 2
     message = capsys.readouterr().err
     assert "sampling.seed was 0, is 5" in message
-    assert "estimator.aliases was 'mean', is 'max'" in message
+    assert "estimator.aliases was 'max', is 'mean'" in message
     assert main(label(write(source, rows(3)), "out")) == 2
     assert "queries was" in capsys.readouterr().err
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == before
@@ -200,8 +200,10 @@ def test_a_finished_folder_is_left_alone(label, tmp_path, capsys):
     source = write(tmp_path / "data.jsonl", rows(2))
     assert main(label(source, "out")) == 0
     stamp = (tmp_path / "out" / "labels.jsonl").stat().st_mtime_ns
+    (tmp_path / "out" / "progress").mkdir()  # as a kill at the very end would leave it
     assert main(label(source, "out")) == 0
     assert (tmp_path / "out" / "labels.jsonl").stat().st_mtime_ns == stamp
+    assert not (tmp_path / "out" / "progress").exists()
     assert "2 questions" in capsys.readouterr().out
 
 

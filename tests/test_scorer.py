@@ -50,8 +50,9 @@ def slow_belief(scorer, question, answers, passages):
     "question", [RECORD["question"], "What is the capital of France?", "How many legs has a cat?"]
 )
 def test_against_a_slow_loop(tiny_scorer, question):
+    scorer = scorer_like(tiny_scorer, estimator=Estimator(weighting="uniform", aliases="mean"))
     sets = [(), (Passage("Peter Voss built the mill."),), (Passage("a"), Passage("b"))]
-    for belief, passages in zip(tiny_scorer.beliefs(question, RECORD["answers"], sets), sets, strict=True):
+    for belief, passages in zip(scorer.beliefs(question, RECORD["answers"], sets), sets, strict=True):
         soft, hard = slow_belief(tiny_scorer, question, RECORD["answers"], passages)
         assert belief.seper == pytest.approx(soft, abs=1e-5)
         assert belief.seper_hard == pytest.approx(hard, abs=1e-5)

@@ -15,10 +15,9 @@ from seper_reward.data import read_queries, spread
 from seper_reward.evaluation import choose_passages, correlation, split_of
 
 CHANGES = [
-    {},
     {"weighting": "sequence"},
     {"weighting": "mean_token"},
-    {"aliases": "max"},
+    {"aliases": "mean"},
     {"kernel": "max"},
     {"kernel": "bidirectional"},
     {"match": "argmax"},
@@ -43,8 +42,6 @@ def main() -> None:
     ]
     print(f"{len(queries)} questions of the {options.split} split\n{'estimator':28s} soft   hard")
     for name, estimator in named:
-        if not name:
-            continue
         scorer = SePerScorer(base.sampler, base.entailment, prompt="few_shot", estimator=estimator, cache=base.cache)
         found = correlation(scorer, queries)["pearson"]
         print(f"{name:28s} {found['delta_seper_soft']:.3f}  {found['delta_seper_hard']:.3f}")
