@@ -159,9 +159,8 @@ def _scorer(config: ScorerConfig) -> Any:
 
     options = {name: getattr(config, name) for name in ("weighting", "aliases", "kernel", "match", "threshold")}
     load = {"dtype": config.dtype, "device": config.device, "trust_remote_code": config.trust_remote_code}
-    drawn = {name: getattr(config, name) for name in ("num_samples", "top_p", "max_new_tokens", "seed")}
-    if config.temperature is not None:
-        drawn["temperature"] = config.temperature
+    drawn = {name: getattr(config, name) for name in ("num_samples", "top_p", "seed", "temperature", "max_new_tokens")}
+    drawn = {name: value for name, value in drawn.items() if value is not None}
     return SePerScorer.from_pretrained(
         config.reader,
         config.entailment,

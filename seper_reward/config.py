@@ -32,7 +32,9 @@ class ScorerConfig:
         None, "Temperature of the draw, >= 0; default: the embedded reader's own, else 1.0 (paper)."
     )
     top_p: float = _setting(1.0, "Nucleus of the draw, in (0, 1].")
-    max_new_tokens: int = _setting(32, "Longest response in tokens.")
+    max_new_tokens: int | None = _setting(
+        None, "Longest response in tokens; default: 16 for the embedded reader, else 32."
+    )
     stop: list[str] = _setting(["\n"], "Strings that end a response.")
     seed: int = _setting(0, "Seed of the draw.")
     estimator: str = _setting("default", "Preset of the options below: default, paper or official.")

@@ -40,12 +40,13 @@ class ReaderDefaults(NamedTuple):
 
     temperature: float
     prompt: str
+    max_new_tokens: int
 
 
-# the paper's, but for the embedded reader, which babbles at temperature 1 (README, "The embedded reader")
+# the paper's, but for the embedded reader, which babbles at temperature 1 (README, results)
 READER_DEFAULTS: dict[str | None, ReaderDefaults] = {
-    None: ReaderDefaults(temperature=1.0, prompt="paper"),
-    EMBEDDED: ReaderDefaults(temperature=0.5, prompt="few_shot"),
+    None: ReaderDefaults(temperature=1.0, prompt="paper", max_new_tokens=32),
+    EMBEDDED: ReaderDefaults(temperature=0.5, prompt="few_shot", max_new_tokens=16),
 }
 
 

@@ -92,10 +92,10 @@ class SePerScorer:
                 ``max_batch_tokens``.
             entailment_options: the same for the entailment model.
             **sampling: fields of [`SamplingOptions`][seper_reward.sampling.SamplingOptions]. Defaults are the
-                paper's (N=10, temperature 1), but for the embedded reader, which has its own temperature.
+                paper's (N=10, temperature 1), but for the embedded reader, which has its own.
         """
         defaults = READER_DEFAULTS.get(reader, READER_DEFAULTS[None])
-        sampling = {"temperature": defaults.temperature, **sampling}
+        sampling = {"temperature": defaults.temperature, "max_new_tokens": defaults.max_new_tokens, **sampling}
         return cls(
             ResponseSampler.from_pretrained(reader, **(reader_options or {}), **sampling),
             EntailmentScorer.from_pretrained(entailment, **(entailment_options or {})),

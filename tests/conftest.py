@@ -102,4 +102,4 @@ def embedded_sampler() -> ResponseSampler:
 
 @pytest.fixture(scope="session")
 def embedded_scorer() -> SePerScorer:
-    return SePerScorer.from_pretrained(num_samples=10, max_new_tokens=16)
+    return SePerScorer.from_pretrained(max_new_tokens=12)

@@ -3,11 +3,15 @@
 import json
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from seper_reward.cli import main
 from seper_reward.data import read_corpus, read_queries
 from seper_reward.demo import CORPUS, QUESTIONS
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +78,32 @@ def test_text_is_clean():
         for line in path.read_text(encoding="utf-8").splitlines():
             assert json.loads(line)
             assert "  " not in line
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def test_the_embedded_models_tell_supporting_passages(queries, embedded_scorer):
+    """A few questions of each group; the whole slice is the slow test below."""
+    baselines = {}
+    for group in ("known", "fiction", "two_hop"):
+        some = [query for query in queries if query.metadata["group"] == group][::17][:3]
+        moved = {"supporting": [], "unrelated": []}
+        for query, utilities in zip(some, embedded_scorer.utilities(some), strict=True):
+            baselines.setdefault(group, []).append(utilities[0].baseline_seper)
+            for passage, judged in zip(query.passages, utilities, strict=True):
+                if passage.metadata["role"] in moved and passage.metadata.get("hop", 2) == 2:
+                    moved[passage.metadata["role"]].append(judged.delta_seper)
+        assert mean(moved["supporting"]) > mean(moved["unrelated"]) + 0.1, group
+    assert mean(baselines["known"]) > mean(baselines["fiction"]) + 0.4
+
+
+@pytest.mark.slow
+def test_make_demo_orders_the_roles(tmp_path):
+    assert main(["label", "--config", str(ROOT / "configs/label/demo.yaml"), "--output_dir", str(tmp_path)]) == 0
+    groups = json.loads((tmp_path / "summary.json").read_text())["groups"]
+    for group in ("fiction", "two_hop"):
+        delta = groups[group]["delta_seper"]
+        assert delta["supporting"] > delta["unrelated"] > delta["misleading"], group
+    assert groups["known"]["baseline_seper"] > groups["fiction"]["baseline_seper"] + 0.5

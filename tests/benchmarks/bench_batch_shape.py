@@ -15,11 +15,11 @@ from seper_reward.data import read_corpus, read_queries
 from seper_reward.demo import CORPUS, QUESTIONS
 from seper_reward.prompts import PromptBuilder
 
-QUESTIONS_USED = 16
+QUESTIONS_USED = 8
 
 
 def main() -> None:
-    queries = read_queries(QUESTIONS, read_corpus(CORPUS)).queries[::10][:QUESTIONS_USED]
+    queries = read_queries(QUESTIONS, read_corpus(CORPUS)).queries[::20][:QUESTIONS_USED]
     drawn = {}
     for dtype in ("float32", "bfloat16"):
         together = ResponseSampler.from_pretrained(dtype=dtype, temperature=1.0, max_new_tokens=16)

@@ -35,7 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     queries = [query for query in read_queries(options.file).queries if split_of(query.id) == options.split]
     queries = [choose_passages(query, options.passages_per_question) for query in spread(queries, options.limit)]
-    base = SePerScorer.from_pretrained(cache=Cache(Path(options.cache)), max_new_tokens=16)
+    base = SePerScorer.from_pretrained(cache=Cache(Path(options.cache)))
     named = [(f"preset {name}", Estimator.preset(name)) for name in ("default", "paper", "official")]
     named += [
         (", ".join(f"{key}={value}" for key, value in change.items()), Estimator(**change)) for change in CHANGES
