@@ -37,7 +37,7 @@ bench: setup  ## ratios measured side by side; minutes
 	for benchmark in tests/benchmarks/bench_*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || exit 1; done
 
 figure: demo  ## the README's figure, from the demo's labels
-	$(BIN)/seper-reward report --labels runs/demo --question b-001 --output .github/belief.svg
+	$(BIN)/seper-reward report --labels runs/demo --question b-057 --output .github/belief.svg
 
 clean:
 	rm -rf $(VENV) runs

@@ -82,10 +82,10 @@ def belief_figure(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
         for mass, text, support in _clusters(context["responses"]):
             color = "#4c9f70" if support >= 0.5 else "#d5d8dc"
             axes.barh(height, mass, left=left, color=color, edgecolor="white", height=0.75)
-            room = int(mass * 60)
+            room = int(mass * 75)
             shown = text if len(text) <= room else text[: max(room - 1, 0)] + "…"
             if mass >= 0.08:
-                axes.text(left + mass / 2, height, shown, ha="center", va="center", fontsize=9)
+                axes.text(left + mass / 2, height, shown, ha="center", va="center", fontsize=8)
             left += mass
         label = f"SePer {value:.2f}" if context is row["baseline"] else f"ΔSePer {value:+.2f}"
         axes.text(1.02, height, label, va="center", fontsize=10, fontweight="bold")
@@ -100,12 +100,16 @@ def belief_figure(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
 
 
 def _clusters(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, str, float]]:
-    """Return (mass, first text, mean support) per cluster, gold first, then the heaviest."""
+    """Return (mass, shortest text, mean support) per cluster, gold first, then the heaviest."""
     members: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for response in responses:
         members[response["cluster"]].append(response)
     rows = [
-        (sum(row["weight"] for row in some), str(some[0]["text"]), sum(row["support"] for row in some) / len(some))
+        (
+            sum(row["weight"] for row in some),
+            min((str(row["text"]) for row in some), key=len),
+            sum(row["support"] for row in some) / len(some),
+        )
         for some in members.values()
     ]
     return sorted(rows, key=lambda row: (row[2] < 0.5, -row[0]))

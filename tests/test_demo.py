@@ -95,7 +95,8 @@ def test_the_embedded_models_tell_supporting_passages(queries, embedded_scorer):
             for passage, judged in zip(query.passages, utilities, strict=True):
                 if passage.metadata["role"] in moved and passage.metadata.get("hop", 2) == 2:
                     moved[passage.metadata["role"]].append(judged.delta_seper)
-        assert mean(moved["supporting"]) > mean(moved["unrelated"]) + 0.1, group
+        if group != "known":  # a reader that knows has nothing to gain
+            assert mean(moved["supporting"]) > mean(moved["unrelated"]) + 0.1, group
     assert mean(baselines["known"]) > mean(baselines["fiction"]) + 0.4
 
 

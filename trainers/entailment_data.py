@@ -17,15 +17,15 @@ Row = dict[str, Any]
 LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2}
 NOT_ENTAILMENT = 3  # a human said "not the same answer"; neutral and contradiction share the blame
 LICENCES = {
-    "snli_dev_test": "CC BY-SA 4.0",
+    "snli_dev_test": "CC BY-SA",
     "snli_cad": "Apache-2.0",
     "mnli_dev_matched": "OANC and CC",
     "mnli_mismatched_1k": "OANC and CC",
     "conjnli_human": "MIT",
     "conjnli_adv_train": "MIT",
-    "breaking_nli": "CC BY-SA 4.0",
-    "med": "CC BY-SA 4.0",
-    "help_conj_disj": "CC BY-SA 4.0",
+    "breaking_nli": "CC BY-SA",
+    "med": "CC BY-SA",
+    "help_conj_disj": "CC BY-SA",
     "negation_nli": "MIT",
     "fever_symmetric": "Wikipedia, CC BY-SA",
     "evouna": "Apache-2.0",
