@@ -84,13 +84,14 @@ def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tenso
         weighting: ``"sequence"``, ``"mean_token"`` or ``"uniform"``.
 
     Returns:
-        ``(S,)`` float64 weights that sum to 1; equal ones if every response has probability 0.
+        ``(S,)`` weights that sum to 1, in the inputs' dtype (float32 at least; computed in float64); equal ones
+        if every response has probability 0.
 
     Raises:
         ValueError: no responses, a NaN, or an unknown weighting.
 
     >>> response_weights([torch.tensor([0.5, 0.5]).log(), torch.tensor([0.75]).log()], "sequence")
-    tensor([0.2500, 0.7500], dtype=torch.float64)
+    tensor([0.2500, 0.7500])
     """
     _check_choice("weighting", weighting, get_args(Weighting))
     if not token_log_probs:
@@ -106,7 +107,7 @@ def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tenso
         log_scores = log_scores / lengths  # mean over tokens: sequence sums favour short answers
     if bool(torch.isneginf(log_scores).all()):
         log_scores = torch.zeros_like(log_scores)
-    return log_scores.softmax(0)
+    return log_scores.softmax(0).to(torch.promote_types(token_log_probs[0].dtype, torch.float32))
 
 
 def entailment_kernel(forward: Tensor, backward: Tensor | None, kernel: str) -> Tensor:
