@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,7 +190,7 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
                 row = _Broken(
                     f"expected UTF-8, got byte {line[error.start]:#04x} at {error.start}; re-encode it", start
                 )
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 row = _Broken(f"expected one JSON object on the line, got {error}; repair or drop the line", start)
             yield f"{path}, line {number}", row
 
@@ -199,6 +200,8 @@ def _whole_lines(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
         yield from lines
     except EOFError as error:
         raise OSError(f"{path}: the compressed file ends too early ({error}); copy it again") from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise OSError(f"{path}: expected gzip ({error}); rename it or copy it again") from error
 
 
 def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[Passage, ...]:

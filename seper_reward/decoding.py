@@ -35,6 +35,7 @@ class Decoder:
     def __init__(self, model: Any, pad_id: int, layout: Layout, samples: int) -> None:
         self._model, self._pad_id, self._layout, self._samples = model, pad_id, layout, samples
         self._cache = _new_cache(model)
+        self._can_drop = all(hasattr(layer, "batch_select_indices") for layer in self._cache.layers)
         accepted = inspect.signature(model.forward).parameters
         self._last_logits_only = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
 
@@ -43,7 +44,8 @@ class Decoder:
         device, samples = self._model.device, self._samples
         copies = samples if self._layout == "alone" else 1
         rows = [ids for ids in prompts for _ in range(copies)]
-        common = 0 if self._layout == "alone" else _common_prefix(rows)
+        # elsewhere the padding between common start and rest would shift a sliding window
+        common = _common_prefix(rows) if self._layout == "tree" else 0
         # who wrote a slot of the cache: -1 nobody (padding), 0 the prompt, n + 1 sample n
         self._owner = torch.zeros(1, common, dtype=torch.long, device=device)
         if common:
@@ -71,7 +73,9 @@ class Decoder:
         by_line: dict[tuple[int, int], list[Row]] = {}
         for row in rows:
             by_line.setdefault((row.prompt, 0 if self._layout == "tree" else row.sample), []).append(row)
-        if len(by_line) <= 0.75 * len(self._lines):  # dropping lines copies the cache: not for one or two
+        if self._can_drop and len(by_line) <= 0.75 * len(
+            self._lines
+        ):  # dropping lines copies the cache: not for one or two
             self._keep([place for place, line in enumerate(self._lines) if line in by_line])
         width = max(map(len, by_line.values()))
         tokens, owners = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, -1))
@@ -124,13 +128,14 @@ class Decoder:
 
 def choose_layout(model: Any) -> Layout:
     """Choose how samples share a prompt: what the model's cache and attention can do."""
-    from transformers.cache_utils import DynamicLayer
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-    layers = _new_cache(model).layers
-    plain = bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
-    if plain and model.config._attn_implementation in ("sdpa", "eager"):  # they take any mask
+    if "position_ids" not in inspect.signature(model.forward).parameters:
+        return "alone"  # positions by distance (ALiBi): slots of other samples would count
+    kinds = {type(layer) for layer in _new_cache(model).layers}  # by type: hybrid layers inherit what they cannot do
+    if kinds == {DynamicLayer} and model.config._attn_implementation in ("sdpa", "eager"):  # they take any mask
         return "tree"
-    return "repeat" if all(hasattr(layer, "batch_repeat_interleave") for layer in layers) else "alone"
+    return "repeat" if kinds and kinds <= {DynamicLayer, DynamicSlidingWindowLayer} else "alone"
 
 
 def _new_cache(model: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -14,7 +15,8 @@ def process_state() -> Any:
     """Return Accelerate's process state: one process, or those of ``torchrun`` (gloo where there is no GPU)."""
     from accelerate import PartialState
 
-    return PartialState(cpu=not torch.accelerator.is_available())
+    # shares of hours of work drift apart by more than the usual half hour
+    return PartialState(cpu=not torch.accelerator.is_available(), timeout=timedelta(days=7))
 
 
 def shard(items: Sequence[T]) -> list[T]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .models import EMBEDDED, load_entailment, weights_hash
+from .models import EMBEDDED, identity_hash, load_entailment
 
 _OTHER_LABELS = ("neutral", "contradiction")
 
@@ -63,8 +63,8 @@ class EntailmentScorer:
 
     @functools.cached_property
     def weights_hash(self) -> str:
-        """Hash of the model's weights, computed once."""
-        return weights_hash(self._model)
+        """Hash of all of the model that decides a score, computed once (see [`identity_hash`])."""
+        return identity_hash(self._model, self._tokenizer)
 
     def score(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
         """Return P(premise entails hypothesis), ``(n,)`` in [0, 1]; arguments as in [`class_probs`]."""
@@ -86,8 +86,9 @@ class EntailmentScorer:
             Three-way models give neutral and contradiction in columns 1 and 2.
         """
         asked = questions if questions is not None else [""] * len(pairs)
+        cut = {question: self._cut_question(question) for question in set(asked)}
         rows = [
-            _Pair(_surface(premise), _surface(hypothesis), question)
+            _Pair(_surface(premise), _surface(hypothesis), cut[question])
             for (premise, hypothesis), question in zip(pairs, asked, strict=True)
         ]
         known = {row: self._without_model(row) for row in dict.fromkeys(rows)}
@@ -96,6 +97,16 @@ class EntailmentScorer:
         if not rows:
             return torch.empty(0, len(self._columns))
         return torch.stack([probs for row in rows if (probs := known[row]) is not None])
+
+    def _cut_question(self, question: str) -> str:
+        """Keep the end of a question that would push the answers out of the model's window."""
+        most = self._max_length // 4
+        encoded = self._tokenizer(question, add_special_tokens=False, return_offsets_mapping=self._tokenizer.is_fast)
+        if len(encoded.input_ids) <= most:
+            return question
+        if not self._tokenizer.is_fast:
+            return str(self._tokenizer.decode(encoded.input_ids[-most:]))
+        return question[encoded["offset_mapping"][-most][0] :]
 
     def _without_model(self, row: _Pair) -> Tensor | None:
         premise, hypothesis, _ = row
@@ -146,7 +157,7 @@ def qa_statement(question: str, answer: str) -> str:
 
 
 def normalize_answer(text: str) -> str:
-    """Lower-case, drop punctuation, articles and extra space (SQuAD's rule, widened to all scripts).
+    """Lower-case, drop punctuation, a leading article and extra space (after SQuAD's rule, for all scripts).
 
     A text of nothing but those keeps its characters, so that it equals itself only.
 
@@ -154,13 +165,20 @@ def normalize_answer(text: str) -> str:
     ('tern bridge', 'málaga', 'c++')
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    words = "".join(" " if _is_punctuation(character) else character for character in folded)
-    kept = " ".join(re.sub(r"\b(a|an|the)\b", " ", words).split())
+    # a separator between digits counts: 1/2 is not 1.2
+    words = "".join(
+        " "
+        if _is_punctuation(character)
+        and not (folded[place - 1 : place].isdigit() and folded[place + 1 : place + 2].isdigit())
+        else character
+        for place, character in enumerate(folded)
+    )
+    kept = re.sub(r"^(a|an|the) (?=\S)", "", " ".join(words.split()))
     return kept or " ".join(folded.split())
 
 
 def _is_punctuation(character: str) -> bool:
-    if character in "+-%$#&":  # these change an answer: -5, C++, 50 %
+    if character in "+-%$#&<>=^*/":  # these change an answer: -5, C++, 50 %, <5
         return False
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 

@@ -1,6 +1,7 @@
 """Does ΔSePer agree with people? Correlation with relevance marks."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -40,8 +41,8 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
     }
     tests = {name: pearsonr(values, marks) for name, values in columns.items()}
     return {
-        "pearson": {name: round(float(test.statistic), 4) for name, test in tests.items()},
-        "p_value": {name: float(test.pvalue) for name, test in tests.items()},
+        "pearson": {name: _number(round(float(test.statistic), 4)) for name, test in tests.items()},
+        "p_value": {name: _number(float(test.pvalue)) for name, test in tests.items()},
         "mean": {
             name: {
                 "relevant": _mean([value for value, mark in zip(values, marks, strict=True) if mark]),
@@ -76,6 +77,10 @@ def _mark(query: Query, position: int) -> bool:
             f"question id={query.id!r}, passages[{position}]: expected 'relevant': true or false, got {mark!r}"
         )
     return mark
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value  # a constant ΔSePer correlates with nothing; NaN is no JSON
 
 
 def _mean(values: Sequence[float]) -> float:

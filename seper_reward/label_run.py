@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -81,7 +82,7 @@ class LabelRun:
         """
         if not self.complete:
             # not from the files being written: processes must agree on what is left to share it
-            done = {entry["key"] for entry in _read_lines(self._done)}
+            done = {entry["key"] for entry in _read_lines(self._done) if "label" in entry or not strict}
             self._label([query for query in self._queries if self._keys[query.id] not in done], strict, tracker)
             process_state().wait_for_everyone()
             self._together(self._publish)
@@ -154,8 +155,8 @@ class LabelRun:
             _write_json(path, self.provenance)
             return
         before = json.loads(path.read_text(encoding="utf-8"))
-        if before["labels_hash"] != self.provenance["labels_hash"]:
-            changed = _differences(before["decides"], self.provenance["decides"])
+        if before.get("labels_hash") != self.provenance["labels_hash"]:
+            changed = _differences(before.get("decides"), self.provenance["decides"])
             raise ValueError(
                 f"output_dir={str(self.folder)!r} holds labels made otherwise; changed: {'; '.join(changed)}. "
                 "Name another folder, or go back to the former settings to resume"
@@ -191,7 +192,7 @@ class LabelRun:
         if process_state().is_main_process:
             try:
                 act()
-            except (OSError, ValueError) as error:
+            except Exception as error:  # raised below, on all processes: none may wait for one that died
                 failure = error
         message = agree(None if failure is None else str(failure))
         if failure is not None:
@@ -241,8 +242,11 @@ def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _line(row: Any) -> str:
-    return json.dumps(row, ensure_ascii=False, default=str) + "\n"
+def _line(row: Any, **options: Any) -> str:
+    text = json.dumps(row, ensure_ascii=False, default=str, **options) + "\n"
+    if text.isascii() or not re.search("[\ud800-\udfff]", text):
+        return text
+    return json.dumps(row, default=str, **options) + "\n"  # half a surrogate pair cannot be written as UTF-8
 
 
 def _read_lines(path: Path) -> Iterable[dict[str, Any]]:
@@ -257,7 +261,7 @@ def _write(path: Path, rows: Iterable[Any]) -> None:
 
 
 def _write_json(path: Path, value: Any) -> None:
-    _replace(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    _replace(path, _line(value, indent=2))
 
 
 def _replace(path: Path, text: str) -> None:

@@ -63,7 +63,7 @@ def label_row(query: Query, utilities: Sequence[Utility]) -> dict[str, Any]:
         "passages": [
             {
                 "passage_id": passage.id,
-                **passage.metadata,
+                **{key: value for key, value in passage.metadata.items() if key != "passage_id"},
                 "seper": _rounded(judged.seper),
                 "delta_seper": _rounded(judged.delta_seper),
                 "delta_seper_hard": _rounded(judged.delta_seper_hard),

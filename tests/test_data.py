@@ -106,6 +106,7 @@ def test_formats(tmp_path, kind):
         (b"{broken", r"expected one JSON object on the line"),
         (b'{"question": "caf\xe9"}', r"expected UTF-8, got byte 0xe9 at 17"),
         (b"[" * 100_000, r"expected one JSON object on the line"),
+        (b'{"id": ' + b"9" * 5000 + b"}", r"expected one JSON object on the line"),
     ],
 )
 def test_a_bad_row_is_named_and_the_good_ones_stay(tmp_path, row, message):
@@ -152,6 +153,9 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(bytes(range(256)) * 9)[:200])
     with pytest.raises(OSError, match=r"cut.jsonl.gz: the compressed file ends too early"):
         read_queries(tmp_path / "cut.jsonl.gz")
+    (tmp_path / "plain.jsonl.gz").write_text("{}")
+    with pytest.raises(OSError, match=r"plain.jsonl.gz: expected gzip"):
+        read_queries(tmp_path / "plain.jsonl.gz")
 
 
 def test_passages_by_id_from_a_corpus(tmp_path):

@@ -5,6 +5,7 @@ import torch
 
 from seper_reward import EntailmentScorer
 from seper_reward.entailment import normalize_answer, qa_statement
+from seper_reward.models import identity_hash
 
 PAIRS = [("Paris", "London"), ("it was built in 1840 by monks", "1840"), ("1840", "it was built in 1840 by monks")]
 
@@ -67,6 +68,20 @@ def test_a_book_is_cut_to_the_window(tiny_judge):
     assert 0 <= float(tiny_judge.score([("word " * 5000, "word")])[0]) <= 1
 
 
+def test_a_long_question_leaves_room_for_the_answers(tiny_judge):
+    question = "why " * 900
+    scores = tiny_judge.score([("Paris", "London"), ("seven", "purple")], [question] * 2)
+    assert float(scores[0]) != float(scores[1])
+    row = tiny_judge._encode([(*PAIRS[0], tiny_judge._cut_question(question))], padding=False)["input_ids"][0]
+    assert {"paris", "london"} <= set(tiny_judge._tokenizer.convert_ids_to_tokens(row))
+
+
+def test_identity_sees_the_label_order(tiny_judge, monkeypatch):
+    before = identity_hash(tiny_judge._model, tiny_judge._tokenizer)
+    monkeypatch.setattr(tiny_judge._model.config, "id2label", {0: "ENTAILMENT", 1: "NEUTRAL", 2: "CONTRADICTION"})
+    assert identity_hash(tiny_judge._model, tiny_judge._tokenizer) != before
+
+
 def test_labels_without_entailment_are_refused(tiny_judge, monkeypatch):
     monkeypatch.setattr(tiny_judge._model.config, "id2label", {0: "LABEL_0", 1: "LABEL_1"})
     with pytest.raises(ValueError, match="id2label must name a class 'entailment'"):
@@ -85,6 +100,10 @@ def test_labels_without_entailment_are_refused(tiny_judge, monkeypatch):
         ("🙂", "🙃", False),
         ("The", "A", False),
         ("10 May", "May 10", False),
+        ("1/2", "1.2", False),
+        ("3.5", "3 5", False),
+        ("<5", ">5", False),
+        ("Vitamin A", "vitamin", False),
     ],
 )
 def test_normalization(one, other, equal):

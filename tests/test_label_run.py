@@ -226,6 +226,36 @@ def test_labels_of_unknown_origin_are_not_overwritten(label, tmp_path, capsys):
     assert (tmp_path / "out" / "labels.jsonl").read_text() == "mine\n"
 
 
+def test_half_a_surrogate_pair_is_rejected_and_nothing_is_lost(label, tmp_path):
+    records = [{**rows(1)[0], "source": "half \ud83d"}, {**rows(2)[1], "question": "half \ud83d"}]
+    assert main(label(write(tmp_path / "data.jsonl", records), "out")) == 0
+    assert labels_of(tmp_path / "out")[0]["source"] == "half \ud83d"
+    assert json.loads((tmp_path / "out" / "rejected.jsonl").read_text())["row"]["question"] == "half \ud83d"
+
+
+def test_a_foreign_provenance_file_is_refused(label, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "provenance.json").write_text('{"mine": 1}')
+    assert main(label(write(tmp_path / "data.jsonl", rows(1)), "out")) == 2
+    assert "made otherwise" in capsys.readouterr().err
+
+
+def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tmp_path, monkeypatch):
+    from seper_reward.data import as_query
+    from seper_reward.label_run import LabelRun
+
+    queries = [as_query(row) for row in rows(3)]
+    run = LabelRun(tmp_path / "out", tiny_scorer, queries)
+    labelled = {"key": run._keys["q1"], "label": {"id": "q1"}}
+    (tmp_path / "out" / "progress" / "process-1.jsonl").write_text(json.dumps(labelled) + "\n")
+    left = []
+    monkeypatch.setattr(run, "_label", lambda queries, *_: left.extend(query.id for query in queries))
+    monkeypatch.setattr(run, "_publish", lambda: None)
+    with pytest.raises(FileNotFoundError):  # nothing was published
+        run.run()
+    assert left == ["q0", "q1", "q2"]
+
+
 def test_strict_stops_at_a_bad_row(label, tmp_path, capsys):
     source = write(tmp_path / "data.jsonl", [*rows(1), {"question": "?"}])
     assert main(label(source, "out", "--strict", "true")) == 2
@@ -259,6 +289,7 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
         (["--report_to", "tensorboard"], "report_to must be none or wandb"),
         (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--top_k", "0"], "top_k must be at least 1"),
+        (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
         (["--sampels", "3"], "--sampels"),
     ],
 )

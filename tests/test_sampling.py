@@ -5,7 +5,7 @@ import torch
 from scipy.stats import chisquare
 
 from seper_reward import ResponseSampler
-from seper_reward.decoding import choose_layout
+from seper_reward.decoding import Row
 from seper_reward.sampling import SamplingOptions, _nucleus
 from seper_reward.types import UnscorableError
 
@@ -113,15 +113,36 @@ def test_first_tokens_follow_the_models_distribution(tiny_sampler):
     assert min(expected) > 5  # else the test would not mean much
 
 
-def test_sliding_windows_share_by_copies(tiny_sampler):
-    """A sliding cache drops old slots, so that a tree's mask would not fit it."""
-    from transformers import LlamaConfig
+@pytest.mark.parametrize(("kind", "layout"), [("Mistral", "repeat"), ("Mpt", "alone"), ("Lfm2", "alone")])
+def test_other_architectures_give_their_own_log_probs(tiny_sampler, kind, layout):
+    """Sliding windows, ALiBi and linear attention: prompts of unequal length with a common start."""
+    import transformers
 
-    assert choose_layout(tiny_sampler._model) == "tree"
-    sliding = LlamaConfig(layer_types=["sliding_attention"] * 2, sliding_window=8, num_hidden_layers=2)
-    model = type("Model", (), {"config": sliding})()
-    model.config._attn_implementation = "sdpa"
-    assert choose_layout(model) == "repeat"
+    sizes = {"vocab_size": len(tiny_sampler.tokenizer), "hidden_size": 32, "num_hidden_layers": 2}
+    more = {
+        "Mistral": {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64, "sliding_window": 12},
+        "Mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2},
+        "Lfm2": {"num_attention_heads": 4, "num_key_value_heads": 2, "layer_types": ["conv", "full_attention"]},
+    }[kind]
+    config = getattr(transformers, f"{kind}Config")(**{**sizes, **more}, initializer_range=0.3)
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+    sampler = ResponseSampler(model, tiny_sampler.tokenizer, num_samples=3, max_new_tokens=6, stop=())
+    assert sampler._layout == layout
+    prompts = [f"One two three four five six seven {tail}" for tail in ("a", "b c d e", "f g h i j k l m n")]
+    for prompt, responses in zip(prompts, sampler.sample(prompts), strict=True):
+        for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
+            torch.testing.assert_close(log_probs, teacher_forced(sampler, prompt, token_ids), atol=2e-3, rtol=1e-3)
+
+
+def test_a_stop_string_in_front_ends_nothing_and_later_ones_do(tiny_sampler):
+    sampler = rebuilt(tiny_sampler, stop=("\n", "- "))
+    row = Row(torch.Generator(), 0, 0)
+    for token in sampler.tokenizer("- Paris\nBob").input_ids:
+        if not row.finished:
+            sampler._append(row, token, -1.0)
+    assert row.finished
+    assert row.text == "- Paris"
 
 
 def test_zero_temperature_is_greedy(tiny_sampler):
@@ -192,7 +213,14 @@ def test_broken_weights_are_no_number(tiny_reader):
 
 @pytest.mark.parametrize(
     "options",
-    [{"num_samples": 0}, {"max_new_tokens": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"stop": ("",)}],
+    [
+        {"num_samples": 0},
+        {"max_new_tokens": 0},
+        {"temperature": -1.0},
+        {"temperature": float("nan")},
+        {"top_p": 0.0},
+        {"stop": ("",)},
+    ],
 )
 def test_options_are_checked(options):
     with pytest.raises(ValueError, match=next(iter(options))):

@@ -216,7 +216,7 @@ of {batch_size} pairs, peak learning rate {learning_rate}, seed {seed}, {stage}a
 EVOUNA gives human verdicts on answers (not entailed = neutral or contradiction), aliases of one answer, and answers
 swapped between questions, by kind and by closeness in MiniLM. `trainers/answer_types.py` (ours) adds 10,000 pairs of
 confusable answers of one type: two cities, two colours, two years. EVOUNA's questions that are in a dev or test split
-of the QA files were left out.
+of NQ (`qa/nq_oracle_bm25neg`) were left out.
 
 ## Scores on held-out data
 

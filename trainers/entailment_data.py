@@ -60,7 +60,7 @@ def nli_pairs(data_dir: Path, name: str, split: str) -> list[Pair]:
 
 
 def evouna_rows(data_dir: Path, split: str) -> list[Row]:
-    """Read EVOUNA's split by question; training leaves out questions of any dev or test file of ``qa/``."""
+    """Read EVOUNA's split by question; training leaves out those in NQ's dev and test splits (``qa/``)."""
     with gzip.open(data_dir / "evouna" / "NQ.json.gz", "rt", encoding="utf-8") as file:
         rows = [row for row in json.load(file) if not row["improper"]]
     held_out: set[str] = set()
