@@ -114,7 +114,8 @@ class PromptBuilder:
         Raises:
             UnscorableError: the question alone is longer than ``max_prompt_tokens``.
         """
-        texts = [passage_text(passage) for passage in passages]
+        question = self._as_text(question)
+        texts = [self._as_text(passage_text(passage)) for passage in passages]
         if self.max_passage_tokens is not None:
             texts = [self._cut(text, self.max_passage_tokens) for text in texts]
         prompt = self._render(question, texts)
@@ -159,6 +160,12 @@ class PromptBuilder:
             return text
         shown = [f"{asked}{style.answer_prefix} {answer}\n\n" for asked, answer in examples]
         return "".join(shown) + user + style.answer_prefix
+
+    def _as_text(self, text: str) -> str:
+        """Break up control tokens: a passage must not end its turn and answer in the reader's name."""
+        for token in self._tokenizer.all_special_tokens:
+            text = text.replace(token, f"{token[:1]} {token[1:]}")
+        return text
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer(text, add_special_tokens=False).input_ids)
