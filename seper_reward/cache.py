@@ -73,6 +73,6 @@ class Cache:
 
 
 def content_key(*parts: Any) -> str:
-    """Return a hash of JSON-able parts."""
-    text = json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    """Return a hash of JSON-able parts; what JSON cannot hold counts by its text."""
+    text = json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -91,7 +91,7 @@ def _correlation(arguments: list[str]) -> None:
         first = examples.rejected[0]
         raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")
     queries = [query for query in examples.queries if config.split in ("all", split_of(query.id))]
-    queries = list(spread(queries, config.limit))
+    queries = spread(queries, config.limit)
     if config.passages_per_question is not None:
         queries = [choose_passages(query, config.passages_per_question) for query in queries]
     result = {**correlation(_scorer(config), queries), "settings": asdict(config)}
@@ -141,7 +141,7 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     corpus_file = config.corpus or (CORPUS if demo else None)
     corpus = read_corpus(corpus_file) if corpus_file else None
     examples = read_queries(QUESTIONS if demo else config.input, corpus)
-    queries = list(spread(examples.queries, config.limit))
+    queries = spread(examples.queries, config.limit)
     bare = [position for position, query in enumerate(queries) if not query.passages]
     if bare and corpus is not None:
         from .retrieval import BM25Retriever

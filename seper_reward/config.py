@@ -6,10 +6,10 @@ from typing import Any, get_args, get_type_hints
 from .estimators import Aliases, Kernel, Match, Weighting
 
 
-def _setting(default: Any, text: str, **options: Any) -> Any:
+def _setting(default: Any, text: str) -> Any:
     if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata={"help": text, **options})
-    return field(default=default, metadata={"help": text, **options})
+        return field(default_factory=lambda: list(default), metadata={"help": text})
+    return field(default=default, metadata={"help": text})
 
 
 @dataclass

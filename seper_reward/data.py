@@ -1,7 +1,6 @@
 """Read and check questions, answers, passages and corpora; every error names file, row and remedy."""
 
 import gzip
-import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .cache import content_key
 from .entailment import normalize_answer
 from .types import Passage, Query
 
@@ -137,7 +137,7 @@ def query_key(query: Query) -> str:
     """Return a hash over all of a query that reaches its label row."""
     record: list[Any] = [query.id, query.question, query.answers, dict(query.metadata)]
     record += [[passage.id, passage.title, passage.text, dict(passage.metadata)] for passage in query.passages]
-    return hashlib.sha256(json.dumps(record, sort_keys=True, default=str).encode()).hexdigest()
+    return content_key(record)
 
 
 def read_rows(path: str | Path) -> Iterator[tuple[str, Any]]:
@@ -254,8 +254,7 @@ def _identifier(value: Any) -> str:
 
 
 def _content_id(question: str, answers: Sequence[str], passages: Sequence[Passage]) -> str:
-    record = [question, list(answers), [[passage.title, passage.text] for passage in passages]]
-    return hashlib.sha256(json.dumps(record).encode()).hexdigest()[:16]
+    return content_key(question, answers, [[passage.title, passage.text] for passage in passages])[:16]
 
 
 def _shown(value: Any) -> str:

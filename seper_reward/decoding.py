@@ -73,9 +73,8 @@ class Decoder:
         by_line: dict[tuple[int, int], list[Row]] = {}
         for row in rows:
             by_line.setdefault((row.prompt, 0 if self._layout == "tree" else row.sample), []).append(row)
-        if self._can_drop and len(by_line) <= 0.75 * len(
-            self._lines
-        ):  # dropping lines copies the cache: not for one or two
+        # dropping lines copies the cache: not for one or two
+        if self._can_drop and len(by_line) <= 0.75 * len(self._lines):
             self._keep([place for place, line in enumerate(self._lines) if line in by_line])
         width = max(map(len, by_line.values()))
         tokens, owners = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, -1))
@@ -98,9 +97,8 @@ class Decoder:
             return self._owner >= 0
         seen = (self._owner == 0)[:, None] | (self._owner[:, None] == owners[..., None]) & (owners >= 0)[..., None]
         dtype = self._model.dtype
-        return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[
-            :, None
-        ]  # (L, 1, W, slots)
+        mask = torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
+        return mask[:, None]  # (L, 1, W, slots)
 
     def _repeat(self, copies: int) -> None:
         self._cache.batch_repeat_interleave(copies)

@@ -5,7 +5,6 @@ to ``labels.jsonl`` in input order.
 """
 
 import fcntl
-import hashlib
 import json
 import os
 import platform
@@ -19,6 +18,7 @@ from typing import IO, Any
 import torch
 from tqdm.auto import tqdm
 
+from .cache import content_key
 from .data import Rejected, query_key
 from .distributed import agree, process_state, shard
 from .labeling import label_row
@@ -204,13 +204,13 @@ class LabelRun:
 def _provenance(scorer: SePerScorer, query_keys: Iterable[str], settings: Mapping[str, Any]) -> dict[str, Any]:
     decides = {
         **scorer.fingerprint,
-        "queries": _hash(sorted(query_keys)),
+        "queries": content_key(sorted(query_keys)),
         "device": _device_kind(scorer.sampler.device),
         "threads_per_process": torch.get_num_threads(),
         **{name: version(name) for name in ("seper-reward", "torch", "transformers")},
     }
     return {
-        "labels_hash": _hash(decides),
+        "labels_hash": content_key(decides),
         "decides": decides,
         "settings": dict(settings),
         "versions": {
@@ -236,10 +236,6 @@ def _differences(before: Any, after: Any, name: str = "") -> list[str]:
             for line in _differences(before.get(key), after.get(key), f"{name}.{key}" if name else key)
         ]
     return [] if before == after else [f"{name} was {before!r}, is {after!r}"]
-
-
-def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _line(row: Any, **options: Any) -> str:

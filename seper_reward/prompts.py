@@ -14,14 +14,12 @@ class PromptStyle:
     Attributes:
         closed_book: template with ``{question}``.
         with_passages: template with ``{reference}`` and ``{question}``.
-        closed_book_examples: (question, answer) turns shown before a closed-book question.
         with_passages_examples: (whole user text, answer) turns shown before one with passages.
         answer_prefix: appended where there is no chat template, so that a base model answers.
     """
 
     closed_book: str
     with_passages: str
-    closed_book_examples: tuple[tuple[str, str], ...] = ()
     with_passages_examples: tuple[tuple[str, str], ...] = ()
     answer_prefix: str = "\nAnswer:"
 
@@ -142,13 +140,10 @@ class PromptBuilder:
         if passages:
             # a plain space between documents keeps the paper's wording for one document
             reference = "".join(f" {text}" for text in passages if text)
-            user, examples = (
-                _fill(style.with_passages, reference=reference, question=question),
-                style.with_passages_examples,
-            )
+            user = _fill(style.with_passages, reference=reference, question=question)
+            examples = style.with_passages_examples
         else:
-            user, examples = _fill(style.closed_book, question=question), style.closed_book_examples
-            examples = tuple((_fill(style.closed_book, question=asked), answer) for asked, answer in examples)
+            user, examples = _fill(style.closed_book, question=question), ()
         if self._tokenizer.chat_template:
             turns = [
                 {"role": role, "content": text}
