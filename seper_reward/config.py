@@ -16,7 +16,10 @@ def _setting(default: Any, text: str) -> Any:
 class ScorerConfig:
     """How beliefs are measured; shared by all commands."""
 
-    reader: str = _setting("embedded", "Reader: 'embedded' (SmolLM2-135M-Instruct), a hub id or a local folder.")
+    reader: str = _setting(
+        "embedded",
+        "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id or a folder.",
+    )
     reader_revision: str | None = _setting(None, "Branch, tag or commit of the reader on the hub.")
     entailment: str = _setting("embedded", "Entailment model: 'embedded', a hub id or a local folder.")
     entailment_revision: str | None = _setting(None, "Branch, tag or commit of the entailment model.")
@@ -24,16 +27,16 @@ class ScorerConfig:
     device: str | None = _setting(None, "cpu, cuda, cuda:1, ...; default: this process's accelerator, else cpu.")
     trust_remote_code: bool = _setting(False, "Run Python that comes with a model.")
     prompt: str | None = _setting(
-        None, "paper, brief or few_shot; default: few_shot for the embedded reader, else paper."
+        None, "paper, brief or few_shot; default: brief for the embedded reader, few_shot for plain, else paper."
     )
     max_passage_tokens: int | None = _setting(None, "Cut passages to so many tokens; default: the reader's window.")
     num_samples: int = _setting(10, "Responses per prompt (N of the paper), >= 1.")
     temperature: float | None = _setting(
-        None, "Temperature of the draw, >= 0; default: the embedded reader's own, else 1.0 (paper)."
+        None, "Temperature of the draw, >= 0; default: 0.5 for plain, else 1.0 (paper)."
     )
     top_p: float = _setting(1.0, "Nucleus of the draw, in (0, 1].")
     max_new_tokens: int | None = _setting(
-        None, "Longest response in tokens; default: 16 for the embedded reader, else 32."
+        None, "Longest response in tokens; default: 16 for embedded and plain, else 32."
     )
     stop: list[str] = _setting(["\n"], "Strings that end a response.")
     seed: int = _setting(0, "Seed of the draw.")
@@ -79,16 +82,54 @@ class LabelConfig(ScorerConfig):
 
 
 @dataclass
-class CorrelationConfig(ScorerConfig):
-    """Correlate ΔSePer with human relevance marks (SePer, arXiv:2503.01478, Table 2)."""
+class MarkedConfig(ScorerConfig):
+    """Questions whose passages people have marked; shared by the commands that evaluate ΔSePer."""
 
-    file: str = _setting("", "JSONL, JSONL.gz or Parquet whose passages carry 'relevant': true or false.")
+    file: str = _setting("", "JSON, JSONL (also .gz) or Parquet whose passages carry 'relevant': true or false.")
     split: str = _setting("all", "train, dev or test by sha1(id), or all.")
     limit: int | None = _setting(None, "Use so many questions only, evenly spread over the input.")
+    json: str | None = _setting(None, "Write the result to this file, too.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.split not in {"train", "dev", "test", "all"}:
+            raise ValueError(f"split must be train, dev, test or all, got {self.split!r}")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1, got {self.limit}")
+
+
+@dataclass
+class CorrelationConfig(MarkedConfig):
+    """Correlate ΔSePer and its rivals with human relevance marks (SePer, arXiv:2503.01478, Table 2)."""
+
     passages_per_question: int | None = _setting(
         None, "Use so many passages a question: the relevant ones, then the others in order."
     )
+
+
+@dataclass
+class CounterfactualConfig(MarkedConfig):
+    """Compare passages that carry a planted wrong answer ('counterfactual': true) with relevant ones (RGB)."""
+
+
+@dataclass
+class EquivalenceConfig:
+    """Compare entailment with human verdicts on whether a response states the gold answer (EVOUNA, or your own)."""
+
+    file: str = _setting(
+        "", "EVOUNA's JSON, or JSON, JSONL or Parquet rows of {question, answers, response, equivalent}."
+    )
+    column_by: str = _setting("system", "Field of your rows that names their column in the results.")
+    entailment: str = _setting("embedded", "Entailment model: 'embedded', a hub id or a local folder.")
+    entailment_revision: str | None = _setting(None, "Branch, tag or commit of the entailment model.")
+    threshold: float | None = _setting(
+        None, "Fixed threshold for all rows; default: best F1 on the train split (sha1 of question), test split shown."
+    )
+    dtype: str = _setting("auto", "auto (bf16 where fast), float32, bfloat16 or float16.")
+    device: str | None = _setting(None, "cpu, cuda, cuda:1, ...; default: this process's accelerator, else cpu.")
+    trust_remote_code: bool = _setting(False, "Run Python that comes with a model.")
     json: str | None = _setting(None, "Write the result to this file, too.")
+    plot: str | None = _setting(None, "Draw F1 by method and the reliability of the probabilities into this image.")
 
 
 @dataclass

@@ -13,7 +13,7 @@ from .entailment import normalize_answer
 from .types import Passage, Query
 
 T = TypeVar("T")
-_FORMATS = (".jsonl", ".jsonl.gz", ".parquet")
+_FORMATS = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
 
 
 class BadRowError(ValueError):
@@ -47,9 +47,9 @@ def read_queries(path: str | Path, corpus: Mapping[str, Passage] | None = None) 
     """Read questions with answers and passages.
 
     Args:
-        path: JSONL, JSONL.gz or Parquet of ``{id?, question, answers, passages}``, or a folder written by
-            ``datasets.Dataset.save_to_disk``. A passage is a text, ``{id?, title?, text}``, or, with a corpus,
-            ``{id}``; other fields are kept as metadata.
+        path: JSON, JSONL (either may end in .gz) or Parquet of ``{id?, question, answers, passages}``, or a folder
+            written by ``datasets.Dataset.save_to_disk``. A passage is a text, ``{id?, title?, text}``, or, with a
+            corpus, ``{id}``; other fields are kept as metadata.
         corpus: passages by id. Rows without ``passages`` are then left for a retriever.
 
     Raises:
@@ -165,8 +165,25 @@ def read_rows(path: str | Path) -> Iterator[tuple[str, Any]]:
         yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
     elif path.name.endswith((".jsonl", ".jsonl.gz")):
         yield from _json_lines(path)
+    elif path.name.endswith((".json", ".json.gz")):
+        yield from _json_array(path)
     else:
         raise ValueError(f"{path}: expected a name ending in {', '.join(_FORMATS)}, or a dataset folder")
+
+
+def read_valid_rows(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield ``(where, row)`` of a file in which every row must be an object.
+
+    Raises:
+        BadRowError: a row cannot be read or is no object, with file and row.
+        OSError: the file is missing or cannot be read.
+        ValueError: the format is unknown.
+    """
+    for where, row in read_rows(path):
+        if not isinstance(row, Mapping):
+            reason = row.reason if isinstance(row, _Broken) else f"expected an object, got {_shown(row)}"
+            raise BadRowError(f"{where}: {reason}")
+        yield where, row
 
 
 @dataclass(frozen=True)
@@ -175,6 +192,20 @@ class _Broken:
 
     reason: str
     text: str
+
+
+def _json_array(path: Path) -> Iterator[tuple[str, Any]]:
+    with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as lines:
+        text = b"".join(_whole_lines(lines, path))
+    try:
+        rows = json.loads(text.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{path}: expected a JSON array of rows in UTF-8 ({error}); JSON lines end in .jsonl"
+        ) from error
+    if not isinstance(rows, list):
+        raise ValueError(f"{path}: expected a JSON array of rows, got {_shown(rows)}; put the rows in a list")
+    yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:

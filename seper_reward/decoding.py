@@ -36,8 +36,7 @@ class Decoder:
         self._model, self._pad_id, self._layout, self._samples = model, pad_id, layout, samples
         self._cache = _new_cache(model)
         self._can_drop = all(hasattr(layer, "batch_select_indices") for layer in self._cache.layers)
-        accepted = inspect.signature(model.forward).parameters
-        self._last_logits_only = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+        self._last_logits_only = _keep_logits(model, 1)
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> Tensor:
         """Read the prompts; return the logits of the first token, ``(prompts * samples, V)``."""
@@ -124,6 +123,34 @@ class Decoder:
         return logits
 
 
+@torch.no_grad()
+def forced_log_probs(model: Any, rows: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int) -> list[Tensor]:
+    """Return the log-probabilities of given tokens after given prompts (teacher forcing), at temperature 1.
+
+    Args:
+        model: causal language model in eval mode.
+        rows: (prompt ids, continuation ids), one batch; continuations are not empty.
+        pad_id: of the tokenizer.
+
+    Returns:
+        Per row, ``(T,)`` natural-log probabilities of the continuation's T tokens.
+    """
+    device = model.device
+    input_ids, mask = (tensor.to(device) for tensor in _left_pad([[*prompt, *said] for prompt, said in rows], pad_id))
+    longest = max(len(said) for _, said in rows)
+    logits = model(
+        input_ids=input_ids,
+        attention_mask=mask,
+        position_ids=(mask.cumsum(1) - 1).clamp(min=0),
+        use_cache=False,
+        **_keep_logits(model, longest + 1),  # left-padded: all continuations end at the end
+    ).logits[:, -longest - 1 : -1]
+    log_probs = logits.float().log_softmax(-1)  # (rows, longest, V)
+    tokens = input_ids[:, -longest:]
+    chosen = log_probs.gather(-1, tokens[..., None])[..., 0].cpu()
+    return [row[longest - len(said) :] for row, (_, said) in zip(chosen, rows, strict=True)]
+
+
 def choose_layout(model: Any) -> Layout:
     """Choose how samples share a prompt: what the model's cache and attention can do."""
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
@@ -149,6 +176,11 @@ def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
     shortest = min(map(len, sequences)) - 1
     agree = (len({ids[position] for ids in sequences}) == 1 for position in range(shortest))
     return next((position for position, same in enumerate(agree) if not same), shortest)
+
+
+def _keep_logits(model: Any, count: int) -> dict[str, int]:
+    """Ask for the logits of the last positions only, where the model can."""
+    return {"logits_to_keep": count} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
 
 
 def _left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:

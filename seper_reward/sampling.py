@@ -14,9 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .decoding import Decoder, Layout, Row, choose_layout
+from .decoding import Decoder, Layout, Row, choose_layout, forced_log_probs
 from .models import EMBEDDED, identity_hash, load_reader
 from .types import Responses, UnscorableError
+
+_FORCED_BATCH = 16  # texts scored at once: their logits are kept for every token
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,33 @@ class ResponseSampler:
             for prompt, responses in zip(batch, self._sample_batch(batch, encoded), strict=True):
                 sampled[prompt] = responses
         return [sampled[prompt] for prompt in prompts]
+
+    def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
+        """Return how likely the reader finds given texts as responses.
+
+        Args:
+            prompts: as in [`sample`].
+            texts: one per prompt, as they continue it; their first ``max_new_tokens`` tokens count.
+
+        Returns:
+            Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token.
+
+        Raises:
+            UnscorableError: as in [`sample`], or a text has no token.
+        """
+        rows = []
+        for prompt, text in zip(prompts, texts, strict=True):
+            said = self.tokenizer(text, add_special_tokens=False).input_ids[: self.options.max_new_tokens]
+            if not said:
+                raise UnscorableError(f"texts must have at least one token, got {text!r}")
+            rows.append((self._encode(prompt), said))
+        order = sorted(range(len(rows)), key=lambda at: len(rows[at][0]) + len(rows[at][1]))
+        found: dict[int, Tensor] = {}
+        for start in range(0, len(order), _FORCED_BATCH):
+            batch = order[start : start + _FORCED_BATCH]
+            forced = forced_log_probs(self._model, [rows[at] for at in batch], self.tokenizer.pad_token_id)
+            found.update(zip(batch, forced, strict=True))
+        return [found[at] for at in range(len(rows))]
 
     def _encode(self, prompt: str) -> list[int]:
         if not prompt:

@@ -17,7 +17,9 @@ from .estimators import (
     Estimator,
     entailment_kernel,
     match_clusters,
+    predictive_entropy,
     response_weights,
+    semantic_entropy,
     seper_hard,
     seper_soft,
     standard_error,
@@ -79,12 +81,12 @@ class SePerScorer:
         entailment_options: Mapping[str, Any] | None = None,
         **sampling: Any,
     ) -> "SePerScorer":
-        """Load both models by name: ``"embedded"``, a hub id or a local folder.
+        """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id or a local folder.
 
         Args:
             reader: the causal language model to ask.
             entailment: the NLI model that judges.
-            prompt: see the class; ``None`` takes the embedded reader's own, else the paper's.
+            prompt: see the class; ``None`` takes the reader's own (``READER_DEFAULTS``), else the paper's.
             estimator: see the class.
             max_passage_tokens: see the class.
             cache: see the class.
@@ -92,7 +94,7 @@ class SePerScorer:
                 ``max_batch_tokens``.
             entailment_options: the same for the entailment model.
             **sampling: fields of [`SamplingOptions`][seper_reward.sampling.SamplingOptions]. Defaults are the
-                paper's (N=10, temperature 1), but for the embedded reader, which has its own.
+                paper's (N=10, temperature 1) unless ``READER_DEFAULTS`` has others for the reader.
         """
         defaults = READER_DEFAULTS.get(reader, READER_DEFAULTS[None])
         sampling = {"temperature": defaults.temperature, "max_new_tokens": defaults.max_new_tokens, **sampling}
@@ -174,6 +176,30 @@ class SePerScorer:
         )
         return [self._belief(sampled[prompt], answers, probs) for prompt in prompts]
 
+    def answer_log_probs(
+        self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
+    ) -> list[list[float]]:
+        """Return the mean log-probability per token of each answer (its first ``max_new_tokens``) given passages.
+
+        Args:
+            question: asked each time.
+            answers: texts, each by itself.
+            passage_sets: as in [`beliefs`].
+
+        Returns:
+            Per set, one natural-log probability (<= 0) per answer.
+
+        Raises:
+            UnscorableError: the question is longer than the reader's window.
+        """
+        prompts = [self.prompts.build(question, passages) for passages in passage_sets]
+        asked = list(itertools.product(prompts, answers))
+        found = self.sampler.log_probs(
+            [prompt for prompt, _ in asked], [self.prompts.response_text(answer) for _, answer in asked]
+        )
+        means = [float(row.mean()) for row in found]
+        return [means[start : start + len(answers)] for start in range(0, len(means), len(answers))]
+
     def _first_pairs(self, responses: Sequence[str], answers: Sequence[str]) -> set[Pair]:
         """Return the (premise, hypothesis) pairs of responses and answers, and of responses in one direction."""
         forward = set(itertools.product(responses, answers))
@@ -204,6 +230,8 @@ class SePerScorer:
             seper=float(seper_soft(weights, support, options.aliases)),
             seper_hard=float(seper_hard(weights, ids, gold, options.aliases)),
             std_error=float(standard_error(weights, support, options.aliases)),
+            entropy=float(predictive_entropy(sampled.token_log_probs)),
+            semantic_entropy=float(semantic_entropy(weights, ids)),
             responses=responses,
             weights=tuple(weights.tolist()),
             cluster_ids=tuple(ids.tolist()),

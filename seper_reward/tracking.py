@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .cache import Cache
+from .extras import need
 
 _EXAMPLES = 50
 
@@ -21,10 +22,7 @@ class Tracker:
     """
 
     def __init__(self, config: Mapping[str, Any], job_type: str = "label") -> None:
-        try:
-            import wandb
-        except ImportError as error:
-            raise OSError("report_to='wandb' needs wandb; run: pip install 'seper-reward[wandb]'") from error
+        wandb = need("wandb", "wandb")
         self._wandb = wandb
         self._run = wandb.init(project="seper-reward", job_type=job_type, config=dict(config))
         self._questions = 0

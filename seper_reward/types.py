@@ -61,6 +61,8 @@ class Belief:
         seper: soft SePer, in [0, 1].
         seper_hard: hard SePer, in [0, 1].
         std_error: standard error of ``seper`` over the sampled responses.
+        entropy: predictive entropy of the responses, in nats, >= 0; one only at sampling temperature 1.
+        semantic_entropy: entropy of the clusters, in nats, in [0, log S].
         responses: the S responses.
         weights: the S response probabilities, sum to 1.
         cluster_ids: the semantic cluster of each response, numbered from 0 in order of appearance.
@@ -70,6 +72,8 @@ class Belief:
     seper: float
     seper_hard: float
     std_error: float
+    entropy: float = 0.0
+    semantic_entropy: float = 0.0
     responses: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
     cluster_ids: tuple[int, ...] = ()

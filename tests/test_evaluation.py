@@ -1,46 +1,130 @@
-"""Correlation with relevance marks, as a function and as a command."""
+"""Correlation with relevance marks and planted answers, as functions and as commands."""
 
 import json
+from dataclasses import replace
 
 import pytest
+import torch
 from scipy.stats import pearsonr
 
 from seper_reward.cli import main
 from seper_reward.data import as_query
-from seper_reward.evaluation import choose_passages, correlation, split_of
+from seper_reward.evaluation import choose_passages, contexts_of, correlation, counterfactual, split_of
 
 RECORD = {
     "question": "Who?",
     "answers": ["Ann"],
     "passages": [{"id": str(n), "text": f"text {n}", "relevant": n in (1, 3)} for n in range(5)],
 }
+ONE_RELEVANT = [{"id": str(n), "text": f"text {n}", "relevant": n == 2} for n in range(4)]
 
 
 def test_relevant_passages_are_kept_first_in_their_order():
     assert [p.id for p in choose_passages(as_query(RECORD), 3).passages] == ["0", "1", "3"]
-    assert [p.id for p in choose_passages(as_query(RECORD), 1).passages] == ["1"]
+    with pytest.raises(ValueError, match="has 2 relevant passages, more than 1"):
+        choose_passages(as_query(RECORD), 1)
     assert [p.id for p in choose_passages(as_query(RECORD), 9).passages] == list("01234")
 
 
+def test_several_supporting_passages_share_the_worth_and_are_judged_together():
+    contexts = contexts_of(as_query(RECORD))
+    assert [context.relevance for context in contexts] == [0, 0.5, 0, 0.5, 0, 1]
+    assert [passage.id for passage in contexts[-1].passages] == ["1", "3"]
+    assert [c.relevance for c in contexts_of(as_query({**RECORD, "passages": ONE_RELEVANT}))] == [0, 0, 1, 0]
+
+
+def arguments(tiny_reader, tiny_entailment, path, out):
+    words = ["--file", path, "--reader", tiny_reader, "--entailment", tiny_entailment, "--dtype", "float32"]
+    words += ["--device", "cpu", "--num_samples", 4, "--max_new_tokens", 8, "--prompt", "brief", "--json", out]
+    return [str(word) for word in words]
+
+
 def test_the_command_agrees_with_scipy(tiny_reader, tiny_entailment, tiny_scorer, tmp_path, capsys):
-    records = [{**RECORD, "id": f"q{n}", "question": f"Who {n}?"} for n in range(4)]
+    records = [{**RECORD, "id": f"q{n}", "question": f"Who {n}?", "passages": ONE_RELEVANT} for n in range(4)]
     (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    words = ["evaluate", "correlation", "--file", tmp_path / "qa.jsonl", "--limit", 3, "--passages_per_question", 4]
-    words += ["--reader", tiny_reader, "--entailment", tiny_entailment, "--dtype", "float32", "--device", "cpu"]
-    words += ["--num_samples", 4, "--max_new_tokens", 8, "--prompt", "brief", "--json", tmp_path / "out.json"]
-    assert main([str(word) for word in words]) == 0
+    words = ["evaluate", "correlation", "--limit", "3", "--passages_per_question", "3"]
+    words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
+    assert main(words) == 0
     result = json.loads((tmp_path / "out.json").read_text())
-    queries = [choose_passages(as_query(record), 4) for record in records[:3]]
+    queries = [choose_passages(as_query(record), 3) for record in records[:3]]
     utilities = [judged for row in tiny_scorer.utilities(queries) for judged in row]
     marks = [passage.metadata["relevant"] for query in queries for passage in query.passages]
-    for name, values in (
-        ("delta_seper_soft", [judged.delta_seper for judged in utilities]),
-        ("delta_seper_hard", [judged.delta_seper_hard for judged in utilities]),
-    ):
+    columns = {
+        "delta_seper_soft": [judged.delta_seper for judged in utilities],
+        "delta_seper_hard": [judged.delta_seper_hard for judged in utilities],
+        "entropy": [judged.baseline.entropy - judged.belief.entropy for judged in utilities],
+        "semantic_entropy": [
+            judged.baseline.semantic_entropy - judged.belief.semantic_entropy for judged in utilities
+        ],
+    }
+    for name, values in columns.items():
         assert result["pearson"][name] == pytest.approx(pearsonr(values, marks).statistic, abs=1e-3)
         assert result["p_value"][name] == pytest.approx(pearsonr(values, marks).pvalue, abs=1e-2)
-    assert result["n"] == 12
+        low, high = result["interval"][name]
+        assert low <= result["pearson"][name] <= high
+    assert {"exact_match", "rouge_l", "answer_log_prob"} <= set(result["pearson"])
+    assert result["n"] == 9
     assert '"pearson"' in capsys.readouterr().out
+
+
+def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
+    """Responses are given; exact match, ROUGE-L and the answer's log-probability follow by hand."""
+    query = as_query({**RECORD, "answers": ["Ann Lee"], "passages": ONE_RELEVANT})
+    said = {(): ("Bob", "Bob", "Bob", "Ann Lee"), ("2",): ("ann lee.", "Ann Lee", "Ann Ray", "Ann Lee")}
+    real = tiny_scorer.beliefs
+
+    def beliefs(question, answers, sets):
+        found = real(question, answers, sets)
+        keys = [tuple(passage.id for passage in shown) for shown in sets]
+        texts = [said.get(key, said[()]) for key in keys]
+        return [replace(b, responses=t, weights=(0.25,) * 4) for b, t in zip(found, texts, strict=True)]
+
+    monkeypatch.setattr(tiny_scorer, "beliefs", beliefs)
+    result = correlation(tiny_scorer, [query])
+    assert result["mean"]["exact_match"] == {"0": 0.0, "1": 0.5}  # 3 of 4 less 1 of 4
+    # ROUGE-L of "Ann Ray" is 1/2, so 3.5 of 4 less 1 of 4
+    assert result["mean"]["rouge_l"]["1"] == pytest.approx(0.625)
+    assert result["pearson"]["exact_match"] == 1.0
+
+
+def test_answer_log_probs_are_the_readers_own(tiny_scorer):
+    passages = as_query(RECORD).passages
+    sets = [(), passages[:1], passages]
+    found = tiny_scorer.answer_log_probs("Who?", ["Ann", "Bob Lee the third"], sets)
+    sampler = tiny_scorer.sampler
+    for shown, row in zip(sets, found, strict=True):
+        for answer, value in zip(["Ann", "Bob Lee the third"], row, strict=True):
+            prompt = sampler._encode(tiny_scorer.prompts.build("Who?", shown))
+            ids = sampler.tokenizer(answer, add_special_tokens=False).input_ids
+            with torch.no_grad():
+                logits = sampler._model(input_ids=torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
+            expected = logits.log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).mean()
+            assert value == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_planted_answers_are_compared_with_supporting_ones(tiny_reader, tiny_entailment, tiny_scorer, tmp_path):
+    passages = [
+        {"id": "a", "text": "one", "relevant": True},
+        {"id": "b", "text": "two", "relevant": False, "counterfactual": True},
+        {"id": "c", "text": "three", "relevant": False},
+        {"id": "d", "text": "four", "relevant": True},
+    ]
+    records = [{**RECORD, "id": f"q{n}", "question": f"Who {n}?", "passages": passages} for n in range(3)]
+    records.append({**RECORD, "id": "q9", "passages": passages[2:]})
+    (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    words = ["evaluate", "counterfactual"]
+    words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
+    assert main(words) == 0
+    result = json.loads((tmp_path / "out.json").read_text())
+    expected = [tiny_scorer.query_utilities(as_query(record)) for record in records[:3]]
+    right = [(row[0].delta_seper + row[3].delta_seper) / 2 for row in expected]
+    wrong = [row[1].delta_seper for row in expected]
+    assert result["delta_seper"]["supporting"] == pytest.approx(sum(right) / 3, abs=1e-3)
+    assert result["delta_seper"]["counterfactual"] == pytest.approx(sum(wrong) / 3, abs=1e-3)
+    assert result["share_lower"] == pytest.approx(sum(w < r for w, r in zip(wrong, right, strict=True)) / 3, abs=1e-3)
+    assert (result["questions"], result["left_out"]) == (3, 1)
+    with pytest.raises(ValueError, match="marked 'counterfactual'"):
+        counterfactual(tiny_scorer, [as_query(records[-1])])
 
 
 @pytest.mark.parametrize(
@@ -59,6 +143,9 @@ def test_split_of_is_by_hash():
     assert abs(counts["dev"] - 200) < 60
 
 
-def test_a_file_is_needed(capsys):
-    assert main(["evaluate", "correlation"]) == 2
+@pytest.mark.parametrize("kind", ["correlation", "counterfactual"])
+def test_a_file_and_a_known_split_are_needed(kind, capsys):
+    assert main(["evaluate", kind]) == 2
     assert "--file is required" in capsys.readouterr().err
+    assert main(["evaluate", kind, "--split", "validation"]) == 2
+    assert "split must be train, dev, test or all" in capsys.readouterr().err

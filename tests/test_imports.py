@@ -9,9 +9,9 @@ PACKAGE = Path(__file__).parents[1] / "seper_reward"
 PURE = {"estimators", "clustering", "utility"}
 # a module may import those before it
 ORDER = [
-    "types", "distributed", "models", "demo", "estimators", "clustering", "utility", "cache", "prompts",
+    "types", "extras", "distributed", "models", "demo", "estimators", "clustering", "utility", "cache", "prompts",
     "decoding", "sampling", "entailment", "data", "retrieval", "scorer", "labeling", "report", "evaluation",
-    "tracking", "label_run", "config", "cli",
+    "equivalence", "tracking", "label_run", "config", "cli",
 ]  # fmt: skip
 
 

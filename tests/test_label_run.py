@@ -279,7 +279,7 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
         (["--output_dir", "/proc/out"], "output_dir='/proc/out' cannot be written"),
         (
             ["--reader", "no/such-model"],
-            "reader='no/such-model' could not be loaded: expected 'embedded', a local",
+            "reader='no/such-model' could not be loaded: expected 'embedded', 'plain', a local",
         ),
         (["--entailment", "no/such-model"], "entailment='no/such-model' could not be loaded"),
         (["--prompt", "mine"], "prompt must be one of"),

@@ -32,6 +32,20 @@ def test_no_question_of_a_held_out_split_is_trained_on(shared_data):
     assert len(rows) > 1000
 
 
+def test_no_form_is_made_of_a_held_out_question(shared_data):
+    """Neither EVOUNA's dev and test questions, by which the adapter is judged, nor NQ's."""
+    held_out = {row["question"].lower() for split in ("dev", "test") for row in data.evouna_rows(shared_data, split)}
+    held_out |= {
+        row["question"].lower()
+        for row in data.read_rows(shared_data / "qa" / "nq_oracle_bm25neg.jsonl.gz")
+        if split_of(row["id"]) != "train"
+    }
+    used = {question.lower() for question, *_ in data.paragraphs(shared_data, random.Random(0))}
+    used |= {fact.question.lower() for fact in data.known_facts(data.evouna_rows(shared_data, "train"))}
+    assert len(used) > 1000
+    assert used.isdisjoint(held_out)
+
+
 def test_swapped_answers_share_no_word_with_the_gold_ones(shared_data):
     rows = data.evouna_rows(shared_data, "dev")
     swapped = [pair for pair in data.swapped_pairs(rows, random.Random(0)) if pair.source == "evouna_swap"]

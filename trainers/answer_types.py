@@ -67,7 +67,7 @@ TYPES = (
         ("What is the barn built of?", "What material are the gloves made from?", "Of what is the roof made?"),
     ),
     AnswerType(
-        _each("dog, cat, horse, cow, sheep, goat, pig, goose, duck, fox, wolf, bear, otter, hare = rabbit, owl, swan, "
+        _each("dog, cat, horse, cow, sheep, goat, pig, goose, duck, fox, wolf, bear, otter, hare, rabbit, owl, swan, "
               "pigeon, crow, mouse, seal"),
         ("Which animal is on the town's coat of arms?", "What kind of animal guards the farm?",
          "What animal did the boy draw?", "Which creature is the team named after?"),

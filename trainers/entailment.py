@@ -2,6 +2,7 @@
 
     python -m trainers.entailment --config configs/entailment/demo.yaml          # NLI and EVOUNA, from MiniLM
     python -m trainers.entailment --config configs/entailment/confusable.yaml    # then answers of one type
+    python -m trainers.entailment --config configs/entailment/forms.yaml         # then forms that answers take
 
 Only licence-clean sets are used (see ``LICENCES``); everything is measured on held-out premises and questions.
 Writes the adapter (safetensors), ``scores.json`` and the model card into ``--output_dir``.
@@ -11,29 +12,26 @@ import json
 import os
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, TaskType, get_peft_model
-from sklearn.metrics import accuracy_score, f1_score
+from safetensors.torch import load_file, save_file
+from scipy.optimize import minimize_scalar
+from sklearn.metrics import accuracy_score
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from trl import TrlParser
 
-from seper_reward.entailment import EntailmentScorer, normalize_answer
+from seper_reward.demo import EQUIVALENCE
+from seper_reward.entailment import EntailmentScorer
+from seper_reward.equivalence import Judgement, equivalence, read_judgements
+from seper_reward.evaluation import split_of
 from seper_reward.models import ENCODER_HUB_ID, new_entailment_model
-from trainers.entailment_data import (
-    CAPS,
-    EVALUATION_ONLY,
-    LICENCES,
-    SYSTEMS,
-    Row,
-    aliases_of,
-    evouna_rows,
-    nli_pairs,
-    training_pairs,
-)
+from seper_reward.report import METHODS
+from trainers.entailment_data import CAPS, EVALUATION_ONLY, LICENCES, NOT_NLI, nli_pairs, training_pairs
 
 
 @dataclass
@@ -47,6 +45,7 @@ class EntailmentTrainingConfig:
     output_dir: str = field(default="runs/entailment", metadata={"help": "Where the adapter, scores and card go."})
     init_adapter: str | None = field(default=None, metadata={"help": "Go on from this adapter's weights."})
     confusable: bool = field(default=False, metadata={"help": "Add mined and same-type answers to the mix."})
+    forms: bool = field(default=False, metadata={"help": "Add generated forms of answers to the mix."})
     lora_r: int = field(default=32, metadata={"help": "Rank of the LoRA matrices (all linear layers)."})
     learning_rate: float = field(default=1e-3, metadata={"help": "Peak learning rate."})
     batch_size: int = field(default=64, metadata={"help": "Pairs per step."})
@@ -81,7 +80,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
         model = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True)
     else:
         model = get_peft_model(model, lora)
-    pairs = training_pairs(data_dir, config.seed, config.confusable)
+    pairs = training_pairs(data_dir, config.seed, config.confusable, config.forms)
     print(f"{len(pairs)} training pairs", Counter(pair.source for pair in pairs))
     encoded = tokenizer(
         [pair.premise for pair in pairs],
@@ -120,60 +119,53 @@ def train(config: EntailmentTrainingConfig) -> Path:
     return output
 
 
+def calibrate(adapter: Path, dev: Sequence[Judgement]) -> float:
+    """Scale the saved classifier so that its probabilities fit human verdicts; return the temperature.
+
+    Temperature scaling (Guo et al., arXiv:1706.04599): dividing the logits by T is dividing the last layer by T, so
+    nothing but weights has to be shipped. T minimises the negative log-likelihood of the verdicts.
+    """
+    probs, verdicts = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)
+    open_ones = probs.max(dim=-1).values < 1  # equal texts need no model
+    log_probs, outcomes = probs[open_ones].log(), verdicts[open_ones]
+
+    def loss(temperature: float) -> float:
+        entailed = (log_probs / temperature).softmax(-1)[:, 0]
+        return float(torch.nn.functional.binary_cross_entropy(entailed, outcomes))
+
+    temperature = float(minimize_scalar(loss, bounds=(0.25, 4.0), method="bounded").x)
+    file = adapter / "adapter_model.safetensors"
+    weights = load_file(file)
+    weights |= {name: tensor / temperature for name, tensor in weights.items() if ".classifier." in name}
+    save_file(weights, file, metadata={"format": "pt"})
+    return temperature
+
+
+def best_alias_probs(scorer: EntailmentScorer, judgements: Sequence[Judgement]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return class probabilities ``(n, 3)`` of each response with its best alias, and the verdicts ``(n,)``."""
+    pairs = [(row.response, alias) for row in judgements for alias in row.answers]
+    probs = scorer.class_probs(pairs, [row.question for row in judgements for _ in row.answers])
+    groups = probs.split([len(row.answers) for row in judgements])
+    best = torch.stack([group[group[:, 0].argmax()] for group in groups])
+    return best, torch.tensor([float(row.equivalent) for row in judgements])
+
+
 def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
-    """Score the saved adapter on held-out premises (three-way accuracy) and questions (human verdicts)."""
+    """Score the saved adapter on held-out premises, questions with human verdicts, and our own test set."""
     scorer = EntailmentScorer.from_pretrained(str(adapter))
     accuracy = {}
-    for name in [*(name for name in LICENCES if name != "evouna"), *EVALUATION_ONLY]:
+    for name in [*(name for name in LICENCES if name not in NOT_NLI), *EVALUATION_ONLY]:
         pairs = nli_pairs(data_dir, name, "test")
         classes = scorer.class_probs([(pair.premise, pair.hypothesis) for pair in pairs]).argmax(-1)
         correct = accuracy_score([pair.label for pair in pairs], classes)
         accuracy[name] = {"accuracy": round(100 * correct, 1), "n": len(pairs)}
-    dev, test = evouna_rows(data_dir, "dev"), evouna_rows(data_dir, "test")
-    systems = {system: equivalence(scorer, system, dev, test) for system in SYSTEMS}
-    return {"nli": accuracy, "evouna_test": systems}
-
-
-def equivalence(scorer: EntailmentScorer, system: str, dev: list[Row], test: list[Row]) -> dict[str, float]:
-    """Compare entailment of the gold answer with human verdicts; the threshold is the best for F1 on dev."""
-    dev_scores, dev_verdicts = best_alias_scores(scorer, system, dev)
-    scores, verdicts = best_alias_scores(scorer, system, test)
-    threshold = max(
-        (step / 100 for step in range(1, 100)),
-        key=lambda cut: f1_score(dev_verdicts, [score >= cut for score in dev_scores]),
-    )
-    judged = [score >= threshold for score in scores]
-    lexical = [
-        any(normalize_answer(alias) in normalize_answer(row[f"answer_{system}"]) for alias in aliases_of(row))
-        for row in judged_rows(system, test)
-    ]
+    own = read_judgements(EQUIVALENCE, column_by="kind")
     return {
-        "f1": round(100 * f1_score(verdicts, judged), 1),
-        "accuracy": round(100 * accuracy_score(verdicts, judged), 1),
-        "lexical_f1": round(100 * f1_score(verdicts, lexical), 1),
-        "lexical_accuracy": round(100 * accuracy_score(verdicts, lexical), 1),
-        "threshold": threshold,
-        "n": len(verdicts),
+        "nli": accuracy,
+        "evouna_test": equivalence(scorer, read_judgements(data_dir / "evouna" / "NQ.json.gz")),
+        "own": equivalence(scorer, own, threshold=0.5),
+        "own_all": equivalence(scorer, [replace(row, column="all") for row in own], threshold=0.5)["columns"]["all"],
     }
-
-
-def best_alias_scores(scorer: EntailmentScorer, system: str, rows: list[Row]) -> tuple[list[float], list[bool]]:
-    """Return each judged answer's entailment of its best-matching gold alias, and the human verdicts."""
-    rows = judged_rows(system, rows)
-    pairs = [(position, alias) for position, row in enumerate(rows) for alias in aliases_of(row)]
-    found = scorer.score(
-        [(rows[position][f"answer_{system}"], alias) for position, alias in pairs],
-        [rows[position]["question"] for position, _ in pairs],
-    )
-    best = [0.0] * len(rows)
-    for (position, _), score in zip(pairs, found.tolist(), strict=True):
-        best[position] = max(best[position], score)
-    return best, [row[f"judge_{system}"] for row in rows]
-
-
-def judged_rows(system: str, rows: list[Row]) -> list[Row]:
-    """Keep the rows in which a person judged the system's answer."""
-    return [row for row in rows if row[f"answer_{system}"] and row[f"judge_{system}"] is not None]
 
 
 def card(config: EntailmentTrainingConfig, scores: dict[str, Any]) -> str:
@@ -183,12 +175,27 @@ def card(config: EntailmentTrainingConfig, scores: dict[str, Any]) -> str:
         f"| {name}{' (not trained on)' if name in EVALUATION_ONLY else ''} | {row['accuracy']} | {row['n']} |"
         for name, row in scores["nli"].items()
     )
-    evouna = "\n".join(
-        f"| {name} | {row['f1']} / {row['accuracy']} | {row['lexical_f1']} / {row['lexical_accuracy']} | {row['n']} |"
-        for name, row in scores["evouna_test"].items()
+    own = scores["own"]["columns"] | {"all": scores["own_all"]}
+    return CARD.format(
+        data=data,
+        nli=nli,
+        evouna=_method_rows(scores["evouna_test"]["columns"]),
+        own=_method_rows(own),
+        thresholds=scores["evouna_test"]["thresholds"],
+        ece=scores["evouna_test"]["calibration"]["ece"],
+        own_ece=scores["own"]["calibration"]["ece"],
+        temperature=scores["temperature"],
+        **vars(config),
     )
-    stage = f"on from `{config.init_adapter}`, " if config.init_adapter else ""
-    return CARD.format(data=data, nli=nli, evouna=evouna, stage=stage, **vars(config))
+
+
+def _method_rows(columns: dict[str, Any]) -> str:
+    return "\n".join(
+        f"| {name} | "
+        + " | ".join(f"{row[f'{p}f1']} / {row[f'{p}accuracy']}" for p in METHODS.values())
+        + f" | {row['n']} |"
+        for name, row in columns.items()
+    )
 
 
 CARD = """\
@@ -203,9 +210,11 @@ LoRA (r={lora_r}, all linear layers of the encoder) with pooler and a three-way 
 It judges whether one answer to a question entails another; both sides read "question answer".
 Shipped in float16, merged in float32 when loaded. CC BY-SA 4.0, after the most demanding of its training sets.
 
-Made by `python -m trainers.entailment` in two stages: `configs/entailment/demo.yaml` (2500 steps of 64 pairs, peak
-learning rate 1e-3, without mined and same-type pairs), then `configs/entailment/confusable.yaml` ({max_steps} steps
-of {batch_size} pairs, peak learning rate {learning_rate}, seed {seed}, {stage}all sets below).
+Made by `python -m trainers.entailment --config FILE`, FILE being in turn `configs/entailment/demo.yaml` (2500 steps of
+64 pairs, peak learning rate 1e-3: NLI sets and EVOUNA), `confusable.yaml` (900 steps, 5e-4: also mined and same-type
+answers) and `forms.yaml` ({max_steps} steps, {learning_rate}: also generated forms of answers), each on from the one
+before, seed {seed}, on 2 CPU cores with avx512_bf16. Then its head was divided by the temperature {temperature:.3f},
+fitted on EVOUNA's dev split.
 
 ## Training data (train splits of `../shared/data`; see its README)
 
@@ -215,8 +224,10 @@ of {batch_size} pairs, peak learning rate {learning_rate}, seed {seed}, {stage}a
 
 EVOUNA gives human verdicts on answers (not entailed = neutral or contradiction), aliases of one answer, and answers
 swapped between questions, by kind and by closeness in MiniLM. `trainers/answer_types.py` (ours) adds 10,000 pairs of
-confusable answers of one type: two cities, two colours, two years. EVOUNA's questions that are in a dev or test split
-of NQ (`qa/nq_oracle_bm25neg`) were left out.
+confusable answers of one type: two cities, two colours, two years. `trainers/answer_forms.py` (ours) adds about
+32,000: denied, corrected and hedged answers to EVOUNA's questions and our common facts, lists, numbers, units, dates,
+yes/no questions made of NLI pairs, and NQ's gold passages with the answer in them, replaced, or left out. EVOUNA's
+questions that are in a dev or test split of NQ (`qa/nq_oracle_bm25neg`) were left out.
 
 ## Scores on held-out data
 
@@ -226,22 +237,42 @@ Three-way accuracy, % (premises not seen in training):
 |---|---|---|
 {nli}
 
-Agreement with human verdicts on answers (EVOUNA-NQ, test split by question), F1 / accuracy in %, threshold chosen
-for F1 on the dev split; lexical = a gold alias is contained in the answer, both normalised:
+Agreement with human verdicts on answers, F1 / accuracy in %. EVOUNA-NQ, test split by question, thresholds chosen for
+F1 on the train split ({thresholds}); the adapter was trained on that split:
 
-| system | entailment | lexical | n |
-|---|---|---|---|
+| system | entailment | lexical | token F1 | MiniLM cosine | n |
+|---|---|---|---|---|---|
 {evouna}
 
-Known limits: six layers and 22M parameters; long answers and fine distinctions (ANLI) are beyond it.
+Expected calibration error there (10 bins): {ece}.
+
+Our own test set of forms and traps, `seper_reward/demo/equivalence.jsonl`, hard on purpose, threshold 0.5 for every
+method. It was written apart from the generators; these were made after it had shown which kinds the second stage got
+wrong, and share no question or response with it:
+
+| kind | entailment | lexical | token F1 | MiniLM cosine | n |
+|---|---|---|---|---|---|
+{own}
+
+Expected calibration error there: {own_ece}.
+
+Known limits: six layers and 22M parameters. It knows few facts (that Samuel Clemens is Mark Twain), reads paragraphs
+that name the right answer in another role wrongly, and fine distinctions (ANLI) are beyond it.
 """
 
 
 def main() -> None:
     """Parse, train (unless ``--evaluate_only``), evaluate, write the card."""
     (config,) = TrlParser((EntailmentTrainingConfig,)).parse_args_and_config()
-    adapter = Path(config.output_dir) if config.evaluate_only else train(config)
-    scores = evaluate(adapter, Path(config.data_dir))
+    adapter, data_dir = Path(config.output_dir), Path(config.data_dir)
+    if config.evaluate_only:
+        former = adapter / "scores.json"
+        temperature = json.loads(former.read_text()).get("temperature", 1.0) if former.is_file() else 1.0
+    else:
+        train(config)
+        dev = read_judgements(data_dir / "evouna" / "NQ.json.gz")
+        temperature = calibrate(adapter, [row for row in dev if split_of(row.question) == "dev"])
+    scores = {**evaluate(adapter, data_dir), "temperature": temperature}
     (adapter / "scores.json").write_text(json.dumps(scores, indent=2) + "\n")
     (adapter / "README.md").write_text(card(config, scores))
     print(json.dumps(scores, indent=2))

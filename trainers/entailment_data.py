@@ -4,14 +4,25 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.entailment import qa_statement
+from seper_reward.equivalence import EVOUNA_SYSTEMS, aliases_of
 from seper_reward.evaluation import split_of
 from seper_reward.models import embedded_encoder_folder
-from trainers.answer_types import confusable_pairs
+from trainers.answer_forms import (
+    Fact,
+    Form,
+    date_forms,
+    list_forms,
+    number_forms,
+    paragraph_forms,
+    stated_forms,
+    yes_no_forms,
+)
+from trainers.answer_types import TYPES, confusable_pairs
 
 Row = dict[str, Any]
 LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2}
@@ -29,11 +40,12 @@ LICENCES = {
     "negation_nli": "MIT",
     "fever_symmetric": "Wikipedia, CC BY-SA",
     "evouna": "Apache-2.0",
+    "nq_oracle_bm25neg": "CC BY-SA 3.0",
 }
+NOT_NLI = ("evouna", "nq_oracle_bm25neg")
 # machine-made or skewed sets may not drown the human ones
 CAPS = {"conjnli_adv_train": 4000, "breaking_nli": 2500, "med": 2500, "help_conj_disj": 1500}
 EVALUATION_ONLY = ("sick", "anli_dev")
-SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
 
 class Pair(NamedTuple):
@@ -70,16 +82,11 @@ def evouna_rows(data_dir: Path, split: str) -> list[Row]:
     return [row for row in rows if split_of(row["question"]) == split and row["question"].lower() not in held_out]
 
 
-def aliases_of(row: dict[str, Any]) -> list[str]:
-    """Return the gold answers of an EVOUNA row."""
-    return [alias.strip() for alias in row["golden_answer"].split("/") if alias.strip()]
-
-
 def judged_pairs(rows: list[Row]) -> Iterator[Pair]:
     """Yield (response, gold) pairs with the human verdict; short right responses also the other way round."""
     for row in rows:
         gold = qa_statement(row["question"], aliases_of(row)[0])
-        for system in SYSTEMS:
+        for system in EVOUNA_SYSTEMS:
             answer, verdict = row[f"answer_{system}"], row[f"judge_{system}"]
             if not answer or verdict is None:
                 continue
@@ -148,8 +155,95 @@ def typed_pairs(count: int, rng: random.Random) -> Iterator[Pair]:
         yield Pair(qa_statement(question, premise), qa_statement(question, hypothesis), label, "answer_types")
 
 
-def training_pairs(data_dir: Path, seed: int, confusable: bool = True) -> list[Pair]:
-    """Collect the capped, licence-clean training mix; ``confusable`` adds mined and same-type answers."""
+def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[Pair]:
+    """Yield what EVOUNA and NLI sets rarely show (see ``trainers/answer_forms.py``)."""
+    facts = [*known_facts(evouna_rows(data_dir, "train")), *typed_facts()]
+    statements = [
+        (row["premise"], row["hypothesis"], row["label"])
+        for name in ("snli_dev_test", "snli_cad", "mnli_dev_matched")
+        for row in read_rows(data_dir / "nli" / f"{name}.jsonl.gz")
+        if row["split"] == "train"
+    ]
+    forms: list[Form] = [
+        *stated_forms(facts, 9000, rng),
+        *list_forms(facts, 3000, rng),
+        *number_forms(5000, rng),
+        *date_forms(5000, rng),
+        *yes_no_forms(statements, 6000, rng),
+        *paragraph_forms(paragraphs(data_dir, rng), 4000, rng),
+    ]
+    for question, response, answer, entailed in forms:
+        label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
+        yield Pair(qa_statement(question, response), qa_statement(question, answer), label, "answer_forms")
+
+
+def known_facts(rows: list[Row]) -> list[Fact]:
+    """Return EVOUNA's questions and our common facts, each with wrong answers to a like question."""
+    known = [(row["question"], tuple(aliases_of(row))) for row in rows]
+    known += [(fact["question"], tuple(fact["answers"])) for fact in common_facts()]
+    return [
+        Fact(question, answers, others)
+        for (question, answers), others in zip(known, wrong_answers(known), strict=True)
+        if len(others) >= 5
+    ]
+
+
+def wrong_answers(known: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, ...]]:
+    """Yield, per (question, answers), other questions' answers of its kind that share no word with its own."""
+    by_kind: dict[tuple[str, str], set[str]] = {}
+    for question, answers in known:
+        by_kind.setdefault(question_kind(question, answers[0]), set()).add(answers[0])
+    for question, answers in known:
+        own = words_of(" ".join(answers))
+        others = by_kind[question_kind(question, answers[0])]
+        yield tuple(sorted(other for other in others if own.isdisjoint(words_of(other))))
+
+
+def typed_facts() -> Iterator[Fact]:
+    """Yield our own questions with answers that are easily confused (see ``trainers/answer_types.py``)."""
+    for kind in TYPES:
+        for question in kind.questions:
+            for member in kind.members:
+                others = tuple(other[0] for other in kind.members if other != member)
+                if len(others) >= 5:
+                    yield Fact(question, member, others)
+
+
+def common_facts() -> list[Row]:
+    """Read our common facts, ``{question, answers}``."""
+    path = Path(__file__).parent / "common_facts.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def question_kind(question: str, answer: str) -> tuple[str, str]:
+    """Return what a question asks for and what its answer looks like."""
+    asked = re.search(r"\b(who|when|where|how many|how|which|what)\b", question.lower())
+    return (asked.group() if asked else "", answer_type(answer))
+
+
+def paragraphs(data_dir: Path, rng: random.Random) -> list[tuple[str, str, list[str], str]]:
+    """Return NQ's train questions with their gold passage, and another answer that could stand in it."""
+    rows = read_rows(data_dir / "qa" / "nq_oracle_bm25neg.jsonl.gz")
+    # EVOUNA asks some of NQ's questions, and splits them by question
+    held_out = {row["question"].lower() for split in ("dev", "test") for row in evouna_rows(data_dir, split)}
+    rows = [row for row in rows if split_of(row["id"]) == "train" and row["question"].lower() not in held_out]
+    found = []
+    wrong = wrong_answers([(row["question"], row["answers"]) for row in rows])
+    for row, others in zip(rows, wrong, strict=True):
+        gold = next(passage["text"] for passage in row["passages"] if passage["relevant"])
+        found += [(row["question"], gold, row["answers"], rng.choice(others)) for _ in range(2) if others]
+    return found
+
+
+def training_pairs(data_dir: Path, seed: int, confusable: bool = True, forms: bool = False) -> list[Pair]:
+    """Collect the capped, licence-clean training mix.
+
+    Args:
+        data_dir: with ``nli/``, ``evouna/`` and ``qa/``.
+        seed: of every choice.
+        confusable: add mined and same-type answers.
+        forms: add generated forms of answers (negated, hedged, listed, numbers, dates, yes/no, paragraphs).
+    """
     rng = random.Random(seed)
     pairs: list[Pair] = []
     for name in LICENCES:
@@ -157,9 +251,10 @@ def training_pairs(data_dir: Path, seed: int, confusable: bool = True) -> list[P
             rows = evouna_rows(data_dir, "train")
             pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng)]
             pairs += mined_pairs(rows, rng, per_question=3) if confusable else ()
-        else:
+        elif name not in NOT_NLI:
             found = nli_pairs(data_dir, name, "train")
             pairs += rng.sample(found, min(len(found), CAPS.get(name, len(found))))
     pairs += typed_pairs(10_000, rng) if confusable else ()
+    pairs += form_pairs(data_dir, rng) if forms else ()
     rng.shuffle(pairs)
     return pairs

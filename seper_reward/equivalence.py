@@ -1,0 +1,243 @@
+"""Does a score agree with people on whether a response states the gold answer?
+
+Entailment beside lexical match, token F1 and embedding similarity (SePer, arXiv:2503.01478, Table 1), on EVOUNA
+(Wang et al., arXiv:2305.12421) or on a user's own verdicts.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from .data import BadRowError, read_valid_rows
+from .entailment import EntailmentScorer, normalize_answer
+from .evaluation import split_of
+from .extras import need
+from .models import embedded_encoder_folder
+from .report import METHODS
+
+LEXICAL_THRESHOLD = 0.5  # of a score that is 0 or 1
+EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A person's verdict on whether a response states one of the gold answers; ``column`` groups the results."""
+
+    question: str
+    answers: tuple[str, ...]
+    response: str
+    equivalent: bool
+    column: str = "response"
+
+
+def read_judgements(path: str | Path, column_by: str = "system") -> list[Judgement]:
+    """Read EVOUNA's rows, or rows of ``{question, answers, response, equivalent}``.
+
+    Args:
+        path: JSON, JSONL (either may end in .gz), Parquet or a saved dataset folder. Of EVOUNA's rows, those marked
+            ``improper`` and answers without a verdict are left out.
+        column_by: field of a row that names its column in the results; rows without it are in ``response``.
+
+    Raises:
+        BadRowError: a row is unusable, with file, row and field.
+        OSError: the file is missing or cannot be read.
+    """
+    judgements: list[Judgement] = []
+    for where, row in read_valid_rows(path):
+        try:
+            judgements += _evouna(row) if "golden_answer" in row else [_own(row, column_by)]
+        except BadRowError as error:
+            raise BadRowError(f"{where}: {error}") from error
+    if not judgements:
+        raise ValueError(f"{path}: expected rows with verdicts, got none")
+    return judgements
+
+
+def equivalence(
+    scorer: EntailmentScorer,
+    judgements: Sequence[Judgement],
+    *,
+    threshold: float | None = None,
+    bins: int = 10,
+) -> dict[str, Any]:
+    """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1).
+
+    Args:
+        scorer: of entailment; a response's score is that of the alias it entails most.
+        judgements: with human verdicts.
+        threshold: in (0, 1], from which score on a response counts as equivalent; every judgement is then reported.
+            ``None`` takes, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
+            and reports the test split only. (A judge that was trained on that split is more certain there.)
+        bins: of the reliability table, of equal width.
+
+    Returns:
+        ``columns``: by column ``n``, ``f1``, ``accuracy`` (of entailment) and ``{method}_f1``, ``{method}_accuracy``
+        of the other methods, all in %. ``thresholds`` by method. ``calibration`` of the entailment probabilities:
+        ``ece`` in [0, 1] and ``reliability``, one row per bin.
+
+    Raises:
+        ValueError: the train or the test split has no judgement, the train split's verdicts are all equal, or the
+            threshold is out of range.
+    """
+    if threshold is not None and not 0 < threshold <= 1:
+        raise ValueError(f"threshold must be in (0, 1], got {threshold}")
+    fit = [] if threshold is not None else [row for row in judgements if split_of(row.question) == "train"]
+    shown = [row for row in judgements if threshold is not None or split_of(row.question) == "test"]
+    if not shown or (threshold is None and not fit):
+        raise ValueError(
+            f"expected judgements in the train and the test split (by sha1 of the question), got {len(fit)} and "
+            f"{len(shown)} of {len(judgements)}; give a fixed threshold to report all of them"
+        )
+    scores = method_scores(scorer, [*fit, *shown])
+    verdicts = [row.equivalent for row in fit]
+    thresholds = {
+        name: best_threshold(values[: len(fit)], verdicts) if threshold is None else threshold
+        for name, values in scores.items()
+    } | {"lexical": LEXICAL_THRESHOLD}
+    shown_scores = {name: values[len(fit) :] for name, values in scores.items()}
+    columns = {
+        column: _column([at for at, row in enumerate(shown) if row.column == column], shown, shown_scores, thresholds)
+        for column in dict.fromkeys(row.column for row in shown)
+    }
+    return {
+        "columns": columns,
+        "thresholds": {name: round(value, 4) for name, value in thresholds.items()},
+        "calibration": calibration(shown_scores["entailment"], [row.equivalent for row in shown], bins),
+    }
+
+
+def method_scores(scorer: EntailmentScorer, judgements: Sequence[Judgement]) -> dict[str, list[float]]:
+    """Score each response against its best-matching alias by every method, in [0, 1] (cosine: [-1, 1])."""
+    encoder = need("sentence_transformers", "evaluation").SentenceTransformer(
+        str(embedded_encoder_folder()), device=str(scorer.device)
+    )
+    texts = sorted({text for row in judgements for text in (row.response, *row.answers)})
+    place = {text: at for at, text in enumerate(texts)}
+    vectors = encoder.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    return {
+        "entailment": entailment_scores(scorer, judgements),
+        "lexical": [max(float(_contains(row.response, alias)) for alias in row.answers) for row in judgements],
+        "token_f1": [max(token_f1(row.response, alias) for alias in row.answers) for row in judgements],
+        "cosine": [
+            max(float(vectors[place[row.response]] @ vectors[place[alias]]) for alias in row.answers)
+            for row in judgements
+        ],
+    }
+
+
+def entailment_scores(scorer: EntailmentScorer, judgements: Sequence[Judgement], chunk: int = 512) -> list[float]:
+    """Return P(response entails alias) of each judgement's best alias; ``chunk`` judgements per progress step."""
+    best: list[float] = []
+    for start in tqdm(range(0, len(judgements), chunk), desc="judging", unit=f"×{chunk} responses"):
+        rows = judgements[start : start + chunk]
+        pairs = [(row.response, alias) for row in rows for alias in row.answers]
+        found = iter(scorer.score(pairs, [row.question for row in rows for _ in row.answers]).tolist())
+        best += [max(next(found) for _ in row.answers) for row in rows]
+    return best
+
+
+def token_f1(response: str, answer: str) -> float:
+    """Return the F1 of the two texts' normalised tokens, in [0, 1] (SQuAD, arXiv:1606.05250).
+
+    >>> token_f1("The old bridge", "the bridge of Tern")
+    0.4
+    """
+    said, wanted = normalize_answer(response).split(), normalize_answer(answer).split()
+    common = sum((Counter(said) & Counter(wanted)).values())
+    return 2 * common / (len(said) + len(wanted)) if common else 0.0
+
+
+def best_threshold(scores: Sequence[float], verdicts: Sequence[bool]) -> float:
+    """Return the threshold (score ≥ threshold means yes) with the best F1.
+
+    Raises:
+        ValueError: the verdicts are all equal.
+    """
+    if len(set(verdicts)) < 2:
+        raise ValueError(f"a threshold needs verdicts of both kinds, got {len(verdicts)} of one; give a fixed one")
+    metrics = need("sklearn.metrics", "evaluation")
+    precision, recall, thresholds = metrics.precision_recall_curve(verdicts, scores)
+    f1 = 2 * precision * recall / (precision + recall).clip(min=1e-12)
+    return float(thresholds[f1[:-1].argmax()])
+
+
+def calibration(probs: Sequence[float], outcomes: Sequence[bool], bins: int = 10) -> dict[str, Any]:
+    """Return the expected calibration error and the reliability table (Guo et al., arXiv:1706.04599, eq. 3).
+
+    Args:
+        probs: ``(n,)`` in [0, 1].
+        outcomes: ``(n,)`` what came true.
+        bins: of equal width; the last holds 1.
+
+    Returns:
+        ``ece`` in [0, 1]: Σ_b n_b/n · |share of outcomes − mean probability|; ``reliability``: per bin that is not
+        empty ``mean_probability``, ``share_true`` and ``n``.
+    """
+    members: dict[int, list[int]] = {}
+    for at, prob in enumerate(probs):
+        members.setdefault(min(int(prob * bins), bins - 1), []).append(at)
+    table = [
+        {
+            "mean_probability": sum(probs[at] for at in rows) / len(rows),
+            "share_true": sum(outcomes[at] for at in rows) / len(rows),
+            "n": len(rows),
+        }
+        for _, rows in sorted(members.items())
+    ]
+    error = sum(row["n"] * abs(row["share_true"] - row["mean_probability"]) for row in table) / len(probs)
+    return {"ece": round(error, 4), "reliability": [{k: round(v, 4) for k, v in row.items()} for row in table]}
+
+
+def _column(
+    places: Sequence[int],
+    judgements: Sequence[Judgement],
+    scores: Mapping[str, Sequence[float]],
+    thresholds: Mapping[str, float],
+) -> dict[str, Any]:
+    metrics = need("sklearn.metrics", "evaluation")
+    verdicts = [judgements[at].equivalent for at in places]
+    column: dict[str, Any] = {"n": len(places)}
+    for method, prefix in METHODS.items():
+        judged = [scores[method][at] >= thresholds[method] for at in places]
+        column[f"{prefix}f1"] = round(100 * float(metrics.f1_score(verdicts, judged, zero_division=0)), 1)
+        column[f"{prefix}accuracy"] = round(100 * float(metrics.accuracy_score(verdicts, judged)), 1)
+    return column
+
+
+def _contains(response: str, alias: str) -> bool:
+    return normalize_answer(alias) in normalize_answer(response)
+
+
+def aliases_of(row: Mapping[str, Any]) -> list[str]:
+    """Return the gold answers of a row of EVOUNA."""
+    return [alias.strip() for alias in row["golden_answer"].split("/") if alias.strip()]
+
+
+def _evouna(row: Mapping[str, Any]) -> Iterator[Judgement]:
+    if row.get("improper"):
+        return
+    for name in ("question", "golden_answer"):
+        if not isinstance(row.get(name), str) or not row[name].strip(" /"):
+            raise BadRowError(f"expected {name!r} as a text, got {row.get(name)!r}; fill it in")
+    for system in EVOUNA_SYSTEMS:
+        response, verdict = row.get(f"answer_{system}"), row.get(f"judge_{system}")
+        if verdict is not None and not isinstance(verdict, bool):
+            raise BadRowError(f"expected 'judge_{system}' as true, false or null, got {verdict!r}; repair it")
+        if response and verdict is not None:
+            yield Judgement(row["question"], tuple(aliases_of(row)), response, verdict, system)
+
+
+def _own(row: Mapping[str, Any], column_by: str) -> Judgement:
+    wanted = {"question": str, "answers": list, "response": str, "equivalent": bool}
+    for name, kind in wanted.items():
+        if not isinstance(row.get(name), kind):
+            raise BadRowError(f"expected {name!r} as {kind.__name__}, got {row.get(name)!r}; fill it in")
+    answers = row["answers"]
+    if not answers or not all(isinstance(answer, str) and answer.strip() for answer in answers):
+        raise BadRowError(f"answers must hold at least one text and nothing else, got {answers!r}; repair or drop it")
+    column = "response" if row.get(column_by) is None else str(row[column_by])
+    return Judgement(row["question"], tuple(answers), row["response"], row["equivalent"], column)

@@ -1,0 +1,147 @@
+"""The recipe of the shipped reader adapter: its data, its loss, a few steps."""
+
+import json
+import random
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from seper_reward.data import read_corpus, read_queries
+from seper_reward.demo import CORPUS, QUESTIONS
+from seper_reward.entailment import normalize_answer
+from seper_reward.evaluation import split_of
+from seper_reward.models import load_reader
+from seper_reward.types import Passage
+from trainers import reader_data as data
+from trainers import sft
+from trainers.entailment_data import common_facts
+from trainers.reader_scores import _shares
+
+
+@pytest.fixture(scope="module")
+def tasks(shared_data):
+    return list(data.tasks(shared_data, random.Random(0)))
+
+
+def test_only_train_questions_are_trained_on(tasks, shared_data):
+    held_out = {
+        query.question
+        for name in ("nq_oracle_bm25neg", "hotpotqa_distractor", "2wikimultihopqa")
+        for query in read_queries(shared_data / "qa" / f"{name}.jsonl.gz").queries
+        if split_of(query.id) != "train"
+    }
+    rgb = {query.question for query in read_queries(shared_data / "qa" / "rgb_counterfactual.jsonl.gz").queries}
+    assert held_out.isdisjoint(task.question for task in tasks)
+    assert rgb.isdisjoint(task.question for task in tasks)
+
+
+def test_what_should_be_said_follows_from_what_is_shown(tasks):
+    for task in tasks:
+        shown = " ".join(passage.text for passage in task.passages)
+        if task.kind in {"gold", "substituted", "among distractors"}:
+            assert data.states(shown, [task.target])
+        if task.kind in {"distractor", "unrelated"}:
+            assert task.target == data.UNKNOWN
+        assert bool(task.passages) == (task.kind not in {"closed-book", "common fact"})
+    kinds = {task.kind for task in tasks}
+    assert len(kinds) == 10
+    assert sum(task.target == data.UNKNOWN for task in tasks) < 0.2 * len(tasks)
+
+
+def test_prompts_are_whole(tasks, shared_data):
+    tokenizer = load_reader("plain", device="cpu").tokenizer
+    rows = data.reader_rows(shared_data, tokenizer, 0, ["brief"])
+    assert 0.9 * len(tasks) < len(rows) < len(tasks)
+    for row in rows:
+        assert len(tokenizer(row["prompt"], add_special_tokens=False).input_ids) <= data.MAX_PROMPT_TOKENS
+        if row["kind"] in {"gold", "substituted", "among distractors"}:
+            assert data.states(row["prompt"], [row["completion"]])
+
+
+def test_every_spelling_of_the_answer_is_replaced():
+    passage = Passage("Ann Lee ran. Later ANN rested; Annette did not.", "Ann Lee (runner)")
+    changed = data.substituted(passage, ["Ann", "Ann Lee"], r"Bo\b Ray")
+    assert changed.title == r"Bo\b Ray (runner)"
+    assert changed.text == r"Bo\b Ray ran. Later Bo\b Ray rested; Annette did not."
+
+
+def test_common_facts_are_apart_from_the_demo():
+    demo = {normalize_answer(query.question) for query in read_queries(QUESTIONS, read_corpus(CORPUS)).queries}
+    facts = common_facts()
+    assert len(facts) == len({fact["question"] for fact in facts}) == 700
+    assert demo.isdisjoint(normalize_answer(fact["question"]) for fact in facts)
+
+
+def test_shares_by_hand():
+    shares = _shares(["Ann Lee", "It is ann", "Bob", "bob.", "Cy", "Unknown.", "", "Anne"], ["Ann"])
+    assert shares["right"] == 2 / 8
+    assert shares["withheld"] == 2 / 8
+    assert shares["wrong"] == 4 / 8
+    assert shares["largest_wrong"] == 2 / 8
+
+
+@pytest.mark.parametrize("loss_type", ["nll", "dft"])
+def test_loss_is_that_of_the_completions_only(tiny_reader, tmp_path, loss_type):
+    """Against a slow loop over rows and tokens, with prompts and answers of different lengths."""
+    rows = [
+        {"prompt": "Question: Who?\nAnswer:", "completion": " Ann"},
+        {"prompt": "Q:", "completion": " a longer answer of more tokens"},
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = sft.SftScriptConfig(data=str(tmp_path / "rows.jsonl"), model=str(tiny_reader))
+    arguments = sft.SftArguments(
+        output_dir=str(tmp_path / "out"), report_to="none", bf16=False, loss_type=loss_type, max_steps=1,
+        per_device_train_batch_size=2, save_strategy="no", gradient_checkpointing=False,
+    )  # fmt: skip
+    trainer = sft.new_trainer(config, arguments)[0]
+    batch = next(iter(trainer.get_train_dataloader()))
+    model = trainer.model.float().eval()
+    with torch.no_grad():
+        loss = float(trainer.compute_loss(model, dict(batch)))
+        total, count = 0.0, 0
+        for ids, mask, labels in zip(batch["input_ids"], batch["attention_mask"], batch["labels"], strict=True):
+            length = int(mask.sum())
+            log_probs = model(input_ids=ids[None, :length]).logits[0].log_softmax(-1)
+            for place in range(1, length):
+                if labels[place] != -100:
+                    log_prob = float(log_probs[place - 1, ids[place]])
+                    total -= log_prob * (torch.tensor(log_prob).exp().item() if loss_type == "dft" else 1)
+                    count += 1
+    answers = [" Ann", " a longer answer of more tokens"]
+    assert count == sum(len(trainer.processing_class(text).input_ids) + 1 for text in answers)  # and end of sequence
+    assert loss == pytest.approx(total / count, rel=1e-4)
+
+
+def test_a_few_steps_move_the_adapter_and_it_goes_on(tiny_reader, tmp_path):
+    rows = [{"prompt": f"Question {n}?\nAnswer:", "completion": f" {n}"} for n in range(16)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder, start in zip(folders, (None, str(folders[0])), strict=True):
+        config = sft.SftScriptConfig(
+            data=str(tmp_path / "rows.jsonl"), model=str(tiny_reader), lora_r=2, init_adapter=start
+        )
+        arguments = sft.SftArguments(
+            output_dir=str(folder), report_to="none", max_steps=3, per_device_train_batch_size=4, learning_rate=1e-2,
+            save_strategy="no", gradient_checkpointing=False,
+        )  # fmt: skip
+        sft.train(config, arguments)
+    one, two = (load_file(folder / "adapter_model.safetensors") for folder in folders)
+    assert all(tensor.abs().max() > 0 for name, tensor in one.items() if "lora_B" in name)  # B starts at 0
+    assert any((one[name] != two[name]).any() for name in one)
+    assert {tensor.dtype for tensor in one.values()} == {torch.float16}
+    assert not list(folders[0].glob("*.bin"))
+
+
+def test_rows_without_a_completion_are_refused(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "a"}\n')
+    with pytest.raises(ValueError, match="line 1: expected the texts prompt and completion"):
+        sft.training_rows(sft.SftScriptConfig(data=str(tmp_path / "rows.jsonl")), None, 0)
+
+
+def test_the_shipped_adapter_and_the_plain_reader_differ():
+    embedded, plain = (load_reader(name, device="cpu").model.state_dict() for name in ("embedded", "plain"))
+    assert embedded.keys() == plain.keys()  # merged: no trace of PEFT
+    name = "model.layers.0.self_attn.q_proj.weight"
+    assert not torch.equal(embedded[name], plain[name])
+    assert torch.equal(embedded["model.embed_tokens.weight"], plain["model.embed_tokens.weight"])

@@ -1,0 +1,147 @@
+"""What the shipped reader adapter is trained on: short answers from passages, from memory, or "unknown".
+
+Only train splits of NQ, HotpotQA and 2WikiMultihopQA, and common facts of our own, are used. In a second copy of half
+of NQ's gold passages the answer is replaced by another of its kind (entity substitution, Longpre et al.,
+arXiv:2109.05052), so that the reader learns to read rather than to know. Beside a passage that does not tell, it
+learns to answer common facts from memory and to say "unknown" to the rest.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seper_reward.data import read_queries
+from seper_reward.evaluation import split_of
+from seper_reward.prompts import PromptBuilder
+from seper_reward.types import Passage, Query
+from trainers.answer_forms import any_of
+from trainers.entailment_data import answer_type, common_facts, words_of
+
+LICENCES = {
+    "nq_oracle_bm25neg": "CC BY-SA 3.0",
+    "hotpotqa_distractor": "CC BY-SA 4.0",
+    "2wikimultihopqa": "Apache-2.0",
+    "common_facts": "ours, Apache-2.0",
+}
+UNKNOWN = "unknown"
+CLOSED_BOOK_SHARE, UNRELATED_SHARE = 0.25, 0.15  # of NQ's train questions
+MAX_PROMPT_TOKENS = 340  # longer ones are left out: a cut passage may have lost the answer
+
+
+class Task(NamedTuple):
+    """A question, what the reader sees, and what it should say."""
+
+    question: str
+    passages: tuple[Passage, ...]
+    target: str
+    kind: str
+
+
+def qa_queries(data_dir: Path, name: str, split: str) -> list[Query]:
+    """Read one question set's split."""
+    queries = read_queries(data_dir / "qa" / f"{name}.jsonl.gz").queries
+    return [query for query in queries if split_of(query.id) == split]
+
+
+def relevant(query: Query, wanted: bool = True) -> list[Passage]:
+    """Return the passages that are marked relevant (or those that are not)."""
+    return [passage for passage in query.passages if passage.metadata["relevant"] == wanted]
+
+
+def states(text: str, answers: Sequence[str]) -> bool:
+    """Tell whether a text holds one of the answers as whole words, in any case."""
+    return any_of(answers).search(text) is not None
+
+
+def stated_answer(query: Query, passages: Sequence[Passage]) -> str | None:
+    """Return the answer in the passages' own spelling, ``None`` where they do not hold it."""
+    found = (any_of([answer]).search(passage.text) for answer in query.answers for passage in passages)
+    return next((match.group() for match in found if match), None)
+
+
+def substituted(passage: Passage, answers: Sequence[str], other: str) -> Passage:
+    """Put another answer in the place of every alias in the passage and its title."""
+    title, text = (any_of(answers).sub(lambda _: other, field) for field in (passage.title, passage.text))
+    return Passage(text, title)
+
+
+def tasks(data_dir: Path, rng: random.Random) -> Iterator[Task]:
+    """Yield all training tasks, from the train splits in ``data_dir`` and the common facts."""
+    simple = qa_queries(data_dir, "nq_oracle_bm25neg", "train")
+    yield from single_passage_tasks(simple, rng)
+    for name in ("hotpotqa_distractor", "2wikimultihopqa"):
+        yield from multi_hop_tasks(qa_queries(data_dir, name, "train"), rng)
+    for query in rng.sample(simple, int(CLOSED_BOOK_SHARE * len(simple))):
+        yield Task(query.question, (), query.answers[0], "closed-book")
+    elsewhere = [passage for query in simple for passage in relevant(query)]
+    for query in rng.sample(simple, int(UNRELATED_SHARE * len(simple))):
+        yield Task(query.question, (rng.choice(elsewhere),), UNKNOWN, "unrelated")
+    for fact in common_facts():
+        yield Task(fact["question"], (), fact["answers"][0], "common fact")
+        if rng.random() < 0.6:  # what everybody knows stays known beside a passage on something else
+            yield Task(fact["question"], (rng.choice(elsewhere),), fact["answers"][0], "common fact, unrelated")
+
+
+def single_passage_tasks(queries: Sequence[Query], rng: random.Random) -> Iterator[Task]:
+    """Yield the gold passage as it is, with another answer in it, and among distractors."""
+    by_type: dict[str, list[str]] = {}
+    for query in queries:
+        by_type.setdefault(answer_type(query.answers[0]), []).append(query.answers[0])
+    for query in queries:
+        (gold, *_), others = relevant(query), relevant(query, False)
+        answer = stated_answer(query, [gold])
+        if answer is None:
+            continue
+        yield Task(query.question, (gold,), answer, "gold")
+        other = rng.choice(by_type[answer_type(query.answers[0])])
+        if (
+            rng.random() < 0.5
+            and not states(query.question, query.answers)
+            and words_of(other).isdisjoint(words_of(" ".join(query.answers)))
+        ):
+            yield Task(query.question, (substituted(gold, query.answers, other),), other, "substituted")
+        if len(others) < 2:
+            continue
+        if rng.random() < 0.2:
+            passages = [gold, rng.choice(others)]
+            yield Task(query.question, _shuffled(passages, rng), answer, "among distractors")
+        elif rng.random() < 0.2:
+            yield Task(query.question, (rng.choice(others),), UNKNOWN, "distractor")
+
+
+def multi_hop_tasks(queries: Sequence[Query], rng: random.Random) -> Iterator[Task]:
+    """Yield all supporting passages together, one alone, and all with a distractor."""
+    for query in queries:
+        gold, others = relevant(query), relevant(query, False)
+        answer = stated_answer(query, gold) or query.answers[0]
+        shown = [*gold, rng.choice(others)] if rng.random() < 0.3 and others else gold
+        yield Task(query.question, _shuffled(shown, rng), answer, "multi-hop")
+        alone = rng.choice(gold)
+        target = stated_answer(query, [alone]) or UNKNOWN
+        if rng.random() < 0.3 and not states("yes no", query.answers):
+            yield Task(query.question, (alone,), target, "one of several hops")
+
+
+def _shuffled(passages: Sequence[Passage], rng: random.Random) -> tuple[Passage, ...]:
+    return tuple(rng.sample(passages, len(passages)))
+
+
+def reader_rows(data_dir: Path, tokenizer: Any, seed: int, prompts: Sequence[str]) -> list[dict[str, Any]]:
+    """Render the tasks to ``{prompt, completion, kind}``, in random order.
+
+    Args:
+        data_dir: with ``qa/``.
+        tokenizer: of the reader.
+        seed: of every choice.
+        prompts: names of prompt styles; each task gets one of them.
+    """
+    rng = random.Random(seed)
+    builders = [PromptBuilder(tokenizer, style, max_prompt_tokens=10**6) for style in prompts]
+    rows = []
+    for task in tasks(data_dir, rng):
+        prompt = rng.choice(builders).build(task.question, task.passages)
+        if len(tokenizer(prompt, add_special_tokens=False).input_ids) <= MAX_PROMPT_TOKENS:
+            rows.append({"prompt": prompt, "completion": task.target, "kind": task.kind})
+    rng.shuffle(rows)
+    return rows

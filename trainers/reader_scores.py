@@ -1,0 +1,124 @@
+"""How good is a reader at its one job? Shares of right, wrong and withheld answers on held-out questions."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tqdm import tqdm
+
+from seper_reward.data import read_corpus, read_queries, spread
+from seper_reward.demo import CORPUS, QUESTIONS
+from seper_reward.entailment import normalize_answer
+from seper_reward.prompts import PromptBuilder
+from seper_reward.sampling import ResponseSampler
+from seper_reward.types import Passage
+from trainers.reader_data import UNKNOWN, qa_queries, relevant, states
+
+MOST = 100  # questions per condition
+
+
+class Trial(NamedTuple):
+    """A question, what the reader sees, and the spellings of the right answer."""
+
+    question: str
+    passages: tuple[Passage, ...]
+    answers: tuple[str, ...]
+
+
+def conditions(data_dir: Path, split: str) -> dict[str, list[Trial]]:
+    """Return the trials by condition: what the passages are, of questions in one split (and of the demo corpus)."""
+    rng = random.Random(0)
+    nq = spread(qa_queries(data_dir, "nq_oracle_bm25neg", split), MOST)
+    found = {
+        "NQ, gold passage": [Trial(query.question, tuple(relevant(query)), query.answers) for query in nq],
+        "NQ, passage that does not tell": [
+            Trial(query.question, (rng.choice(relevant(query, False)),), query.answers)
+            for query in nq
+            if relevant(query, False)
+        ],
+        "NQ, no passage": [Trial(query.question, (), query.answers) for query in nq],
+    }
+    for name, title in (("hotpotqa_distractor", "HotpotQA"), ("2wikimultihopqa", "2WikiMultihopQA")):
+        queries = spread(qa_queries(data_dir, name, split), MOST)
+        found[f"{title}, all gold passages"] = [
+            Trial(query.question, tuple(relevant(query)), query.answers) for query in queries
+        ]
+    known = [
+        query for query in read_queries(QUESTIONS, read_corpus(CORPUS)).queries if query.metadata["group"] == "known"
+    ]
+    found["common facts (demo), no passage"] = [Trial(query.question, (), query.answers) for query in known]
+    return found
+
+
+def score(sampler: ResponseSampler, prompt: str, trials: Sequence[Trial]) -> dict[str, float]:
+    """Sample each trial and return mean shares of the samples.
+
+    Args:
+        sampler: of the reader, with its temperature.
+        prompt: a prompt style's name.
+        trials: of one condition.
+
+    Returns:
+        ``right``: states a gold answer. ``withheld``: says that it is unknown. ``wrong``: neither.
+        ``largest_wrong``: of the most frequent single wrong answer of a question. ``words``: per response.
+    """
+    builder = PromptBuilder(sampler.tokenizer, prompt, max_prompt_tokens=sampler.max_prompt_tokens)
+    rows = []
+    for trial in tqdm(trials, desc=prompt, leave=False):
+        (responses,) = sampler.sample([builder.build(trial.question, trial.passages)])
+        rows.append(_shares(responses.texts, trial.answers))
+    return {name: round(sum(row[name] for row in rows) / len(rows), 3) for name in rows[0]} | {"n": len(rows)}
+
+
+def _shares(texts: Sequence[str], answers: Sequence[str]) -> dict[str, float]:
+    right = [states(text, answers) for text in texts]
+    withheld = [not good and normalize_answer(text) in ("", UNKNOWN) for text, good in zip(texts, right, strict=True)]
+    wrong = Counter(
+        normalize_answer(text)
+        for text, good, silent in zip(texts, right, withheld, strict=True)
+        if not good and not silent
+    )
+    count = len(texts)
+    return {
+        "right": sum(right) / count,
+        "withheld": sum(withheld) / count,
+        "wrong": wrong.total() / count,
+        "largest_wrong": max(wrong.values(), default=0) / count,
+        "words": sum(len(text.split()) for text in texts) / count,
+    }
+
+
+def evaluate(readers: Sequence[tuple[str, str, float]], data_dir: Path, split: str = "test") -> dict[str, Any]:
+    """Score readers side by side.
+
+    Args:
+        readers: (name or folder, prompt style, temperature).
+        data_dir: with ``qa/``.
+        split: of the questions.
+
+    Returns:
+        Per reader (``"NAME, PROMPT, T=..."``), per condition, what [`score`] returns.
+    """
+    trials = conditions(data_dir, split)
+    found: dict[str, Any] = {}
+    for name, prompt, temperature in readers:
+        sampler = ResponseSampler.from_pretrained(name, temperature=temperature, max_new_tokens=16)
+        title = f"{'adapter' if Path(name).is_dir() else name}, {prompt}, T={temperature:g}"
+        found[title] = {condition: score(sampler, prompt, rows) for condition, rows in trials.items()}
+    return found
+
+
+def score_table(scores: dict[str, Any]) -> str:
+    """Return the scores as a Markdown table, one row per condition and reader."""
+    lines = [
+        "| condition | reader, prompt, temperature | right | withheld | wrong | largest wrong | words | n |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for condition in next(iter(scores.values())):
+        for reader, rows in scores.items():
+            row = rows[condition]
+            cells = [f"{row[name]:.2f}" for name in ("right", "withheld", "wrong", "largest_wrong")]
+            lines.append(f"| {condition} | {reader} | {' | '.join(cells)} | {row['words']:.1f} | {row['n']} |")
+    return "\n".join(lines)
