@@ -44,6 +44,7 @@ adapters: setup  ## train the two shipped adapters again, into runs/ (about 3 ho
 	$(BIN)/python -m trainers.entailment --config configs/entailment/confusable.yaml
 	$(BIN)/python -m trainers.entailment --config configs/entailment/forms.yaml
 	$(BIN)/python -m trainers.sft --config configs/sft/reader.yaml
+	$(BIN)/python -m trainers.sft --config configs/sft/reader-sharpen.yaml
 
 clean:
 	rm -rf $(VENV) runs

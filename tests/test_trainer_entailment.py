@@ -6,6 +6,7 @@ import random
 import pytest
 import torch
 
+from seper_reward.equivalence import Judgement
 from seper_reward.evaluation import split_of
 from trainers import entailment as trainer
 from trainers import entailment_data as data
@@ -77,6 +78,19 @@ def test_a_few_steps_move_the_adapter_and_it_loads(shared_data, tmp_path, monkey
     assert not list(folder.glob("*.bin"))
     probs = EntailmentScorer.from_pretrained(str(folder), device="cpu").class_probs([("A man sleeps", "A man rests")])
     assert float(probs.sum()) == pytest.approx(1.0, abs=1e-3)
+
+    # half of its verdicts are wrong, so that it should be less certain: a temperature above 1, in the weights
+    verdicts = [Judgement(f"who {n}?", ("Ann Lee",), "Ann", n % 2 == 0) for n in range(20)]
+    judged = [(row.response, row.answers[0]) for row in verdicts]
+    questions = [row.question for row in verdicts]
+    before = EntailmentScorer.from_pretrained(str(folder), dtype="float32", device="cpu").class_probs(
+        judged, questions
+    )
+    temperature = trainer.calibrate(folder, verdicts)
+    after = EntailmentScorer.from_pretrained(str(folder), dtype="float32", device="cpu").class_probs(judged, questions)
+    torch.testing.assert_close(after, (before.log() / temperature).softmax(-1), atol=2e-2, rtol=0)
+    assert (after[:, 0] - 0.5).abs().mean() < (before[:, 0] - 0.5).abs().mean()
+    assert temperature != pytest.approx(1.0, abs=0.05)
 
 
 def test_stages_differ_only_by_what_the_config_says(shared_data):

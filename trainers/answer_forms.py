@@ -40,6 +40,13 @@ _STATED = (
     "The answer is {a}", "It is nothing other than {a}", "{b}? No, that is wrong. It is {a}", "There is no doubt: {a}",
     "{b} came second; {a} is the right answer", "Everyone thought of {b}, but it turned out to be {a}",
     "It can only be {a}, never {b}", "{a} rather than {b}", "Once it was {b}; today it is {a}",
+    # what is added does not take the answer back
+    "{a}, near {b}", "{a}, who was a friend of {b}", "{a}, which came long before {b}", "{a}, unlike {b}",
+    "{a}, to be exact", "the famous {a}", "{a} (not to be confused with {b})", "{a}, as everybody in the village knows",
+    "They chose {a}, although {b} was cheaper", "{a} took over from {b}", "{a} did, years before {b}",
+    "{a}, and so it has been for years", "{a}, as it says on the label", "It was the old {a}, and nothing else",
+    "{a}, if you want to know. {b} and {c} came later", "In those days {a}, whatever {b} may say", "{a}, one of many finds",
+    "It lies in the north and is called {a}", "It is all about {a}, which people often forget",
 )  # fmt: skip
 _NOT_STATED = (
     "Not {a}", "It was not {a}", "It isn't {a}", "{a} is wrong", "{b}, not {a}", "Not {a}, but {b}",
@@ -55,6 +62,8 @@ _NOT_STATED = (
     "Whether it is {a} or not, I do not know", "I do not know if it was {a}", "I have never heard of {a}",
     "I think it is {b}", "That would be {b}", "{b}, I am sure", "Without any doubt {b}", "{b}, unlike {a}",
     "{b}, who was a friend of {a}", "{b}, near {a}", "{b}, which came long before {a}", "{a} wished it, but it was {b}",
+    "{b} took over from {a}", "They chose {b}, although {a} was cheaper", "{b} (not to be confused with {a})",
+    "In those days {b}, whatever {a} may say", "the famous {b}", "{b}, if you want to know. {a} and {c} came later",
 )  # fmt: skip
 _YES = (
     "Yes", "Yes, it is", "Yes, certainly", "Indeed", "That is right", "Correct", "True", "It is so", "Of course",
@@ -81,7 +90,10 @@ def stated_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Itera
         fact = rng.choice(facts)
         answer, (b, c) = rng.choice(fact.answers), rng.sample(fact.others, 2)
         entailed = rng.random() < 0.5
-        response = rng.choice(_STATED if entailed else _NOT_STATED).format(a=answer, b=b, c=c)
+        # a person is known by the last name, too
+        known_by_last_name = fact.question.lower().startswith("who") and re.fullmatch(r"[A-Z]\w+ [A-Z]\w+", answer)
+        said = answer.split()[-1] if known_by_last_name and rng.random() < 0.3 else answer
+        response = rng.choice(_STATED if entailed else _NOT_STATED).format(a=said, b=b, c=c)
         # spellings of a date or number may differ in what they say (1973, October 1973)
         asked = answer if any(character.isdigit() for character in answer) else rng.choice(fact.answers)
         yield Form(fact.question, response[0].upper() + response[1:], asked, entailed)
@@ -197,10 +209,14 @@ def _spelled(number: int, rng: random.Random) -> str:
     return rng.choice(ways)
 
 
+_ABOUT = (
+    "{}", "{}", "{}", "It is {}", "There are {}", "{} in all", "exactly {}", "It comes to {}", "The answer is {}",
+    "{}, counting everything", "{}, the last of them added later", "It has {} altogether", "{}, or so they say",
+)  # fmt: skip
+
+
 def _about(said: str, rng: random.Random) -> str:
-    return rng.choice(
-        ["{}", "{}", "{}", "It is {}", "There are {}", "{} in all", "exactly {}", "It comes to {}", "The answer is {}"]
-    ).format(said)
+    return rng.choice(_ABOUT).format(said)
 
 
 _WHEN = (

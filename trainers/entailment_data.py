@@ -25,8 +25,8 @@ from trainers.answer_forms import (
 from trainers.answer_types import TYPES, confusable_pairs
 
 Row = dict[str, Any]
-LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2}
 NOT_ENTAILMENT = 3  # a human said "not the same answer"; neutral and contradiction share the blame
+LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2, "not_entailment": NOT_ENTAILMENT}
 LICENCES = {
     "snli_dev_test": "CC BY-SA",
     "snli_cad": "Apache-2.0",
@@ -45,7 +45,11 @@ LICENCES = {
 NOT_NLI = ("evouna", "nq_oracle_bm25neg")
 # machine-made or skewed sets may not drown the human ones
 CAPS = {"conjnli_adv_train": 4000, "breaking_nli": 2500, "med": 2500, "help_conj_disj": 1500}
-EVALUATION_ONLY = ("sick", "anli_dev")
+# licences that do not allow shipping weights, or are not known
+EVALUATION_ONLY = (
+    "sick", "anli_dev", "imppres_presup", "imppres_implic_logical", "ling_in_loop", "2way_mctest_statements",
+    "2way_negation_rte", "2way_qnli_dev", "2way_rte", "2way_scitail",
+)  # fmt: skip
 
 
 class Pair(NamedTuple):

@@ -205,7 +205,7 @@ def main() -> None:
     if not config.evaluate_only:
         train(config, arguments)
     if config.data == "reader" and int(os.environ.get("RANK", "0")) == 0:
-        readers = [(PLAIN, "brief", 1.0), (PLAIN, "few_shot", 0.5), (str(adapter), "brief", 1.0)]
+        readers = [(PLAIN, "brief", 1.0), (str(adapter), "brief", 1.0)]
         scores = evaluate(readers, Path(config.data_dir))
         rows = training_rows(config, load_reader(PLAIN, device="cpu").tokenizer, arguments.seed)
         (adapter / "scores.json").write_text(json.dumps(scores, indent=2) + "\n")
