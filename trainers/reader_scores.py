@@ -16,7 +16,7 @@ from seper_reward.sampling import ResponseSampler
 from seper_reward.types import Passage
 from trainers.reader_data import UNKNOWN, qa_queries, relevant, states
 
-MOST = 60  # questions per condition
+MOST = 50  # questions per condition
 
 
 class Trial(NamedTuple):
