@@ -96,8 +96,9 @@ def tiny_scorer(tiny_sampler, tiny_judge) -> SePerScorer:
 
 
 @pytest.fixture(scope="session")
-def embedded_sampler() -> ResponseSampler:
-    return ResponseSampler.from_pretrained(dtype="float32", device="cpu", num_samples=4, max_new_tokens=12)
+def plain_sampler() -> ResponseSampler:
+    """Return the plain reader: its answers are long enough to be cut."""
+    return ResponseSampler.from_pretrained("plain", dtype="float32", device="cpu", num_samples=4, max_new_tokens=12)
 
 
 @pytest.fixture(scope="session")

@@ -33,8 +33,8 @@ def teacher_forced(sampler, prompt, token_ids):
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0])
-def test_log_probs_are_the_models_own_at_temperature_1(embedded_sampler, temperature):
-    sampler = rebuilt(embedded_sampler, temperature=temperature, top_p=0.9, num_samples=3, stop=())
+def test_log_probs_are_the_models_own_at_temperature_1(plain_sampler, temperature):
+    sampler = rebuilt(plain_sampler, temperature=temperature, top_p=0.9, num_samples=3, stop=())
     for prompt, responses in zip(PROMPTS, sampler.sample(PROMPTS), strict=True):
         for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
             expected = teacher_forced(sampler, prompt, token_ids)
@@ -55,9 +55,9 @@ def test_sharing_the_prefix_changes_nothing(tiny_sampler, layout):
 
 
 @pytest.mark.parametrize("layout", ["tree", "repeat"])
-def test_sharing_the_prefix_on_the_embedded_reader(embedded_sampler, layout):
+def test_sharing_the_prefix_on_the_plain_reader(plain_sampler, layout):
     """Rows end at different steps here, so that finished rows and lines are dropped on the way."""
-    sharing = rebuilt(embedded_sampler, temperature=0.6, num_samples=5)
+    sharing = rebuilt(plain_sampler, temperature=0.6, num_samples=5)
     sharing._layout = layout
     prompts = [f"{PROMPTS[1]} 1840\n\n{prompt}" for prompt in PROMPTS]  # a common start
     shared = sharing.sample(prompts)
@@ -163,26 +163,26 @@ def test_nucleus_by_hand():
     assert kept == [1, 2, 3, 4, 4]
 
 
-def test_stop_string_ends_and_cuts_the_response(embedded_sampler):
-    free = rebuilt(embedded_sampler, temperature=0.0, num_samples=1, stop=()).sample(PROMPTS[1:2])[0]
+def test_stop_string_ends_and_cuts_the_response(plain_sampler):
+    free = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=()).sample(PROMPTS[1:2])[0]
     assert " " in free.texts[0]
-    stopped = rebuilt(embedded_sampler, temperature=0.0, num_samples=1, stop=(" ",)).sample(PROMPTS[1:2])[0]
+    stopped = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=(" ",)).sample(PROMPTS[1:2])[0]
     assert stopped.texts[0] == free.texts[0].split(" ")[0]
     assert stopped.finished == (True,)
     assert stopped.token_ids[0] == free.token_ids[0][: len(stopped.token_ids[0])]
     assert len(stopped.token_ids[0]) < len(free.token_ids[0])
 
 
-def test_a_stop_string_across_tokens(embedded_sampler):
-    free = rebuilt(embedded_sampler, temperature=0.0, num_samples=1, stop=()).sample(PROMPTS[1:2])[0]
+def test_a_stop_string_across_tokens(plain_sampler):
+    free = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=()).sample(PROMPTS[1:2])[0]
     text = free.texts[0]
     middle = text[len(text) // 3 : len(text) // 3 + 6]  # starts and ends inside tokens
-    stopped = rebuilt(embedded_sampler, temperature=0.0, num_samples=1, stop=(middle,)).sample(PROMPTS[1:2])[0]
+    stopped = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=(middle,)).sample(PROMPTS[1:2])[0]
     assert stopped.texts[0] == text.split(middle)[0].strip()
 
 
-def test_end_of_sequence_counts_but_is_not_shown(embedded_sampler):
-    sampler = rebuilt(embedded_sampler, num_samples=6, temperature=0.5)
+def test_end_of_sequence_counts_but_is_not_shown(plain_sampler):
+    sampler = rebuilt(plain_sampler, num_samples=6, temperature=0.5)
     prompt = sampler.tokenizer.apply_chat_template(
         [{"role": "user", "content": "What is the capital of France? Answer with one word."}],
         tokenize=False,
