@@ -39,7 +39,7 @@ bench: setup  ## ratios measured side by side; minutes
 figure: demo  ## the README's figure, from the demo's labels
 	$(BIN)/seper-reward report --labels runs/demo --question b-057 --output .github/belief.svg
 
-adapters: setup  ## train the two shipped adapters again, into runs/ (about 3 hours on 2 cores)
+adapters: setup  ## train the two shipped adapters again, into runs/ (hours on 2 cores)
 	$(BIN)/python -m trainers.entailment --config configs/entailment/demo.yaml
 	$(BIN)/python -m trainers.entailment --config configs/entailment/confusable.yaml
 	$(BIN)/python -m trainers.entailment --config configs/entailment/forms.yaml

@@ -1,4 +1,4 @@
-"""Command line: ``seper-reward label``, ``evaluate`` and ``report``."""
+"""Command line: ``seper-reward label``, ``evaluate``, ``export`` and ``report``."""
 
 import json
 import sys
@@ -11,13 +11,15 @@ from .config import (
     CorrelationConfig,
     CounterfactualConfig,
     EquivalenceConfig,
+    ExportConfig,
+    JudgeConfig,
     LabelConfig,
     MarkedConfig,
     ReportConfig,
     ScorerConfig,
 )
 
-C = TypeVar("C", LabelConfig, CorrelationConfig, CounterfactualConfig, EquivalenceConfig, ReportConfig)
+C = TypeVar("C", LabelConfig, CorrelationConfig, CounterfactualConfig, EquivalenceConfig, ExportConfig, ReportConfig)
 
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...]
@@ -29,6 +31,7 @@ commands:
   evaluate correlation     ΔSePer and its rivals against human relevance marks
   evaluate counterfactual  ΔSePer of passages with planted wrong answers
   evaluate equivalence     the entailment model against human verdicts on answers
+  export                   labels for other trainers: sentence-transformers, Tevatron, FlagEmbedding, TREC
   report                   a figure of one question's beliefs, from a label folder
 
 `seper-reward COMMAND --help` explains every setting. A YAML file given with --config holds the same settings;
@@ -44,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ("evaluate", "correlation"): _correlation,
         ("evaluate", "counterfactual"): _counterfactual,
         ("evaluate", "equivalence"): _equivalence,
+        ("export",): _export,
         ("report",): _report,
     }
     for words, command in commands.items():
@@ -118,11 +122,7 @@ def _equivalence(arguments: list[str]) -> None:
         raise ValueError("--file is required: questions, answers, responses and human verdicts")
     judgements = read_judgements(config.file, config.column_by)
     judge = EntailmentScorer.from_pretrained(
-        config.entailment,
-        revision=config.entailment_revision,
-        dtype=config.dtype,
-        device=config.device,
-        trust_remote_code=config.trust_remote_code,
+        config.entailment, revision=config.entailment_revision, **_load_options(config)
     )
     result = equivalence(judge, judgements, threshold=config.threshold)
     print(equivalence_table(result))
@@ -156,6 +156,19 @@ def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig) -> 
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({**result, "settings": asdict(config)}, indent=2)
         path.write_text(text + "\n", encoding="utf-8")
+
+
+def _export(arguments: list[str]) -> None:
+    config = _parse(ExportConfig, arguments, "seper-reward export")
+    from .labeling import read_labels
+    from .labels import helped, sure
+    from .writers import write_labels
+
+    labeled = read_labels(config.labels, config.label)
+    kept = labeled if config.max_std_error is None else [sure(row, config.max_std_error) for row in labeled]
+    kept = [row for row in kept if row.labels and (not config.helpful or helped(row, config.margin))]
+    lines = write_labels(kept, config.output, config.format, config.margin)
+    print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} questions")
 
 
 def _report(arguments: list[str]) -> None:
@@ -209,13 +222,17 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     return queries, list(examples.rejected)
 
 
+def _load_options(config: JudgeConfig) -> dict[str, Any]:
+    return {"dtype": config.dtype, "device": config.device, "trust_remote_code": config.trust_remote_code}
+
+
 def _scorer(config: ScorerConfig) -> Any:
     from .cache import Cache
     from .estimators import Estimator
     from .scorer import SePerScorer
 
     options = {name: getattr(config, name) for name in ("weighting", "aliases", "kernel", "match", "threshold")}
-    load = {"dtype": config.dtype, "device": config.device, "trust_remote_code": config.trust_remote_code}
+    load = _load_options(config)
     drawn = {name: getattr(config, name) for name in ("num_samples", "top_p", "seed", "temperature", "max_new_tokens")}
     drawn = {name: value for name, value in drawn.items() if value is not None}
     return SePerScorer.from_pretrained(

@@ -13,7 +13,21 @@ def _setting(default: Any, text: str) -> Any:
 
 
 @dataclass
-class ScorerConfig:
+class JudgeConfig:
+    """Which entailment model judges, and how models are loaded."""
+
+    entailment: str = _setting("embedded", "Entailment model: 'embedded', a hub id or a local folder.")
+    entailment_revision: str | None = _setting(None, "Branch, tag or commit of the entailment model.")
+    dtype: str = _setting("auto", "auto (bf16 where fast), float32, bfloat16 or float16.")
+    device: str | None = _setting(None, "cpu, cuda, cuda:1, ...; default: this process's accelerator, else cpu.")
+    trust_remote_code: bool = _setting(False, "Run Python that comes with a model.")
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+
+
+@dataclass
+class ScorerConfig(JudgeConfig):
     """How beliefs are measured; shared by all commands."""
 
     reader: str = _setting(
@@ -21,11 +35,6 @@ class ScorerConfig:
         "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id or a folder.",
     )
     reader_revision: str | None = _setting(None, "Branch, tag or commit of the reader on the hub.")
-    entailment: str = _setting("embedded", "Entailment model: 'embedded', a hub id or a local folder.")
-    entailment_revision: str | None = _setting(None, "Branch, tag or commit of the entailment model.")
-    dtype: str = _setting("auto", "auto (bf16 where fast), float32, bfloat16 or float16.")
-    device: str | None = _setting(None, "cpu, cuda, cuda:1, ...; default: this process's accelerator, else cpu.")
-    trust_remote_code: bool = _setting(False, "Run Python that comes with a model.")
     prompt: str | None = _setting(
         None, "paper, brief or few_shot; default: brief for the embedded reader, few_shot for plain, else paper."
     )
@@ -48,10 +57,6 @@ class ScorerConfig:
     threshold: float | None = _setting(None, "τ of match=threshold, in (0, 1]; default: preset.")
     max_batch_tokens: int = _setting(32768, "Most tokens in the reader's key-value cache at once.")
     cache: str | None = _setting(None, "SQLite file that keeps responses and entailment scores between runs.")
-
-    def __post_init__(self) -> None:
-        for setting in fields(self):
-            _check_type(setting.name, getattr(self, setting.name), get_type_hints(type(self))[setting.name])
 
 
 @dataclass
@@ -113,23 +118,44 @@ class CounterfactualConfig(MarkedConfig):
 
 
 @dataclass
-class EquivalenceConfig:
+class EquivalenceConfig(JudgeConfig):
     """Compare entailment with human verdicts on whether a response states the gold answer (EVOUNA, or your own)."""
 
     file: str = _setting(
         "", "EVOUNA's JSON, or JSON, JSONL or Parquet rows of {question, answers, response, equivalent}."
     )
     column_by: str = _setting("system", "Field of your rows that names their column in the results.")
-    entailment: str = _setting("embedded", "Entailment model: 'embedded', a hub id or a local folder.")
-    entailment_revision: str | None = _setting(None, "Branch, tag or commit of the entailment model.")
     threshold: float | None = _setting(
         None, "Fixed threshold for all rows; default: best F1 on the train split (sha1 of question), test split shown."
     )
-    dtype: str = _setting("auto", "auto (bf16 where fast), float32, bfloat16 or float16.")
-    device: str | None = _setting(None, "cpu, cuda, cuda:1, ...; default: this process's accelerator, else cpu.")
-    trust_remote_code: bool = _setting(False, "Run Python that comes with a model.")
     json: str | None = _setting(None, "Write the result to this file, too.")
     plot: str | None = _setting(None, "Draw F1 by method and the reliability of the probabilities into this image.")
+
+
+@dataclass
+class ExportConfig:
+    """Write the labels of a folder in the format of another trainer."""
+
+    labels: str = _setting("runs/demo", "Folder written by `seper-reward label`.")
+    format: str = _setting(
+        "sentence-transformers",
+        "sentence-transformers (query, docs, labels: listwise losses), sentence-transformers-triplets (anchor, "
+        "positive, negative, label: MarginMSE), tevatron, flagembedding (with distillation scores), trec (qrels).",
+    )
+    output: str = _setting("", "File to write.")
+    label: str = _setting("delta_seper", "delta_seper or delta_seper_hard.")
+    margin: float = _setting(
+        0.1, "Label from which a passage counts as helpful; a negative is at least so far below the positives."
+    )
+    max_std_error: float | None = _setting(None, "Leave out passages whose label has a greater standard error.")
+    helpful: bool = _setting(False, "Leave out questions that no passage helps.")
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        if self.label not in {"delta_seper", "delta_seper_hard"}:
+            raise ValueError(f"label must be delta_seper or delta_seper_hard, got {self.label!r}")
+        if not self.output:
+            raise ValueError("output is required: the file to write")
 
 
 @dataclass
@@ -139,6 +165,11 @@ class ReportConfig:
     labels: str = _setting("runs/demo", "Folder written by `seper-reward label`.")
     question: str | None = _setting(None, "Id of the question; default: the one whose passages differ most.")
     output: str = _setting("runs/belief.svg", "Image file; its ending decides the format (svg, png, pdf).")
+
+
+def _check_types(config: Any) -> None:
+    for setting in fields(config):
+        _check_type(setting.name, getattr(config, setting.name), get_type_hints(type(config))[setting.name])
 
 
 def _check_type(name: str, value: Any, hint: Any) -> None:

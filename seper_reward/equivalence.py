@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from .data import BadRowError, read_valid_rows
@@ -119,7 +121,7 @@ def method_scores(scorer: EntailmentScorer, judgements: Sequence[Judgement]) -> 
     place = {text: at for at, text in enumerate(texts)}
     vectors = encoder.encode(texts, normalize_embeddings=True, show_progress_bar=False)
     return {
-        "entailment": entailment_scores(scorer, judgements),
+        "entailment": best_alias_probs(scorer, judgements)[:, 0].tolist(),
         "lexical": [max(float(_contains(row.response, alias)) for alias in row.answers) for row in judgements],
         "token_f1": [max(token_f1(row.response, alias) for alias in row.answers) for row in judgements],
         "cosine": [
@@ -129,15 +131,24 @@ def method_scores(scorer: EntailmentScorer, judgements: Sequence[Judgement]) -> 
     }
 
 
-def entailment_scores(scorer: EntailmentScorer, judgements: Sequence[Judgement], chunk: int = 512) -> list[float]:
-    """Return P(response entails alias) of each judgement's best alias; ``chunk`` judgements per progress step."""
-    best: list[float] = []
+def best_alias_probs(scorer: EntailmentScorer, judgements: Sequence[Judgement], chunk: int = 512) -> Tensor:
+    """Return the class probabilities of each response with the alias that it entails most.
+
+    Args:
+        scorer: of entailment.
+        judgements: whose responses are judged.
+        chunk: judgements per progress step.
+
+    Returns:
+        ``(n, 3)``: entailment, neutral, contradiction.
+    """
+    best: list[Tensor] = []
     for start in tqdm(range(0, len(judgements), chunk), desc="judging", unit=f"×{chunk} responses"):
         rows = judgements[start : start + chunk]
         pairs = [(row.response, alias) for row in rows for alias in row.answers]
-        found = iter(scorer.score(pairs, [row.question for row in rows for _ in row.answers]).tolist())
-        best += [max(next(found) for _ in row.answers) for row in rows]
-    return best
+        probs = scorer.class_probs(pairs, [row.question for row in rows for _ in row.answers])
+        best += [group[group[:, 0].argmax()] for group in torch.split(probs, [len(row.answers) for row in rows])]
+    return torch.stack(best)
 
 
 def token_f1(response: str, answer: str) -> float:

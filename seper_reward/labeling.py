@@ -1,14 +1,15 @@
 """Label passages by ΔSePer: queries in, one plain row per question out."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
-from .data import BadRowError, as_query
+from .data import BadRowError, as_query, read_valid_rows
 from .distributed import gather_in_order, process_state, shard
 from .scorer import SePerScorer
-from .types import Belief, Query, UnscorableError, Utility
+from .types import Belief, LabeledQuery, Passage, Query, UnscorableError, Utility
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -44,9 +45,9 @@ def label_row(query: Query, utilities: Sequence[Utility]) -> dict[str, Any]:
     """Return the label row of one question: JSON-able, numbers rounded to 6 digits.
 
     Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (``seper``, ``seper_hard``,
-    ``std_error``, ``responses``) and ``passages``, each with ``passage_id``, its metadata, ``seper``,
-    ``delta_seper``, ``delta_seper_hard``, ``std_error`` (of ``delta_seper``) and ``responses``. A response has its
-    ``text``, ``weight``, ``cluster`` and ``support`` (how far it entails the answer it fits best).
+    ``std_error``, ``responses``) and ``passages``, each with ``passage_id``, ``title``, ``text``, its metadata,
+    ``seper``, ``delta_seper``, ``delta_seper_hard``, ``std_error`` (of ``delta_seper``) and ``responses``. A response
+    has its ``text``, ``weight``, ``cluster`` and ``support`` (how far it entails the answer it fits best).
     """
     baseline = utilities[0].baseline
     return {
@@ -63,6 +64,8 @@ def label_row(query: Query, utilities: Sequence[Utility]) -> dict[str, Any]:
         "passages": [
             {
                 "passage_id": passage.id,
+                "title": passage.title,
+                "text": passage.text,
                 **{key: value for key, value in passage.metadata.items() if key != "passage_id"},
                 "seper": _rounded(judged.seper),
                 "delta_seper": _rounded(judged.delta_seper),
@@ -73,6 +76,48 @@ def label_row(query: Query, utilities: Sequence[Utility]) -> dict[str, Any]:
             for passage, judged in zip(query.passages, utilities, strict=True)
         ],
     }
+
+
+def read_labels(folder: str | Path, label: str = "delta_seper") -> list[LabeledQuery]:
+    """Read the labels of a folder written by ``seper-reward label``.
+
+    Args:
+        folder: with ``labels.jsonl``.
+        label: ``"delta_seper"`` or ``"delta_seper_hard"``.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: a row is no label row, with file and row.
+    """
+    labeled = []
+    for where, row in read_valid_rows(Path(folder) / "labels.jsonl"):
+        try:
+            labeled.append(_labeled_query(row, label))
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"{where}: expected a row written by `seper-reward label` of this version, but {error} is missing; "
+                "label again into another folder"
+            ) from error
+    return labeled
+
+
+def _labeled_query(row: Mapping[str, Any], label: str) -> LabeledQuery:
+    judged = {"passage_id", "title", "text", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses"}
+    passages = tuple(
+        Passage(
+            passage["text"],
+            passage["title"],
+            passage["passage_id"],
+            {key: value for key, value in passage.items() if key not in judged},
+        )
+        for passage in row["passages"]
+    )
+    metadata = {key: row[key] for key in row if key not in {"id", "question", "answers", "baseline", "passages"}}
+    return LabeledQuery(
+        Query(row["id"], row["question"], tuple(row["answers"]), passages, metadata),
+        labels=tuple(passage[label] for passage in row["passages"]),
+        std_errors=tuple(passage["std_error"] for passage in row["passages"]),
+    )
 
 
 def _label_shard(dataset: "Dataset", scorer: SePerScorer, strict: bool) -> list[dict[str, Any] | None]:

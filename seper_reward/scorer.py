@@ -193,11 +193,14 @@ class SePerScorer:
             UnscorableError: the question is longer than the reader's window.
         """
         prompts = [self.prompts.build(question, passages) for passages in passage_sets]
-        asked = list(itertools.product(prompts, answers))
-        found = self.sampler.log_probs(
-            [prompt for prompt, _ in asked], [self.prompts.response_text(answer) for _, answer in asked]
-        )
-        means = [float(row.mean()) for row in found]
+        asked = [(prompt, self.prompts.response_text(answer)) for prompt in prompts for answer in answers]
+
+        def compute(missing: list[int]) -> list[float]:
+            found = self.sampler.log_probs(*zip(*(asked[at] for at in missing), strict=True))
+            return [float(row.mean()) for row in found]
+
+        length = self.sampler.options.max_new_tokens
+        means = self._through("answer log-prob", self.sampler, [(length, *pair) for pair in asked], compute)
         return [means[start : start + len(answers)] for start in range(0, len(means), len(answers))]
 
     def _first_pairs(self, responses: Sequence[str], answers: Sequence[str]) -> set[Pair]:
@@ -239,14 +242,11 @@ class SePerScorer:
         )
 
     def _sample(self, prompts: Sequence[str]) -> dict[str, Responses]:
-        if self.cache is None or not prompts:
-            return dict(zip(prompts, self.sampler.sample(prompts), strict=True))
-        settings = [self.sampler.weights_hash, asdict(self.sampler.options)]
-
         def compute(missing: list[int]) -> list[dict[str, Any]]:
             return [_to_json(row) for row in self.sampler.sample([prompts[at] for at in missing])]
 
-        rows = self.cache.through([content_key("responses", settings, prompt) for prompt in prompts], compute)
+        options = asdict(self.sampler.options)
+        rows = self._through("responses", self.sampler, [(options, prompt) for prompt in prompts], compute)
         return {prompt: _from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
 
     def _class_probs(self, question: str, wanted: set[Pair]) -> dict[Pair, Tensor]:
@@ -257,13 +257,22 @@ class SePerScorer:
             probs: list[list[float]] = self.entailment.class_probs([pairs[at] for at in missing], asked).tolist()
             return probs
 
-        if self.cache is None:
-            probs = compute(list(range(len(pairs))))
-        else:
-            judge = self.entailment.weights_hash
-            keys = [content_key("entailment", judge, question, *pair) for pair in pairs]
-            probs = self.cache.through(keys, compute)
+        probs = self._through("entailment", self.entailment, [(question, *pair) for pair in pairs], compute)
         return dict(zip(pairs, torch.tensor(probs), strict=True))
+
+    def _through(
+        self,
+        kind: str,
+        model: ResponseSampler | EntailmentScorer,
+        keys: Sequence[tuple[Any, ...]],
+        compute: Callable[[list[int]], list[Any]],
+    ) -> list[Any]:
+        """Return a row per key: ``compute(places)`` for all of them or, with a cache, for those not in it."""
+        if not keys:
+            return []
+        if self.cache is None:
+            return compute(list(range(len(keys))))
+        return self.cache.through([content_key(kind, model.weights_hash, *key) for key in keys], compute)
 
 
 def _table(probs: Mapping[Pair, Tensor], premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:

@@ -3,8 +3,8 @@
 Axis letters used everywhere: Q questions, P passages, S samples, A answers, C clusters, T tokens, V vocabulary.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -109,3 +109,33 @@ class Utility:
     def baseline_seper(self) -> float:
         """Soft SePer without any passage."""
         return self.baseline.seper
+
+
+@dataclass(frozen=True)
+class LabeledQuery:
+    """A query whose candidate passages were judged, by ΔSePer or another [`PassageLabeler`][seper_reward.labelers].
+
+    Attributes:
+        query: with the P judged passages.
+        labels: P numbers; higher = the passage helps more, 0 = as good as no passage, below 0 it harms.
+        std_errors: P standard errors of the labels; 0 where the labeler knows none.
+    """
+
+    query: Query
+    labels: tuple[float, ...]
+    std_errors: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.query.passages) == len(self.labels) == len(self.std_errors):
+            raise ValueError(
+                f"expected one label and one standard error per passage of question id={self.query.id!r}, got "
+                f"{len(self.query.passages)} passages, {len(self.labels)} labels, {len(self.std_errors)} errors"
+            )
+
+    def keep(self, places: Sequence[int]) -> "LabeledQuery":
+        """Return it with the passages at ``places`` only, in that order."""
+        return LabeledQuery(
+            replace(self.query, passages=tuple(self.query.passages[at] for at in places)),
+            tuple(self.labels[at] for at in places),
+            tuple(self.std_errors[at] for at in places),
+        )

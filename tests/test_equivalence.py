@@ -12,9 +12,9 @@ from seper_reward.demo import EQUIVALENCE, QUESTIONS
 from seper_reward.entailment import normalize_answer
 from seper_reward.equivalence import (
     Judgement,
+    best_alias_probs,
     best_threshold,
     calibration,
-    entailment_scores,
     equivalence,
     read_judgements,
     token_f1,
@@ -133,7 +133,7 @@ def test_thresholds_come_from_train_and_numbers_from_test(tiny_judge):
 def test_the_best_alias_counts(tiny_judge):
     one = Judgement("who?", ("Zed",), "Ann", True)
     both = Judgement("who?", ("Zed", "Ann"), "Ann", True)
-    alone, best = entailment_scores(tiny_judge, [one, both])
+    alone, best = best_alias_probs(tiny_judge, [one, both])[:, 0].tolist()
     assert best == 1.0 > alone
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "seper_reward"
-PURE = {"estimators", "clustering", "utility"}
+PURE = {"estimators", "clustering", "utility", "labels"}
 # a module may import those before it
 ORDER = [
-    "types", "extras", "distributed", "models", "demo", "estimators", "clustering", "utility", "cache", "prompts",
-    "decoding", "sampling", "entailment", "data", "retrieval", "scorer", "labeling", "report", "evaluation",
-    "equivalence", "tracking", "label_run", "config", "cli",
+    "types", "extras", "distributed", "models", "demo", "estimators", "clustering", "utility", "labels", "cache",
+    "prompts", "writers", "decoding", "sampling", "entailment", "data", "retrieval", "scorer", "labeling", "report",
+    "evaluation", "equivalence", "tracking", "label_run", "config", "cli",
 ]  # fmt: skip
 
 

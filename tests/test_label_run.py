@@ -84,7 +84,7 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     assert list(first) == ["id", "question", "answers", "group", "baseline", "passages"]
     assert list(first["baseline"]) == ["seper", "seper_hard", "std_error", "responses"]
     assert list(first["passages"][0]) == [
-        "passage_id", "role", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses",
+        "passage_id", "title", "text", "role", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses",
     ]  # fmt: skip
     assert list(first["baseline"]["responses"][0]) == ["text", "weight", "cluster", "support"]
     for row in labels_of(out):

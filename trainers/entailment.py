@@ -26,7 +26,7 @@ from trl import TrlParser
 
 from seper_reward.demo import EQUIVALENCE
 from seper_reward.entailment import EntailmentScorer
-from seper_reward.equivalence import Judgement, equivalence, read_judgements
+from seper_reward.equivalence import Judgement, best_alias_probs, equivalence, read_judgements
 from seper_reward.evaluation import split_of
 from seper_reward.models import ENCODER_HUB_ID, new_entailment_model
 from seper_reward.report import METHODS
@@ -41,7 +41,7 @@ from trainers.entailment_data import (
     training_pairs,
 )
 
-TEMPERATURE = "calibration.json"  # what the head was divided by
+SCORES = "scores.json"
 
 
 @dataclass
@@ -135,7 +135,8 @@ def calibrate(adapter: Path, dev: Sequence[Judgement]) -> float:
     Temperature scaling (Guo et al., arXiv:1706.04599): dividing the logits by T is dividing the last layer by T, so
     nothing but weights has to be shipped. T minimises the negative log-likelihood of the verdicts.
     """
-    probs, verdicts = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)
+    probs = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)
+    verdicts = torch.tensor([float(row.equivalent) for row in dev])
     open_ones = probs.max(dim=-1).values < 1  # equal texts need no model
     log_probs, outcomes = probs[open_ones].log(), verdicts[open_ones]
 
@@ -149,15 +150,6 @@ def calibrate(adapter: Path, dev: Sequence[Judgement]) -> float:
     weights |= {name: tensor / temperature for name, tensor in weights.items() if ".classifier." in name}
     save_file(weights, file, metadata={"format": "pt"})
     return temperature
-
-
-def best_alias_probs(scorer: EntailmentScorer, judgements: Sequence[Judgement]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return class probabilities ``(n, 3)`` of each response with its best alias, and the verdicts ``(n,)``."""
-    pairs = [(row.response, alias) for row in judgements for alias in row.answers]
-    probs = scorer.class_probs(pairs, [row.question for row in judgements for _ in row.answers])
-    groups = probs.split([len(row.answers) for row in judgements])
-    best = torch.stack([group[group[:, 0].argmax()] for group in groups])
-    return best, torch.tensor([float(row.equivalent) for row in judgements])
 
 
 def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
@@ -280,14 +272,14 @@ def main() -> None:
     (config,) = TrlParser((EntailmentTrainingConfig,)).parse_args_and_config()
     adapter, data_dir = Path(config.output_dir), Path(config.data_dir)
     if config.evaluate_only:
-        temperature = json.loads((adapter / TEMPERATURE).read_text())["temperature"]
+        temperature = json.loads((adapter / SCORES).read_text())["temperature"]
     else:
         train(config)
         dev = read_judgements(data_dir / "evouna" / "NQ.json.gz")
         temperature = calibrate(adapter, [row for row in dev if split_of(row.question) == "dev"])
-        (adapter / TEMPERATURE).write_text(json.dumps({"temperature": temperature}) + "\n")
+        (adapter / SCORES).write_text(json.dumps({"temperature": temperature}) + "\n")  # scoring again needs it
     scores = {**evaluate(adapter, data_dir), "temperature": temperature}
-    (adapter / "scores.json").write_text(json.dumps(scores, indent=2) + "\n")
+    (adapter / SCORES).write_text(json.dumps(scores, indent=2) + "\n")
     (adapter / "README.md").write_text(card(config, scores))
     print(json.dumps(scores, indent=2))
 

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from seper_reward import ResponseSampler
 from seper_reward.data import read_corpus, read_queries
 from seper_reward.demo import CORPUS, QUESTIONS
+from seper_reward.models import PLAIN
 from seper_reward.prompts import PromptBuilder
 
 QUESTIONS_USED = 8
@@ -22,7 +23,7 @@ def main() -> None:
     queries = read_queries(QUESTIONS, read_corpus(CORPUS)).queries[::20][:QUESTIONS_USED]
     drawn = {}
     for dtype in ("float32", "bfloat16"):
-        together = ResponseSampler.from_pretrained(dtype=dtype, temperature=1.0, max_new_tokens=16)
+        together = ResponseSampler.from_pretrained(PLAIN, dtype=dtype, temperature=1.0, max_new_tokens=16)
         alone = ResponseSampler(together._model, together.tokenizer, max_batch_tokens=1, **asdict(together.options))
         builder = PromptBuilder(together.tokenizer, "few_shot", max_prompt_tokens=together.max_prompt_tokens)
         rows, other = [], []

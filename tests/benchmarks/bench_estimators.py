@@ -13,6 +13,7 @@ from seper_reward import Estimator, SePerScorer
 from seper_reward.cache import Cache
 from seper_reward.data import read_queries, spread
 from seper_reward.evaluation import choose_passages, correlation, split_of
+from seper_reward.models import EMBEDDED, READER_DEFAULTS
 
 CHANGES = [
     {"weighting": "sequence"},
@@ -36,13 +37,14 @@ def main() -> None:
     queries = [query for query in read_queries(options.file).queries if split_of(query.id) == options.split]
     queries = [choose_passages(query, options.passages_per_question) for query in spread(queries, options.limit)]
     base = SePerScorer.from_pretrained(cache=Cache(Path(options.cache)))
+    prompt = READER_DEFAULTS[EMBEDDED].prompt
     named = [(f"preset {name}", Estimator.preset(name)) for name in ("default", "paper", "official")]
     named += [
         (", ".join(f"{key}={value}" for key, value in change.items()), Estimator(**change)) for change in CHANGES
     ]
     print(f"{len(queries)} questions of the {options.split} split\n{'estimator':28s} soft   hard")
     for name, estimator in named:
-        scorer = SePerScorer(base.sampler, base.entailment, prompt="few_shot", estimator=estimator, cache=base.cache)
+        scorer = SePerScorer(base.sampler, base.entailment, prompt=prompt, estimator=estimator, cache=base.cache)
         found = correlation(scorer, queries)["pearson"]
         print(f"{name:28s} {found['delta_seper_soft']:.3f}  {found['delta_seper_hard']:.3f}")
 

@@ -9,6 +9,7 @@ import statistics
 import time
 
 from seper_reward import Passage, ResponseSampler
+from seper_reward.models import PLAIN
 from seper_reward.prompts import PromptBuilder
 
 REPEATS = 3
@@ -21,7 +22,7 @@ def seconds(sampler: ResponseSampler, prompts: list[str]) -> float:
 
 
 def main() -> None:
-    shared = ResponseSampler.from_pretrained(max_new_tokens=16, stop=(), temperature=1.0)
+    shared = ResponseSampler.from_pretrained(PLAIN, max_new_tokens=16, stop=(), temperature=1.0)
     unshared = ResponseSampler(
         shared._model, shared.tokenizer, share_prefix=False, max_new_tokens=16, stop=(), temperature=1.0
     )
