@@ -12,11 +12,11 @@ from .config import (
     CounterfactualConfig,
     EquivalenceConfig,
     ExportConfig,
-    JudgeConfig,
     LabelConfig,
     MarkedConfig,
     ReportConfig,
-    ScorerConfig,
+    load_options,
+    load_scorer,
 )
 
 C = TypeVar("C", LabelConfig, CorrelationConfig, CounterfactualConfig, EquivalenceConfig, ExportConfig, ReportConfig)
@@ -79,7 +79,7 @@ def _label(arguments: list[str]) -> None:
     main_process = process_state().is_main_process
     if rejected and main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
-    run = LabelRun(config.output_dir, _scorer(config), queries, rejected, asdict(config))
+    run = LabelRun(config.output_dir, load_scorer(config, config.seed), queries, rejected, asdict(config))
     tracker = None
     if config.report_to == "wandb" and main_process and not run.complete:
         tracker = Tracker({**asdict(config), "provenance": run.provenance})
@@ -102,14 +102,14 @@ def _correlation(arguments: list[str]) -> None:
     queries = _marked(config)
     if config.passages_per_question is not None:
         queries = [choose_passages(query, config.passages_per_question) for query in queries]
-    _show(correlation(_scorer(config), queries), config)
+    _show(correlation(load_scorer(config, config.seed), queries), config)
 
 
 def _counterfactual(arguments: list[str]) -> None:
     config = _parse(CounterfactualConfig, arguments, "seper-reward evaluate counterfactual")
     from .evaluation import counterfactual
 
-    _show(counterfactual(_scorer(config), _marked(config)), config)
+    _show(counterfactual(load_scorer(config, config.seed), _marked(config)), config)
 
 
 def _equivalence(arguments: list[str]) -> None:
@@ -122,7 +122,7 @@ def _equivalence(arguments: list[str]) -> None:
         raise ValueError("--file is required: questions, answers, responses and human verdicts")
     judgements = read_judgements(config.file, config.column_by)
     judge = EntailmentScorer.from_pretrained(
-        config.entailment, revision=config.entailment_revision, **_load_options(config)
+        config.entailment, revision=config.entailment_revision, **load_options(config)
     )
     result = equivalence(judge, judgements, threshold=config.threshold)
     print(equivalence_table(result))
@@ -204,13 +204,9 @@ def _parse(kind: type[C], arguments: list[str], program: str) -> C:
 
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
-    from .data import read_corpus, read_queries, spread
-    from .demo import CORPUS, QUESTIONS
+    from .data import read_examples, spread
 
-    demo = config.input == "demo"
-    corpus_file = config.corpus or (CORPUS if demo else None)
-    corpus = read_corpus(corpus_file) if corpus_file else None
-    examples = read_queries(QUESTIONS if demo else config.input, corpus)
+    examples, corpus = read_examples(config.input, config.corpus)
     queries = spread(examples.queries, config.limit)
     bare = [position for position, query in enumerate(queries) if not query.passages]
     if bare and corpus is not None:
@@ -220,36 +216,3 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
         for position, passages in zip(bare, found, strict=True):
             queries[position] = replace(queries[position], passages=passages)
     return queries, list(examples.rejected)
-
-
-def _load_options(config: JudgeConfig) -> dict[str, Any]:
-    return {"dtype": config.dtype, "device": config.device, "trust_remote_code": config.trust_remote_code}
-
-
-def _scorer(config: ScorerConfig) -> Any:
-    from .cache import Cache
-    from .estimators import Estimator
-    from .scorer import SePerScorer
-
-    options = {name: getattr(config, name) for name in ("weighting", "aliases", "kernel", "match", "threshold")}
-    load = _load_options(config)
-    drawn = {name: getattr(config, name) for name in ("num_samples", "top_p", "seed", "temperature", "max_new_tokens")}
-    drawn = {name: value for name, value in drawn.items() if value is not None}
-    return SePerScorer.from_pretrained(
-        config.reader,
-        config.entailment,
-        prompt=config.prompt,
-        estimator=Estimator.preset(
-            config.estimator, **{name: value for name, value in options.items() if value is not None}
-        ),
-        max_passage_tokens=config.max_passage_tokens,
-        cache=Cache(config.cache) if config.cache else None,
-        reader_options={
-            **load,
-            "revision": config.reader_revision,
-            "max_batch_tokens": config.max_batch_tokens,
-        },
-        entailment_options={**load, "revision": config.entailment_revision},
-        stop=tuple(config.stop),
-        **drawn,
-    )

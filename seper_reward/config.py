@@ -1,9 +1,11 @@
-"""Settings of the commands, as dataclasses for TRL's parser (YAML, overrides, unknown keys raise)."""
+"""Settings as dataclasses for TRL's parser (YAML, overrides, unknown keys raise), and the scorer they describe."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args, get_type_hints
 
-from .estimators import Aliases, Kernel, Match, Weighting
+from .cache import Cache
+from .estimators import Aliases, Estimator, Kernel, Match, Weighting
+from .scorer import SePerScorer
 
 
 def _setting(default: Any, text: str) -> Any:
@@ -48,7 +50,6 @@ class ScorerConfig(JudgeConfig):
         None, "Longest response in tokens; default: 16 for embedded and plain, else 32."
     )
     stop: list[str] = _setting(["\n"], "Strings that end a response.")
-    seed: int = _setting(0, "Seed of the draw.")
     estimator: str = _setting("default", "Preset of the options below: default, paper or official.")
     weighting: str | None = _setting(None, f"Response weights, {', '.join(get_args(Weighting))}; default: preset.")
     aliases: str | None = _setting(None, f"Joining of answers, {', '.join(get_args(Aliases))}; default: preset.")
@@ -60,7 +61,14 @@ class ScorerConfig(JudgeConfig):
 
 
 @dataclass
-class LabelConfig(ScorerConfig):
+class CommandConfig(ScorerConfig):
+    """A command that measures beliefs; trainers have a seed of their own."""
+
+    seed: int = _setting(0, "Seed of the draw.")
+
+
+@dataclass
+class LabelConfig(CommandConfig):
     """Label passages by ΔSePer: what each passage did to the reader's belief in the right answer."""
 
     input: str = _setting(
@@ -87,7 +95,7 @@ class LabelConfig(ScorerConfig):
 
 
 @dataclass
-class MarkedConfig(ScorerConfig):
+class MarkedConfig(CommandConfig):
     """Questions whose passages people have marked; shared by the commands that evaluate ΔSePer."""
 
     file: str = _setting("", "JSON, JSONL (also .gz) or Parquet whose passages carry 'relevant': true or false.")
@@ -165,6 +173,48 @@ class ReportConfig:
     labels: str = _setting("runs/demo", "Folder written by `seper-reward label`.")
     question: str | None = _setting(None, "Id of the question; default: the one whose passages differ most.")
     output: str = _setting("runs/belief.svg", "Image file; its ending decides the format (svg, png, pdf).")
+
+
+def load_scorer(config: ScorerConfig, seed: int) -> SePerScorer:
+    """Load the reader and the entailment model, and open the cache.
+
+    Args:
+        config: which, and how.
+        seed: of the draw.
+
+    Raises:
+        OSError: a model or the cache cannot be loaded, with what to do about it.
+        ValueError: a setting is out of range.
+    """
+    options = {name: getattr(config, name) for name in ("weighting", "aliases", "kernel", "match", "threshold")}
+    drawn = {name: getattr(config, name) for name in ("num_samples", "top_p", "temperature", "max_new_tokens")}
+    loading = load_options(config)
+    return SePerScorer.from_pretrained(
+        config.reader,
+        config.entailment,
+        prompt=config.prompt,
+        estimator=Estimator.preset(config.estimator, **_given(options)),
+        max_passage_tokens=config.max_passage_tokens,
+        cache=Cache(config.cache) if config.cache else None,
+        reader_options={
+            **loading,
+            "revision": config.reader_revision,
+            "max_batch_tokens": config.max_batch_tokens,
+        },
+        entailment_options={**loading, "revision": config.entailment_revision},
+        stop=tuple(config.stop),
+        seed=seed,
+        **_given(drawn),
+    )
+
+
+def load_options(config: JudgeConfig) -> dict[str, Any]:
+    """Return how models are loaded."""
+    return {"dtype": config.dtype, "device": config.device, "trust_remote_code": config.trust_remote_code}
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _check_types(config: Any) -> None:

@@ -4,11 +4,12 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from .cache import content_key
+from .demo import CORPUS, QUESTIONS
 from .entailment import normalize_answer
 from .types import Passage, Query
 
@@ -71,6 +72,18 @@ def read_queries(path: str | Path, corpus: Mapping[str, Passage] | None = None) 
     return Examples(tuple(queries.values()), tuple(rejected))
 
 
+def read_examples(source: str, corpus_file: str | None = None) -> tuple[Examples, dict[str, Passage] | None]:
+    """Read questions and the corpus their passages are in, if there is one.
+
+    Args:
+        source: a file or folder for [`read_queries`], or ``"demo"`` for the project's own questions.
+        corpus_file: for [`read_corpus`]; the demo has its own.
+    """
+    corpus_path = corpus_file or (CORPUS if source == "demo" else None)
+    corpus = read_corpus(corpus_path) if corpus_path else None
+    return read_queries(QUESTIONS if source == "demo" else source, corpus), corpus
+
+
 def read_corpus(path: str | Path) -> dict[str, Passage]:
     """Read a corpus of ``{id, title?, text}`` rows, by id.
 
@@ -131,6 +144,25 @@ def spread(items: Sequence[T], count: int | None) -> list[T]:
     if count is None or count >= len(items):
         return list(items)
     return [items[position * len(items) // count] for position in range(count)]
+
+
+def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
+    """Make one corpus of the passages of all queries, where the queries' files came without one.
+
+    Returns:
+        The corpus by id, equal texts once and without metadata, which belongs to one query; and the queries, whose
+        passages have the corpus's ids.
+    """
+    corpus: dict[str, Passage] = {}
+    renamed = []
+    for query in queries:
+        passages: dict[str, Passage] = {}
+        for passage in query.passages:
+            identity = content_key(passage.title, passage.text)[:16]
+            corpus[identity] = Passage(passage.text, passage.title, identity)
+            passages.setdefault(identity, replace(passage, id=identity))
+        renamed.append(replace(query, passages=tuple(passages.values())))
+    return corpus, renamed
 
 
 def query_key(query: Query) -> str:

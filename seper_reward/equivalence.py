@@ -4,7 +4,6 @@ Entailment beside lexical match, token F1 and embedding similarity (SePer, arXiv
 (Wang et al., arXiv:2305.12421) or on a user's own verdicts.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from .answer_metrics import contains_answer, token_f1
 from .data import BadRowError, read_valid_rows
-from .entailment import EntailmentScorer, normalize_answer
+from .entailment import EntailmentScorer
 from .evaluation import split_of
 from .extras import need
 from .models import embedded_encoder_folder
@@ -122,8 +122,8 @@ def method_scores(scorer: EntailmentScorer, judgements: Sequence[Judgement]) -> 
     vectors = encoder.encode(texts, normalize_embeddings=True, show_progress_bar=False)
     return {
         "entailment": best_alias_probs(scorer, judgements)[:, 0].tolist(),
-        "lexical": [max(float(_contains(row.response, alias)) for alias in row.answers) for row in judgements],
-        "token_f1": [max(token_f1(row.response, alias) for alias in row.answers) for row in judgements],
+        "lexical": [contains_answer(row.response, row.answers) for row in judgements],
+        "token_f1": [token_f1(row.response, row.answers) for row in judgements],
         "cosine": [
             max(float(vectors[place[row.response]] @ vectors[place[alias]]) for alias in row.answers)
             for row in judgements
@@ -149,17 +149,6 @@ def best_alias_probs(scorer: EntailmentScorer, judgements: Sequence[Judgement], 
         probs = scorer.class_probs(pairs, [row.question for row in rows for _ in row.answers])
         best += [group[group[:, 0].argmax()] for group in torch.split(probs, [len(row.answers) for row in rows])]
     return torch.stack(best)
-
-
-def token_f1(response: str, answer: str) -> float:
-    """Return the F1 of the two texts' normalised tokens, in [0, 1] (SQuAD, arXiv:1606.05250).
-
-    >>> token_f1("The old bridge", "the bridge of Tern")
-    0.4
-    """
-    said, wanted = normalize_answer(response).split(), normalize_answer(answer).split()
-    common = sum((Counter(said) & Counter(wanted)).values())
-    return 2 * common / (len(said) + len(wanted)) if common else 0.0
 
 
 def best_threshold(scores: Sequence[float], verdicts: Sequence[bool]) -> float:
@@ -217,10 +206,6 @@ def _column(
         column[f"{prefix}f1"] = round(100 * float(metrics.f1_score(verdicts, judged, zero_division=0)), 1)
         column[f"{prefix}accuracy"] = round(100 * float(metrics.accuracy_score(verdicts, judged)), 1)
     return column
-
-
-def _contains(response: str, alias: str) -> bool:
-    return normalize_answer(alias) in normalize_answer(response)
 
 
 def aliases_of(row: Mapping[str, Any]) -> list[str]:

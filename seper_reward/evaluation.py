@@ -3,14 +3,13 @@
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tqdm.auto import tqdm
 
-from .entailment import normalize_answer
-from .extras import need
+from .answer_metrics import AnswerMetric, exact_match, rouge_l
 from .scorer import SePerScorer
 from .types import Belief, Passage, Query
 
@@ -55,7 +54,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
     found = {context.relevance for row in contexts for context in row}
     if len(found) < 2:
         raise ValueError(f"passages must be marked relevant and not relevant, got only {found or 'none'}")
-    rouge_l = _rouge_l()
+    rouge = rouge_l()
     rows: list[dict[str, float]] = []
     owner: list[int] = []
     baselines: list[float] = []
@@ -63,7 +62,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
         zip(tqdm(queries, desc="measuring", unit="question"), contexts, strict=True)
     ):
         sets = [(), *(context.passages for context in shown)]
-        baseline, *beliefs = _measures(scorer, query, sets, rouge_l)
+        baseline, *beliefs = _measures(scorer, query, sets, rouge)
         baselines.append(baseline["delta_seper_soft"])
         for context, belief in zip(shown, beliefs, strict=True):
             rows.append({name: belief[name] - baseline[name] for name in belief} | {"relevance": context.relevance})
@@ -185,18 +184,17 @@ def _measures(
     scorer: SePerScorer,
     query: Query,
     sets: Sequence[Sequence[Passage]],
-    rouge_l: Callable[[Sequence[str], str], float],
+    rouge: AnswerMetric,
 ) -> list[dict[str, float]]:
     """Return all measures of each set of passages, higher = the reader is better off."""
     beliefs = scorer.beliefs(query.question, query.answers, sets)
     log_probs = scorer.answer_log_probs(query.question, query.answers, sets)
-    wanted = {normalize_answer(answer) for answer in query.answers}
     return [
         {
             "delta_seper_soft": belief.seper,
             "delta_seper_hard": belief.seper_hard,
-            "exact_match": _expected(belief, lambda text: float(normalize_answer(text) in wanted)),
-            "rouge_l": _expected(belief, lambda text: rouge_l(query.answers, text)),
+            "exact_match": expected_metric(belief, query.answers, exact_match),
+            "rouge_l": expected_metric(belief, query.answers, rouge),
             "answer_log_prob": max(log_prob),
             "entropy": -belief.entropy,
             "semantic_entropy": -belief.semantic_entropy,
@@ -205,13 +203,9 @@ def _measures(
     ]
 
 
-def _expected(belief: Belief, score: Callable[[str], float]) -> float:
-    return sum(weight * score(text) for text, weight in zip(belief.responses, belief.weights, strict=True))
-
-
-def _rouge_l() -> Callable[[Sequence[str], str], float]:
-    scorer = need("rouge_score.rouge_scorer", "evaluation").RougeScorer(["rougeL"])
-    return lambda answers, text: float(scorer.score_multi(list(answers), text)["rougeL"].fmeasure)
+def expected_metric(belief: Belief, answers: Sequence[str], metric: AnswerMetric) -> float:
+    """Return the metric's mean over the sampled responses, by their weights."""
+    return sum(weight * metric(text, answers) for text, weight in zip(belief.responses, belief.weights, strict=True))
 
 
 def _bootstrap(

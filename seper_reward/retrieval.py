@@ -1,9 +1,23 @@
-"""Find candidate passages: BM25 (bm25s)."""
+"""Find candidate passages: BM25 (bm25s) and dense (sentence-transformers, faiss)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
+from .distributed import gather_in_order, shard
+from .extras import need
 from .prompts import passage_text
 from .types import Passage
+
+
+class Retriever(Protocol):
+    """Finds passages of one corpus."""
+
+    def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
+        """Return the ``top_k`` best passages of each question, best first (all, if the corpus is smaller).
+
+        Raises:
+            ValueError: ``top_k`` is below 1.
+        """
 
 
 class BM25Retriever:
@@ -23,14 +37,8 @@ class BM25Retriever:
         self._index.index(self._tokens([passage_text(passage) for passage in self._passages]), show_progress=False)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages of each question, best first (all, if the corpus is smaller).
-
-        Raises:
-            ValueError: ``top_k`` is below 1.
-        """
-        if top_k < 1:
-            raise ValueError(f"top_k must be at least 1, got {top_k}")
-        top_k = min(top_k, len(self._passages))
+        """Return the best passages; see [`Retriever`]."""
+        top_k = _checked(top_k, len(self._passages))
         found, _ = self._index.retrieve(self._tokens(questions), k=top_k, show_progress=False)
         return [tuple(self._passages[int(index)] for index in row) for row in found]
 
@@ -44,3 +52,52 @@ class BM25Retriever:
             token_pattern=r"(?u)\b\w+\b",  # bm25s's own drops single digits, which tell "mill 3" from "mill 5"
             show_progress=False,
         )
+
+
+class DenseRetriever:
+    """Cosine similarity of a bi-encoder's embeddings, exact, over a corpus held in memory.
+
+    Under several processes each embeds its share of the corpus, and all hold the whole index.
+
+    Args:
+        encoder: a ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
+        corpus: passages by id.
+        batch_size: texts per forward pass.
+
+    Raises:
+        OSError: faiss is not installed.
+    """
+
+    def __init__(self, encoder: Any, corpus: Mapping[str, Passage], batch_size: int = 64) -> None:
+        self._encoder, self._passages, self._batch_size = encoder, list(corpus.values()), batch_size
+        texts = shard([passage_text(passage) for passage in self._passages])
+        vectors = _stack(gather_in_order(list(self._embed(encoder.encode_document, texts))))
+        self._index = need("faiss", "retrieval").IndexFlatIP(vectors.shape[1])
+        self._index.add(vectors)
+
+    def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
+        """Return the best passages; see [`Retriever`]."""
+        top_k = _checked(top_k, len(self._passages))
+        if not questions:
+            return []
+        _, found = self._index.search(_stack(list(self._embed(self._encoder.encode_query, questions))), top_k)
+        return [tuple(self._passages[index] for index in row) for row in found.tolist()]
+
+    def _embed(self, encode: Any, texts: Sequence[str]) -> Any:
+        if not texts:
+            return []
+        return encode(
+            list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
+        ).astype("float32")
+
+
+def _stack(rows: Sequence[Any]) -> Any:
+    import numpy as np
+
+    return np.stack(rows)
+
+
+def _checked(top_k: int, most: int) -> int:
+    if top_k < 1:
+        raise ValueError(f"top_k must be at least 1, got {top_k}")
+    return min(top_k, most)

@@ -164,17 +164,22 @@ class SePerScorer:
         Raises:
             UnscorableError: the question is longer than the reader's window.
         """
-        prompts = [self.prompts.build(question, passages) for passages in passage_sets]
-        # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it
-        baseline = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
-        sampled = self._sample(sorted(baseline)) | self._sample(sorted(set(prompts) - baseline))
-        texts = [row.texts for row in sampled.values()]
+        sampled = self.responses(question, passage_sets)
+        texts = [row.texts for row in sampled]
         probs = self._class_probs(question, {pair for row in texts for pair in self._first_pairs(row, answers)})
         # equivalence needs both directions: the second only where the first holds
         probs |= self._class_probs(
             question, {turned for row in texts for turned in self._second_pairs(row, probs)} - probs.keys()
         )
-        return [self._belief(sampled[prompt], answers, probs) for prompt in prompts]
+        return [self._belief(row, answers, probs) for row in sampled]
+
+    def responses(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> list[Responses]:
+        """Sample the reader's responses given each set of passages; arguments and errors as in [`beliefs`]."""
+        prompts = [self.prompts.build(question, passages) for passages in passage_sets]
+        # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it
+        baseline = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
+        sampled = self._sample(sorted(baseline)) | self._sample(sorted(set(prompts) - baseline))
+        return [sampled[prompt] for prompt in prompts]
 
     def answer_log_probs(
         self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]

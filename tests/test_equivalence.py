@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from seper_reward.answer_metrics import token_f1
 from seper_reward.cli import main
 from seper_reward.data import BadRowError, read_valid_rows
 from seper_reward.demo import EQUIVALENCE, QUESTIONS
@@ -17,7 +18,6 @@ from seper_reward.equivalence import (
     calibration,
     equivalence,
     read_judgements,
-    token_f1,
 )
 from seper_reward.evaluation import split_of
 from trainers.entailment_data import common_facts
@@ -87,9 +87,9 @@ def test_a_json_file_must_hold_an_array(tmp_path):
 
 
 def test_token_f1_by_hand():
-    assert token_f1("Ann Lee", "Ann B. Lee") == pytest.approx(2 * 2 / (2 + 3))
-    assert token_f1("the cat cat", "cat") == pytest.approx(2 * 1 / (2 + 1))
-    assert token_f1("dog", "cat") == 0.0
+    assert token_f1("Ann Lee", ["x", "Ann B. Lee"]) == pytest.approx(2 * 2 / (2 + 3))
+    assert token_f1("the cat cat", ["cat"]) == pytest.approx(2 * 1 / (2 + 1))
+    assert token_f1("dog", ["cat"]) == 0.0
 
 
 def test_best_threshold_by_hand():

@@ -9,9 +9,10 @@ PACKAGE = Path(__file__).parents[1] / "seper_reward"
 PURE = {"estimators", "clustering", "utility", "labels"}
 # a module may import those before it
 ORDER = [
-    "types", "extras", "distributed", "models", "demo", "estimators", "clustering", "utility", "labels", "cache",
-    "prompts", "writers", "decoding", "sampling", "entailment", "data", "retrieval", "scorer", "labeling", "report",
-    "evaluation", "equivalence", "tracking", "label_run", "config", "cli",
+    "types", "extras", "distributed", "models", "demo", "estimators", "clustering", "utility", "labels",
+    "cache", "prompts", "writers", "decoding", "sampling", "entailment", "answer_metrics", "data", "retrieval",
+    "scorer", "labeling", "labelers", "report", "evaluation", "ranking", "equivalence", "tracking", "label_run",
+    "config", "cli",
 ]  # fmt: skip
 
 

@@ -1,0 +1,61 @@
+"""How well a response matches gold answers, by string: the metrics of question answering."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from .entailment import normalize_answer
+from .extras import need
+
+AnswerMetric = Callable[[str, Sequence[str]], float]  # (response, aliases of the answer) -> [0, 1]
+
+
+def exact_match(response: str, answers: Sequence[str]) -> float:
+    """Return 1 if the normalised response equals one of the answers, else 0 (SQuAD, arXiv:1606.05250)."""
+    said = normalize_answer(response)
+    return float(any(said == normalize_answer(answer) for answer in answers))
+
+
+def contains_answer(response: str, answers: Sequence[str]) -> float:
+    """Return 1 if the normalised response holds one of the answers, else 0 (lexical match)."""
+    said = normalize_answer(response)
+    return float(any(normalize_answer(answer) in said for answer in answers))
+
+
+def token_f1(response: str, answers: Sequence[str]) -> float:
+    """Return the best F1 of the normalised tokens, in [0, 1] (SQuAD, arXiv:1606.05250).
+
+    >>> token_f1("The old bridge", ["the bridge of Tern"])
+    0.4
+    """
+    said = normalize_answer(response).split()
+    return max(_f1(said, normalize_answer(answer).split()) for answer in answers)
+
+
+def rouge_l() -> AnswerMetric:
+    """Return the metric ROUGE-L, best F-measure over the answers, in [0, 1] (Lin, 2004).
+
+    Raises:
+        OSError: rouge-score is not installed.
+    """
+    scorer = need("rouge_score.rouge_scorer", "evaluation").RougeScorer(["rougeL"])
+    return lambda response, answers: float(scorer.score_multi(list(answers), response)["rougeL"].fmeasure)
+
+
+def answer_metric(name: str) -> AnswerMetric:
+    """Return a metric by name: ``exact_match``, ``contains_answer``, ``token_f1`` or ``rouge_l``.
+
+    Raises:
+        ValueError: there is no such metric.
+        OSError: it needs a library that is not installed.
+    """
+    known = {"exact_match": exact_match, "contains_answer": contains_answer, "token_f1": token_f1}
+    if name == "rouge_l":
+        return rouge_l()
+    if name not in known:
+        raise ValueError(f"metric must be one of {', '.join([*known, 'rouge_l'])}, got {name!r}")
+    return known[name]
+
+
+def _f1(said: Sequence[str], wanted: Sequence[str]) -> float:
+    common = (Counter(said) & Counter(wanted)).total()
+    return 2 * common / (len(said) + len(wanted)) if common else 0.0

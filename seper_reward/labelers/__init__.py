@@ -1,0 +1,56 @@
+"""Ways to judge how much a passage helps to answer a question, with one kind of result."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ..scorer import SePerScorer
+from ..types import LabeledQuery, Query
+from .delta_seper import DeltaSePerLabeler
+from .erag import ERAGLabeler
+from .gold import GoldLabeler
+from .likelihood import LikelihoodLabeler
+
+__all__ = [
+    "LABELERS",
+    "DeltaSePerLabeler",
+    "ERAGLabeler",
+    "GoldLabeler",
+    "LikelihoodLabeler",
+    "PassageLabeler",
+    "labeler",
+]
+
+
+class PassageLabeler(Protocol):
+    """Judges each passage of a query by itself."""
+
+    name: str
+
+    def label(self, query: Query) -> LabeledQuery:
+        """Return one label and one standard error per passage.
+
+        Raises:
+            UnscorableError: this query cannot be judged, others can.
+        """
+
+
+LABELERS: dict[str, Callable[[SePerScorer], PassageLabeler]] = {
+    "delta_seper": DeltaSePerLabeler,
+    "delta_seper_hard": lambda scorer: DeltaSePerLabeler(scorer, hard=True),
+    "erag": ERAGLabeler,
+    "erag_token_f1": lambda scorer: ERAGLabeler(scorer, "token_f1"),
+    "erag_rouge_l": lambda scorer: ERAGLabeler(scorer, "rouge_l"),
+    "likelihood": LikelihoodLabeler,
+    "gold": lambda scorer: GoldLabeler(),
+}
+
+
+def labeler(name: str, scorer: SePerScorer) -> PassageLabeler:
+    """Return a labeler by its name in ``LABELERS``; those that ask a reader share ``scorer``'s.
+
+    Raises:
+        ValueError: there is no such labeler.
+    """
+    if name not in LABELERS:
+        raise ValueError(f"labeler must be one of {', '.join(LABELERS)}, got {name!r}")
+    return LABELERS[name](scorer)

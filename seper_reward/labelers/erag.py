@@ -1,0 +1,38 @@
+"""eRAG: the downstream metric of the answer given one passage (Salemi and Zamani, arXiv:2404.13781)."""
+
+import math
+import statistics
+
+from ..answer_metrics import AnswerMetric, answer_metric
+from ..scorer import SePerScorer
+from ..types import LabeledQuery, Query
+
+
+class ERAGLabeler:
+    """Labels a passage by the metric of the responses with it alone, less that without a passage, in [-1, 1].
+
+    eRAG takes one response and no difference; the mean over the samples estimates the same thing with less noise,
+    and the difference, constant in a question, changes no ranking but gives 0 its meaning.
+
+    Args:
+        scorer: whose reader answers.
+        metric: a name for [`answer_metric`][seper_reward.answer_metrics.answer_metric], or any callable of a
+            response and the aliases of the answer.
+    """
+
+    def __init__(self, scorer: SePerScorer, metric: str | AnswerMetric = "exact_match") -> None:
+        self.name = f"erag_{metric if isinstance(metric, str) else getattr(metric, '__name__', 'metric')}"
+        self._metric = answer_metric(metric) if isinstance(metric, str) else metric
+        self._scorer = scorer
+
+    def label(self, query: Query) -> LabeledQuery:
+        """Return the difference of means of each passage and its standard error."""
+        sampled = self._scorer.responses(query.question, [(), *((passage,) for passage in query.passages)])
+        scores = [[self._metric(text, query.answers) for text in row.texts] for row in sampled]
+        baseline, *means = [statistics.fmean(row) for row in scores]
+        noise, *noises = [statistics.pvariance(row) / len(row) for row in scores]
+        return LabeledQuery(
+            query,
+            labels=tuple(mean - baseline for mean in means),
+            std_errors=tuple(math.sqrt(noise + other) for other in noises),
+        )
