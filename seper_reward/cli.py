@@ -68,7 +68,7 @@ def _label(arguments: list[str]) -> None:
     from .distributed import process_state
     from .label_run import LABELS, LabelRun
     from .report import summary_table
-    from .tracking import Tracker
+    from .tracking import Run, Tracker
 
     queries, rejected = _read(config)
     if rejected and config.strict:
@@ -80,12 +80,12 @@ def _label(arguments: list[str]) -> None:
     if rejected and main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
     run = LabelRun(config.output_dir, load_scorer(config, config.seed), queries, rejected, asdict(config))
-    tracker = None
-    if config.report_to == "wandb" and main_process and not run.complete:
-        tracker = Tracker({**asdict(config), "provenance": run.provenance})
-    summary = run.run(strict=config.strict, tracker=tracker)
-    if tracker is not None:
-        tracker.finish(run.labels(), summary, run.folder)
+    report_to = "none" if run.complete else config.report_to
+    with Run(report_to, "label", {**asdict(config), "provenance": run.provenance}) as tracked:
+        tracker = Tracker(tracked)
+        summary = run.run(strict=config.strict, tracker=tracker)
+        if main_process and report_to != "none":
+            tracker.finish(run.labels(), summary, run.folder)
     if main_process:
         print(f"\n{summary_table(summary)}\n")
         print(

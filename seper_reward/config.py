@@ -8,7 +8,8 @@ from .estimators import Aliases, Estimator, Kernel, Match, Weighting
 from .scorer import SePerScorer
 
 
-def _setting(default: Any, text: str) -> Any:
+def setting(default: Any, text: str) -> Any:
+    """Return a dataclass field with its help text."""
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata={"help": text})
     return field(default=default, metadata={"help": text})
@@ -18,11 +19,11 @@ def _setting(default: Any, text: str) -> Any:
 class JudgeConfig:
     """Which entailment model judges, and how models are loaded."""
 
-    entailment: str = _setting("embedded", "Entailment model: 'embedded', a hub id or a local folder.")
-    entailment_revision: str | None = _setting(None, "Branch, tag or commit of the entailment model.")
-    dtype: str = _setting("auto", "auto (bf16 where fast), float32, bfloat16 or float16.")
-    device: str | None = _setting(None, "cpu, cuda, cuda:1, ...; default: this process's accelerator, else cpu.")
-    trust_remote_code: bool = _setting(False, "Run Python that comes with a model.")
+    entailment: str = setting("embedded", "Entailment model: 'embedded', a hub id or a local folder.")
+    entailment_revision: str | None = setting(None, "Branch, tag or commit of the entailment model.")
+    dtype: str = setting("auto", "auto (bf16 where fast), float32, bfloat16 or float16.")
+    device: str | None = setting(None, "cpu, cuda, cuda:1, ...; default: this process's accelerator, else cpu.")
+    trust_remote_code: bool = setting(False, "Run Python that comes with a model.")
 
     def __post_init__(self) -> None:
         _check_types(self)
@@ -32,57 +33,57 @@ class JudgeConfig:
 class ScorerConfig(JudgeConfig):
     """How beliefs are measured; shared by all commands."""
 
-    reader: str = _setting(
+    reader: str = setting(
         "embedded",
         "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id or a folder.",
     )
-    reader_revision: str | None = _setting(None, "Branch, tag or commit of the reader on the hub.")
-    prompt: str | None = _setting(
+    reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
+    prompt: str | None = setting(
         None, "paper, brief or few_shot; default: brief for the embedded reader, few_shot for plain, else paper."
     )
-    max_passage_tokens: int | None = _setting(None, "Cut passages to so many tokens; default: the reader's window.")
-    num_samples: int = _setting(10, "Responses per prompt (N of the paper), >= 1.")
-    temperature: float | None = _setting(
+    max_passage_tokens: int | None = setting(None, "Cut passages to so many tokens; default: the reader's window.")
+    num_samples: int = setting(10, "Responses per prompt (N of the paper), >= 1.")
+    temperature: float | None = setting(
         None, "Temperature of the draw, >= 0; default: 0.5 for plain, else 1.0 (paper)."
     )
-    top_p: float = _setting(1.0, "Nucleus of the draw, in (0, 1].")
-    max_new_tokens: int | None = _setting(
+    top_p: float = setting(1.0, "Nucleus of the draw, in (0, 1].")
+    max_new_tokens: int | None = setting(
         None, "Longest response in tokens; default: 16 for embedded and plain, else 32."
     )
-    stop: list[str] = _setting(["\n"], "Strings that end a response.")
-    estimator: str = _setting("default", "Preset of the options below: default, paper or official.")
-    weighting: str | None = _setting(None, f"Response weights, {', '.join(get_args(Weighting))}; default: preset.")
-    aliases: str | None = _setting(None, f"Joining of answers, {', '.join(get_args(Aliases))}; default: preset.")
-    kernel: str | None = _setting(None, f"Entailment kernel, {', '.join(get_args(Kernel))}; default: preset.")
-    match: str | None = _setting(None, f"Hard match, {', '.join(get_args(Match))}; default: preset.")
-    threshold: float | None = _setting(None, "τ of match=threshold, in (0, 1]; default: preset.")
-    max_batch_tokens: int = _setting(32768, "Most tokens in the reader's key-value cache at once.")
-    cache: str | None = _setting(None, "SQLite file that keeps responses and entailment scores between runs.")
+    stop: list[str] = setting(["\n"], "Strings that end a response.")
+    estimator: str = setting("default", "Preset of the options below: default, paper or official.")
+    weighting: str | None = setting(None, f"Response weights, {', '.join(get_args(Weighting))}; default: preset.")
+    aliases: str | None = setting(None, f"Joining of answers, {', '.join(get_args(Aliases))}; default: preset.")
+    kernel: str | None = setting(None, f"Entailment kernel, {', '.join(get_args(Kernel))}; default: preset.")
+    match: str | None = setting(None, f"Hard match, {', '.join(get_args(Match))}; default: preset.")
+    threshold: float | None = setting(None, "τ of match=threshold, in (0, 1]; default: preset.")
+    max_batch_tokens: int = setting(32768, "Most tokens in the reader's key-value cache at once.")
+    cache: str | None = setting(None, "SQLite file that keeps responses and entailment scores between runs.")
 
 
 @dataclass
 class CommandConfig(ScorerConfig):
     """A command that measures beliefs; trainers have a seed of their own."""
 
-    seed: int = _setting(0, "Seed of the draw.")
+    seed: int = setting(0, "Seed of the draw.")
 
 
 @dataclass
 class LabelConfig(CommandConfig):
     """Label passages by ΔSePer: what each passage did to the reader's belief in the right answer."""
 
-    input: str = _setting(
+    input: str = setting(
         "demo",
         "JSONL, JSONL.gz or Parquet of {id?, question, answers, passages}, a saved dataset folder, or 'demo'.",
     )
-    corpus: str | None = _setting(
+    corpus: str | None = setting(
         None, "JSONL, JSONL.gz or Parquet of {id, title?, text}; questions without passages get BM25's best."
     )
-    top_k: int = _setting(5, "Passages to retrieve per question from --corpus.")
-    output_dir: str = _setting("runs/label", "Folder of the labels; the same command resumes there.")
-    limit: int | None = _setting(None, "Label so many questions only, evenly spread over the input.")
-    strict: bool = _setting(False, "Stop at the first unusable row instead of writing rejected.jsonl.")
-    report_to: str = _setting("none", "none or wandb (WANDB_MODE=offline works).")
+    top_k: int = setting(5, "Passages to retrieve per question from --corpus.")
+    output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes there.")
+    limit: int | None = setting(None, "Label so many questions only, evenly spread over the input.")
+    strict: bool = setting(False, "Stop at the first unusable row instead of writing rejected.jsonl.")
+    report_to: str = setting("none", "none or wandb (WANDB_MODE=offline works).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,10 +99,10 @@ class LabelConfig(CommandConfig):
 class MarkedConfig(CommandConfig):
     """Questions whose passages people have marked; shared by the commands that evaluate ΔSePer."""
 
-    file: str = _setting("", "JSON, JSONL (also .gz) or Parquet whose passages carry 'relevant': true or false.")
-    split: str = _setting("all", "train, dev or test by sha1(id), or all.")
-    limit: int | None = _setting(None, "Use so many questions only, evenly spread over the input.")
-    json: str | None = _setting(None, "Write the result to this file, too.")
+    file: str = setting("", "JSON, JSONL (also .gz) or Parquet whose passages carry 'relevant': true or false.")
+    split: str = setting("all", "train, dev or test by sha1(id), or all.")
+    limit: int | None = setting(None, "Use so many questions only, evenly spread over the input.")
+    json: str | None = setting(None, "Write the result to this file, too.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,7 +116,7 @@ class MarkedConfig(CommandConfig):
 class CorrelationConfig(MarkedConfig):
     """Correlate ΔSePer and its rivals with human relevance marks (SePer, arXiv:2503.01478, Table 2)."""
 
-    passages_per_question: int | None = _setting(
+    passages_per_question: int | None = setting(
         None, "Use so many passages a question: the relevant ones, then the others in order."
     )
 
@@ -129,34 +130,34 @@ class CounterfactualConfig(MarkedConfig):
 class EquivalenceConfig(JudgeConfig):
     """Compare entailment with human verdicts on whether a response states the gold answer (EVOUNA, or your own)."""
 
-    file: str = _setting(
+    file: str = setting(
         "", "EVOUNA's JSON, or JSON, JSONL or Parquet rows of {question, answers, response, equivalent}."
     )
-    column_by: str = _setting("system", "Field of your rows that names their column in the results.")
-    threshold: float | None = _setting(
+    column_by: str = setting("system", "Field of your rows that names their column in the results.")
+    threshold: float | None = setting(
         None, "Fixed threshold for all rows; default: best F1 on the train split (sha1 of question), test split shown."
     )
-    json: str | None = _setting(None, "Write the result to this file, too.")
-    plot: str | None = _setting(None, "Draw F1 by method and the reliability of the probabilities into this image.")
+    json: str | None = setting(None, "Write the result to this file, too.")
+    plot: str | None = setting(None, "Draw F1 by method and the reliability of the probabilities into this image.")
 
 
 @dataclass
 class ExportConfig:
     """Write the labels of a folder in the format of another trainer."""
 
-    labels: str = _setting("runs/demo", "Folder written by `seper-reward label`.")
-    format: str = _setting(
+    labels: str = setting("runs/demo", "Folder written by `seper-reward label`.")
+    format: str = setting(
         "sentence-transformers",
         "sentence-transformers (query, docs, labels: listwise losses), sentence-transformers-triplets (anchor, "
         "positive, negative, label: MarginMSE), tevatron, flagembedding (with distillation scores), trec (qrels).",
     )
-    output: str = _setting("", "File to write.")
-    label: str = _setting("delta_seper", "delta_seper or delta_seper_hard.")
-    margin: float = _setting(
+    output: str = setting("", "File to write.")
+    label: str = setting("delta_seper", "delta_seper or delta_seper_hard.")
+    margin: float = setting(
         0.1, "Label from which a passage counts as helpful; a negative is at least so far below the positives."
     )
-    max_std_error: float | None = _setting(None, "Leave out passages whose label has a greater standard error.")
-    helpful: bool = _setting(False, "Leave out questions that no passage helps.")
+    max_std_error: float | None = setting(None, "Leave out passages whose label has a greater standard error.")
+    helpful: bool = setting(False, "Leave out questions that no passage helps.")
 
     def __post_init__(self) -> None:
         _check_types(self)
@@ -170,9 +171,9 @@ class ExportConfig:
 class ReportConfig:
     """Draw how passages moved the reader's belief, for one question of a label folder."""
 
-    labels: str = _setting("runs/demo", "Folder written by `seper-reward label`.")
-    question: str | None = _setting(None, "Id of the question; default: the one whose passages differ most.")
-    output: str = _setting("runs/belief.svg", "Image file; its ending decides the format (svg, png, pdf).")
+    labels: str = setting("runs/demo", "Folder written by `seper-reward label`.")
+    question: str | None = setting(None, "Id of the question; default: the one whose passages differ most.")
+    output: str = setting("runs/belief.svg", "Image file; its ending decides the format (svg, png, pdf).")
 
 
 def load_scorer(config: ScorerConfig, seed: int) -> SePerScorer:
@@ -218,8 +219,8 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_types(config: Any) -> None:
-    for setting in fields(config):
-        _check_type(setting.name, getattr(config, setting.name), get_type_hints(type(config))[setting.name])
+    for each in fields(config):
+        _check_type(each.name, getattr(config, each.name), get_type_hints(type(config))[each.name])
 
 
 def _check_type(name: str, value: Any, hint: Any) -> None:

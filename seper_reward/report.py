@@ -143,6 +143,38 @@ def equivalence_figure(result: Mapping[str, Any], path: Path) -> None:
     _save(figure, path)
 
 
+def ranking_figure(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    """Draw measures of rankings as bars, side by side.
+
+    Args:
+        found: per ranking, per measure a number, or ``{"mean", "sd"}`` for a bar with an error; others are left out.
+        path: image file.
+
+    Raises:
+        OSError: matplotlib is not installed.
+    """
+    first = next(iter(found.values()))
+    measures = [name for name, value in first.items() if _center(value) is not None]
+    figure = _new_figure(2 + 0.9 * len(measures), 4)
+    axes = figure.subplots()
+    width = 0.8 / len(found)
+    for number, (name, row) in enumerate(found.items()):
+        places = [at + width * (number - (len(found) - 1) / 2) for at in range(len(measures))]
+        errors = [row[key]["sd"] if isinstance(row[key], Mapping) else 0.0 for key in measures]
+        axes.bar(places, [_center(row[key]) or 0.0 for key in measures], width=0.95 * width, yerr=errors, label=name)
+    axes.set_xticks(range(len(measures)), measures, rotation=30, ha="right", fontsize=8)
+    axes.set_ylim(0, 1)
+    axes.legend(ncols=len(found), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
+    axes.spines[["top", "right"]].set_visible(False)
+    _save(figure, path)
+
+
+def _center(value: Any) -> float | None:
+    if isinstance(value, Mapping):
+        return value.get("mean")
+    return float(value) if isinstance(value, (int, float)) else None
+
+
 def _new_figure(width: float, height: float) -> Any:
     return need("matplotlib.figure", "figures").Figure(figsize=(width, height), layout="constrained")
 

@@ -57,21 +57,21 @@ class BM25Retriever:
 class DenseRetriever:
     """Cosine similarity of a bi-encoder's embeddings, exact, over a corpus held in memory.
 
-    Under several processes each embeds its share of the corpus, and all hold the whole index.
-
     Args:
         encoder: a ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
         corpus: passages by id.
         batch_size: texts per forward pass.
+        share: processes embed a share of the corpus each and all hold the whole index; all must come here together.
 
     Raises:
         OSError: faiss is not installed.
     """
 
-    def __init__(self, encoder: Any, corpus: Mapping[str, Passage], batch_size: int = 64) -> None:
+    def __init__(self, encoder: Any, corpus: Mapping[str, Passage], batch_size: int = 64, share: bool = False) -> None:
         self._encoder, self._passages, self._batch_size = encoder, list(corpus.values()), batch_size
-        texts = shard([passage_text(passage) for passage in self._passages])
-        vectors = _stack(gather_in_order(list(self._embed(encoder.encode_document, texts))))
+        texts = [passage_text(passage) for passage in self._passages]
+        rows = list(self._embed(encoder.encode_document, shard(texts) if share else texts))
+        vectors = _stack(gather_in_order(rows) if share else rows)
         self._index = need("faiss", "retrieval").IndexFlatIP(vectors.shape[1])
         self._index.add(vectors)
 

@@ -1,30 +1,86 @@
-"""Weights & Biases: what a label run did, and the examples behind its numbers. Works offline."""
+"""Weights & Biases: what a run did, and the examples behind its numbers. Works offline."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .cache import Cache
+from .distributed import process_state
 from .extras import need
 
 _EXAMPLES = 50
 
 
-class Tracker:
-    """Logs one label run to W&B.
+class Run:
+    """A run in W&B, or nothing where nobody asked for one; ends with its ``with`` block.
 
     Args:
-        config: settings of the run.
-        job_type: of the W&B run.
+        report_to: ``"wandb"`` or a list with it starts a run on the main process; anything else logs nothing here.
+        job_type: of the run.
+        config: its settings.
 
     Raises:
         OSError: wandb is not installed.
     """
 
-    def __init__(self, config: Mapping[str, Any], job_type: str = "label") -> None:
-        wandb = need("wandb", "wandb")
-        self._wandb = wandb
-        self._run = wandb.init(project="seper-reward", job_type=job_type, config=dict(config))
+    def __init__(self, report_to: str | Sequence[str], job_type: str, config: Mapping[str, Any]) -> None:
+        asked = [report_to] if isinstance(report_to, str) else report_to
+        self._wandb: Any = None
+        self._run: Any = None
+        if "wandb" in asked and process_state().is_main_process:
+            self._wandb = need("wandb", "wandb")
+            self._run = self._wandb.init(project="seper-reward", job_type=job_type, config=dict(config))
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._run is not None:
+            self._run.finish(exit_code=0 if kind is None else 1)
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        """Log numbers."""
+        if self._run is not None:
+            self._run.log(dict(row))
+
+    def histogram(self, name: str, values: Sequence[float]) -> None:
+        """Log how values are distributed."""
+        if self._run is not None:
+            self._run.log({f"histogram/{name}": self._wandb.Histogram(list(values))})
+
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Log rows of like keys; what is no number or text is shown as text."""
+        if self._run is not None and rows:
+            columns = list(rows[0])
+            data = [[_cell(row[column]) for column in columns] for row in rows]
+            self._run.log({name: self._wandb.Table(columns=columns, data=data)})
+
+    def summary(self, values: Mapping[str, Any]) -> None:
+        """Set the run's summary."""
+        if self._run is not None:
+            self._run.summary.update(dict(values))
+
+    def artifact(self, name: str, kind: str, paths: Sequence[Path], about: Mapping[str, Any] | None = None) -> None:
+        """Log files and folders as one artifact."""
+        if self._run is not None:
+            artifact = self._wandb.Artifact(name, type=kind, metadata=dict(about or {}))
+            for path in paths:
+                if path.is_dir():
+                    artifact.add_dir(str(path))
+                else:
+                    artifact.add_file(str(path))
+            self._run.log_artifact(artifact)
+
+
+class Tracker:
+    """Tells W&B of one label run: progress, and the examples behind its numbers.
+
+    Args:
+        run: where to log.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self._questions = 0
 
     def progress(self, label: Mapping[str, Any], cache: Cache | None) -> None:
@@ -42,45 +98,32 @@ class Tracker:
         self._run.log(record)
 
     def finish(self, labels: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], folder: Path) -> None:
-        """Log histograms, a table of examples with clusters and the label file, and end the run."""
-        passages = [passage for row in labels for passage in row["passages"]]
-        table = self._wandb.Table(
-            columns=[
-                "id",
-                "question",
-                "answers",
-                "passage",
-                "baseline",
-                "seper",
-                "delta_seper",
-                "std_error",
-                "clusters",
-            ]
+        """Log histograms, a table of examples with clusters, and the label files."""
+        self._run.histogram("baseline_seper", [row["baseline"]["seper"] for row in labels])
+        self._run.histogram("delta_seper", [passage["delta_seper"] for row in labels for passage in row["passages"]])
+        self._run.table(
+            "examples",
+            [
+                {
+                    "id": row["id"],
+                    "question": row["question"],
+                    "answers": " | ".join(row["answers"]),
+                    "passage": passage["passage_id"],
+                    "baseline": row["baseline"]["seper"],
+                    **{key: passage[key] for key in ("seper", "delta_seper", "std_error")},
+                    "clusters": clusters(passage["responses"]),
+                }
+                for row in labels[:_EXAMPLES]
+                for passage in row["passages"]
+            ],
         )
-        for row in labels[:_EXAMPLES]:
-            for passage in row["passages"]:
-                table.add_data(
-                    row["id"],
-                    row["question"],
-                    " | ".join(row["answers"]),
-                    passage["passage_id"],
-                    row["baseline"]["seper"],
-                    *(passage[key] for key in ("seper", "delta_seper", "std_error")),
-                    clusters(passage["responses"]),
-                )
-        self._run.log(
-            {
-                "histogram/baseline_seper": self._wandb.Histogram([row["baseline"]["seper"] for row in labels]),
-                "histogram/delta_seper": self._wandb.Histogram([passage["delta_seper"] for passage in passages]),
-                "examples": table,
-            }
-        )
-        self._run.summary.update(dict(summary))
-        artifact = self._wandb.Artifact("labels", type="dataset", metadata=dict(summary))
-        for name in ("labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json"):
-            artifact.add_file(str(folder / name))
-        self._run.log_artifact(artifact)
-        self._run.finish()
+        self._run.summary(summary)
+        names = ("labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json")
+        self._run.artifact("labels", "dataset", [folder / name for name in names], summary)
+
+
+def _cell(value: Any) -> Any:
+    return value if isinstance(value, (int, float, str)) or value is None else str(value)
 
 
 def clusters(responses: Sequence[Mapping[str, Any]]) -> str:

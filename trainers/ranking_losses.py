@@ -13,6 +13,8 @@ from sentence_transformers.sentence_transformer.data_collator import SentenceTra
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+_NOTHING = -1e4  # log of no probability mass; -inf alone has no gradient
+
 
 def kl_divergence(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, reverse: bool = False) -> Tensor:
     """KL divergence between the softmax of labels (teacher) and of scores (student), mean over questions.
@@ -79,8 +81,8 @@ def contrastive(
     positives = labels.nan_to_num(-torch.inf) >= margin
     # (Q, P, P): is the second a negative of the first?
     negatives = positives[:, :, None] & (labels[:, :, None] - labels[:, None, :] >= margin)
-    own = (scores[:, None, :] / temperature).masked_fill(~negatives, -torch.inf).logsumexp(-1)  # (Q, P)
-    in_batch = (others / temperature).logsumexp(-1, keepdim=True)  # (Q, 1)
+    own = (scores[:, None, :] / temperature).masked_fill(~negatives, _NOTHING).logsumexp(-1)  # (Q, P)
+    in_batch = (others / temperature).clamp(min=_NOTHING).logsumexp(-1, keepdim=True)  # (Q, 1)
     scaled = scores / temperature
     losses = torch.logaddexp(scaled, torch.logaddexp(own, in_batch.expand_as(own))) - scaled
     return losses.masked_fill(~positives, 0.0).sum() / positives.sum().clamp(min=1)
@@ -103,7 +105,9 @@ class ListLoss(nn.Module):
         """Embed the questions and all passages (``ListCollator``'s batch) and return the loss."""
         asked, read = features
         tokens = read["input_ids"]
-        queries, passages = (normalize(self.model(part)["sentence_embedding"].float(), dim=-1) for part in (asked, read))
+        queries, passages = (
+            normalize(self.model(part)["sentence_embedding"].float(), dim=-1) for part in (asked, read)
+        )
         similarities = queries @ passages.T  # (Q, sum of P)
         there = ~labels.isnan()
         owner = there.nonzero()[:, 0]  # passages come question by question

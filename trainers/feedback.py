@@ -1,0 +1,131 @@
+"""Candidates for labelling, from the retriever that is being trained; labels kept from round to round."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from seper_reward.distributed import gather_in_order, process_state, shard
+from seper_reward.labelers import PassageLabeler
+from seper_reward.prompts import passage_text
+from seper_reward.retrieval import Retriever
+from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+
+
+def candidates(queries: Sequence[Query], retriever: Retriever | None, top_k: int, given: bool) -> list[Query]:
+    """Return the queries with the passages to judge.
+
+    Args:
+        queries: with their own passages.
+        retriever: whose best passages are candidates; ``None`` for none.
+        top_k: how many of them.
+        given: the queries' own passages are candidates, too, and come first.
+    """
+    mine = shard(queries)
+    found: Sequence[tuple[Passage, ...]] = [()] * len(mine)
+    if retriever is not None:
+        found = retriever.retrieve([query.question for query in mine], top_k)
+    return gather_in_order([_with(query, passages, given) for query, passages in zip(mine, found, strict=True)])
+
+
+def _with(query: Query, retrieved: Sequence[Passage], given: bool) -> Query:
+    own = {passage.id: passage for passage in query.passages}
+    # a query's own passages carry what is known of them for this query
+    chosen = {passage.id: own.get(passage.id, passage) for passage in retrieved}
+    return replace(query, passages=tuple((own | chosen if given else chosen).values()))
+
+
+class LabelStore:
+    """Labels by query and passage, on disk, so that no passage is judged twice.
+
+    Args:
+        path: of the JSONL file; read if it is there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._labels: dict[tuple[str, str], tuple[float, float]] = {}
+        if path.is_file():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                self._labels[row["query"], row["passage"]] = (row["label"], row["std_error"])
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def label(self, queries: Sequence[Query], labeler: PassageLabeler) -> list[LabeledQuery]:
+        """Return the queries' labels, judging what has none yet; processes share the work.
+
+        A query that cannot be scored is left out and told of; others are not affected.
+        """
+        work = shard([query for query in queries if self._missing(query).passages])
+        bar = tqdm(work, desc=f"labelling by {labeler.name}", unit="question", disable=not _main())
+        judged = gather_in_order([self._judge(query, labeler) for query in bar])
+        for row in judged:
+            if row is not None:
+                for passage, *label in zip(row.query.passages, row.labels, row.std_errors, strict=True):
+                    self._labels[row.query.id, passage.id] = (label[0], label[1])
+        if _main() and judged:
+            self._save()
+        return [self._labeled(query) for query in queries if not self._missing(query).passages]
+
+    def _judge(self, query: Query, labeler: PassageLabeler) -> LabeledQuery | None:
+        try:
+            return labeler.label(self._missing(query))
+        except UnscorableError as error:
+            tqdm.write(f"question id={query.id!r} left out: {error}")
+            return None
+
+    def _missing(self, query: Query) -> Query:
+        unknown = tuple(passage for passage in query.passages if (query.id, passage.id) not in self._labels)
+        return replace(query, passages=unknown)
+
+    def _labeled(self, query: Query) -> LabeledQuery:
+        rows = [self._labels[query.id, passage.id] for passage in query.passages]
+        return LabeledQuery(query, tuple(label for label, _ in rows), tuple(error for _, error in rows))
+
+    def _save(self) -> None:
+        rows = [
+            {"query": query, "passage": passage, "label": round(label, 6), "std_error": round(error, 6)}
+            for (query, passage), (label, error) in self._labels.items()
+        ]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = self._path.with_name(self._path.name + ".tmp")
+        scratch.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        scratch.replace(self._path)
+
+
+def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
+    """Return counts and shares of a round's labels, for the log."""
+    values = [label for row in labeled for label in row.labels]
+    count = max(len(values), 1)
+    return {
+        "questions": len(labeled),
+        "passages": len(values),
+        "mean": round(sum(values) / count, 4),
+        "share_helpful": round(sum(label >= margin for label in values) / count, 4),
+        "share_harmful": round(sum(label <= -margin for label in values) / count, 4),
+        "share_questions_helped": round(
+            sum(max(row.labels, default=0) >= margin for row in labeled) / max(len(labeled), 1), 4
+        ),
+        "mean_std_error": round(sum(error for row in labeled for error in row.std_errors) / count, 4),
+    }
+
+
+def teacher_rows(labeled: Sequence[LabeledQuery]) -> list[Mapping[str, Any]]:
+    """Return ``{query, passages, labels}`` rows for the list losses."""
+    return [
+        {
+            "query": row.query.question,
+            "passages": [passage_text(passage) for passage in row.query.passages],
+            "labels": list(row.labels),
+        }
+        for row in labeled
+    ]
+
+
+def _main() -> bool:
+    return bool(process_state().is_main_process)

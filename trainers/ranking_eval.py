@@ -1,0 +1,160 @@
+"""Is a ranking better than the one before? By relevance, by ΔSePer gains, and by what readers make of it."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.evaluation import BaseEvaluator
+
+from seper_reward.labelers import DeltaSePerLabeler
+from seper_reward.models import READER_DEFAULTS
+from seper_reward.ranking import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
+from seper_reward.retrieval import DenseRetriever
+from seper_reward.sampling import ResponseSampler
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Passage, Query
+from trainers.feedback import LabelStore
+
+DEPTH = 10  # passages per question that are ranked
+
+Rankings = Sequence[tuple[Passage, ...]]
+
+
+@dataclass(frozen=True)
+class Judges:
+    """What rankings are judged with.
+
+    Attributes:
+        readers: by name; the first also made the labels, the others did not and so are no judges in their own cause.
+        gains: judges the passages that rankings hold, for nDCG with ΔSePer gains; ``None`` leaves that out.
+        store: where those labels are kept.
+        top_k: how many passages a reader sees at once.
+    """
+
+    readers: Mapping[str, SePerScorer]
+    gains: DeltaSePerLabeler | None
+    store: LabelStore
+    top_k: int = 1
+
+
+def load_judges(scorer: SePerScorer, name: str, others: Sequence[str], folder: Path, **options: Any) -> Judges:
+    """Load the readers beside the labelling one; all share its entailment scorer and cache.
+
+    Args:
+        scorer: of the labelling reader.
+        name: of that reader.
+        others: names, hub ids or folders of readers held out from labelling, each asked in its own default way.
+        folder: for the labels that judging makes.
+        **options: ``top_k`` of [`Judges`], and ``gains`` (whether to judge by ΔSePer gains).
+    """
+    readers = {name: scorer}
+    for other in others:
+        defaults = READER_DEFAULTS.get(other, READER_DEFAULTS[None])
+        sampler = ResponseSampler.from_pretrained(
+            other,
+            num_samples=scorer.sampler.options.num_samples,
+            temperature=defaults.temperature,
+            max_new_tokens=defaults.max_new_tokens,
+        )
+        readers[other] = SePerScorer(
+            sampler, scorer.entailment, prompt=defaults.prompt, estimator=scorer.estimator, cache=scorer.cache
+        )
+    gains = DeltaSePerLabeler(scorer) if options.pop("gains", True) else None
+    return Judges(readers, gains, LabelStore(folder / "evaluation_labels.jsonl"), **options)
+
+
+def rank(encoder: SentenceTransformer, corpus: Mapping[str, Passage], queries: Sequence[Query]) -> Rankings:
+    """Return each question's best passages of the corpus; every process does all of it, to the same end."""
+    return DenseRetriever(encoder, corpus).retrieve([query.question for query in queries], DEPTH)
+
+
+def judge(rankings: Mapping[str, Rankings], queries: Sequence[Query], judges: Judges) -> dict[str, dict[str, Any]]:
+    """Judge several rankings of the same passages side by side; all processes come here together.
+
+    Args:
+        rankings: by name, one ranking per question.
+        queries: with gold answers; marks of relevance are in their passages' metadata.
+        judges: what to judge with.
+
+    Returns:
+        Per name: the measures of [`rank_metrics`] with marks (``ndcg@5``, ...) and with ΔSePer gains
+        (``ndcg@5_gain``, ...), ``seper@k`` and ``exact_match@k`` (``..._READER`` for held-out readers), and
+        ``questions``: the first reader's rows.
+    """
+    gold = [gold_relevance(query) for query in queries]
+    found: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}
+    if judges.gains is not None:
+        gains = _gains(rankings, queries, judges)
+        for name, rows in rankings.items():
+            found[name] |= {f"{key}_gain": value for key, value in rank_metrics(rows, gains).items()}
+    for number, (reader, scorer) in enumerate(judges.readers.items()):
+        suffix = f"@{judges.top_k}" + (f"_{Path(reader).name}" if number else "")
+        for name, rows in rankings.items():
+            read = downstream(scorer, queries, rows, judges.top_k)
+            found[name] |= {f"{key}{suffix}": _mean(row[key] for row in read) for key in ("seper", "exact_match")}
+            found[name].setdefault("questions", read)
+    return found
+
+
+def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], judges: Judges) -> list[dict[str, int]]:
+    """Judge the queries' own passages and the top of every ranking: one pool for all."""
+    pooled = []
+    for number, query in enumerate(queries):
+        tops = [passage for rows in rankings.values() for passage in rows[number][:5]]
+        own = {passage.id: passage for passage in query.passages}
+        pooled.append(replace(query, passages=tuple({**{top.id: top for top in tops}, **own}.values())))
+    assert judges.gains is not None
+    labeled = {row.query.id: row for row in judges.store.label(pooled, judges.gains)}
+    return [graded_relevance(labeled[query.id]) if query.id in labeled else {} for query in queries]
+
+
+def wins(
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], least: float = 0.05
+) -> dict[str, int]:
+    """Count the questions whose SePer rose, fell, or stayed within ``least``."""
+    changes = [new["seper"] - old["seper"] for old, new in zip(before, after, strict=True)]
+    return {
+        "wins": sum(change > least for change in changes),
+        "losses": sum(change < -least for change in changes),
+        "ties": sum(abs(change) <= least for change in changes),
+    }
+
+
+def table(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the numbers as a Markdown table, one row per measure."""
+    names = list(found)
+    keys = [key for key in found[names[0]] if key != "questions"]
+    lines = [f"| | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+    for key in keys:
+        cells = ["–" if found[name][key] is None else f"{found[name][key]:.3f}" for name in names]
+        lines.append(f"| {key} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+class RankingEvaluator(BaseEvaluator):
+    """Measures a bi-encoder's ranking of the corpus by people's marks, for sentence-transformers' trainer.
+
+    Args:
+        corpus: passages by id.
+        queries: held-out questions, whose own passages carry the marks.
+    """
+
+    def __init__(self, corpus: Mapping[str, Passage], queries: Sequence[Query]) -> None:
+        super().__init__()
+        self._corpus, self._queries = corpus, queries
+        self.primary_metric = MEASURES[0]
+
+    def __call__(
+        self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
+    ) -> dict[str, float]:
+        """Return the measures, without those that no question defines."""
+        rows = rank(model, self._corpus, self._queries)
+        found = rank_metrics(rows, [gold_relevance(query) for query in self._queries])
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _mean(values: Any) -> float:
+    return round(statistics.fmean(values), 4)
