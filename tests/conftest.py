@@ -104,3 +104,31 @@ def plain_sampler() -> ResponseSampler:
 @pytest.fixture(scope="session")
 def embedded_scorer() -> SePerScorer:
     return SePerScorer.from_pretrained(max_new_tokens=12)
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory) -> Path:
+    """A random two-layer BERT with mean pooling, as a sentence-transformers folder."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    from seper_reward.models import embedded_encoder_folder
+
+    folder = tmp_path_factory.mktemp("tiny_encoder")
+    tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
+    torch.manual_seed(2)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=128,
+        initializer_range=0.3,
+    )
+    BertModel(config).save_pretrained(folder / "base")
+    tokenizer.save_pretrained(folder / "base")
+    word = Transformer(str(folder / "base"), max_seq_length=128)
+    SentenceTransformer(modules=[word, Pooling(32)], device="cpu").save_pretrained(str(folder / "model"))
+    return folder / "model"

@@ -19,25 +19,32 @@ ORDER = [
 def imports(path):
     """Return (own modules, other packages) a file imports, wherever in the file."""
     own, other = set(), set()
+    depth = len(path.relative_to(PACKAGE).parts)  # from .x in the package, from ..x in a folder of it
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            own |= {node.module} if node.module else {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and node.level == depth:
+            own |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
             other.add(node.module.split(".")[0])
         elif isinstance(node, ast.Import):
             other |= {alias.name.split(".")[0] for alias in node.names}
     return own, other
 
 
+def files(module):
+    folder = PACKAGE / module
+    return list(folder.glob("*.py")) if folder.is_dir() else [PACKAGE / f"{module}.py"]
+
+
 def test_every_module_has_its_place():
-    found = {path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__")} | {"demo"}
+    found = {path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__")}
+    found |= {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert found == set(ORDER)
 
 
-@pytest.mark.parametrize("module", [name for name in ORDER if name != "demo"])
+@pytest.mark.parametrize("module", ORDER)
 def test_imports_point_backwards(module):
-    own, _ = imports(PACKAGE / f"{module}.py")
-    assert own <= set(ORDER[: ORDER.index(module)])
+    for path in files(module):
+        assert imports(path)[0] <= set(ORDER[: ORDER.index(module)])
 
 
 @pytest.mark.parametrize("module", sorted(PURE))

@@ -19,9 +19,8 @@ class RankingConfig(ScorerConfig):
     input: str = setting("demo", "Questions as for `seper-reward label`, or 'demo'.")
     corpus: str | None = setting(None, "Corpus of {id, title?, text}; default: the passages of all the questions.")
     limit: int | None = setting(None, "Use so many questions only, evenly spread over the input.")
-    test_share: float = setting(
-        0.125, "Share of questions, by sha1(id), held out for the comparison before and after; as much again for dev."
-    )
+    test_share: float = setting(0.125, "Share of questions, by sha1(id), held out for the comparison in the end.")
+    dev_share: float = setting(0.125, "Share of questions to measure on while training; may be 0.")
     labeler: str = setting("delta_seper", f"Who judges: {', '.join(LABELERS)}.")
     candidates: str = setting("both", "Passages to judge: retrieved, given (the file's own), or both.")
     top_k: int = setting(8, "Passages that are retrieved per question and round.")
@@ -42,8 +41,11 @@ class RankingConfig(ScorerConfig):
         for name, known in {"labeler": tuple(LABELERS), "candidates": ("retrieved", "given", "both")}.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
-        if not 0 < self.test_share < 0.5:
-            raise ValueError(f"test_share must be above 0 and below 0.5, got {self.test_share}")
+        if self.test_share <= 0 or self.dev_share < 0 or self.test_share + self.dev_share >= 1:
+            raise ValueError(
+                f"test_share must be above 0, dev_share at least 0, and something must be left to train on, got "
+                f"{self.test_share} and {self.dev_share}"
+            )
         for name in ("top_k", "judge_top_k", "limit"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -70,9 +72,10 @@ def read_questions(config: RankingConfig) -> Questions:
     split: dict[str, list[Query]] = {"train": [], "dev": [], "test": []}
     for query in queries:
         place = int(hashlib.sha1(query.id.encode()).hexdigest()[:8], 16) / 16**8
-        name = "test" if place >= 1 - config.test_share else "dev" if place >= 1 - 2 * config.test_share else "train"
+        kept = 1 - config.test_share
+        name = "test" if place >= kept else "dev" if place >= kept - config.dev_share else "train"
         split[name].append(query)
     for name, rows in split.items():
-        if not rows:
+        if not rows and (name != "dev" or config.dev_share):
             raise ValueError(f"{config.input}: expected questions for {name}, got none of {len(queries)}; give more")
     return Questions(corpus, **split)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from sentence_transformers.sentence_transformer.data_collator import SentenceTransformerDataCollator
 from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch.nn.functional import logsigmoid, normalize
 
 _NOTHING = -1e4  # log of no probability mass; -inf alone has no gradient
 
@@ -55,6 +55,26 @@ def margin_mse(scores: Tensor, labels: Tensor, *, temperature: float = 1.0) -> T
     differences = errors[:, :, None] - errors[:, None, :]  # (Q, P, P): the two margins' difference
     pairs = (there[:, :, None] & there[:, None, :]).triu(1)
     return ((differences.square() * pairs).sum((1, 2)) / pairs.sum((1, 2)).clamp(min=1)).mean()
+
+
+def ranknet(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, margin: float = 0.1) -> Tensor:
+    """Logistic loss of each pair whose labels differ by ``margin`` (RankNet, Burges et al., 2005).
+
+    Pairs within the margin are left as they are: that useless passages have about equal labels, or that a reader who
+    knows the answer needs none, does not teach the model to find them equally good.
+
+    Args:
+        scores: ``(Q, P)`` similarities.
+        labels: ``(Q, P)``; NaN where a question has no more passages.
+        temperature: of the scores, > 0.
+        margin: > 0.
+
+    Returns:
+        Scalar >= 0, in nats: mean over the pairs of the batch; 0 (with a zero gradient) if there is none.
+    """
+    better = labels[:, :, None] - labels[:, None, :] >= margin  # (Q, P, P); false with NaN
+    differences = (scores[:, :, None] - scores[:, None, :]) / temperature
+    return -(logsigmoid(differences) * better).sum() / better.sum().clamp(min=1)
 
 
 def contrastive(

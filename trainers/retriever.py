@@ -34,7 +34,7 @@ from seper_reward.config import load_scorer, setting
 from seper_reward.distributed import process_state
 from seper_reward.labelers import PassageLabeler, labeler
 from seper_reward.labels import informative, sure, transform
-from seper_reward.models import EMBEDDED, ENCODER_HUB_ID, embedded_encoder_folder
+from seper_reward.models import EMBEDDED, ENCODER_HUB_ID, embedded_encoder_folder, fast_dtype, resolve_device
 from seper_reward.report import ranking_figure
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.scorer import SePerScorer
@@ -43,12 +43,13 @@ from seper_reward.types import LabeledQuery, Query
 from trainers.feedback import LabelStore, candidates, label_statistics, teacher_rows
 from trainers.ranking_data import Questions, RankingConfig, read_questions
 from trainers.ranking_eval import Judges, RankingEvaluator, judge, load_judges, rank, table, wins
-from trainers.ranking_losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse
+from trainers.ranking_losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "kl": kl_divergence,
     "reverse_kl": partial(kl_divergence, reverse=True),
     "margin_mse": margin_mse,
+    "ranknet": ranknet,
     "contrastive": contrastive,
 }
 RESULTS = "results.json"
@@ -60,7 +61,7 @@ class RetrieverConfig(RankingConfig):
 
     model: str = setting(EMBEDDED, "Bi-encoder: 'embedded' (all-MiniLM-L6-v2), a hub id or a folder.")
     rounds: int = setting(1, "How often to retrieve with the current weights, judge what is new, and train.")
-    loss: str = setting("kl", f"One of {', '.join(LOSSES)}.")
+    loss: str = setting("reverse_kl", f"One of {', '.join(LOSSES)}.")
     student_temperature: float = setting(0.05, "Divides cosine similarities, > 0.")
     teacher_temperature: float = setting(0.2, "Divides labels in kl, reverse_kl and margin_mse, > 0.")
     lora_r: int = setting(0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights.")
@@ -86,10 +87,13 @@ class RetrieverArguments(SentenceTransformerTrainingArguments):
     save_strategy: str = field(default="epoch", metadata={"help": "When to save what resuming needs."})
     save_total_limit: int | None = field(default=1, metadata={"help": "Checkpoints to keep."})
     logging_steps: float = field(default=10, metadata={"help": "Steps between logs."})
+    bf16: bool | None = field(default=None, metadata={"help": "bf16 autocast; default: where it is fast."})
     report_to: str = field(default="none", metadata={"help": "none, wandb (WANDB_MODE=offline works), ..."})
 
     def __post_init__(self) -> None:
         self.use_cpu = self.use_cpu or not torch.accelerator.is_available()
+        if self.bf16 is None:
+            self.bf16 = not self.fp16 and fast_dtype(resolve_device("cpu" if self.use_cpu else None)) == torch.bfloat16
         self.disable_tqdm = self.disable_tqdm or not sys.stderr.isatty()
         super().__post_init__()
 
@@ -106,6 +110,8 @@ def list_loss(config: RetrieverConfig, model: SentenceTransformer) -> ListLoss:
     if config.loss == "contrastive":
         function = partial(contrastive, temperature=config.student_temperature, margin=config.margin)
         return ListLoss(model, function, in_batch=True)
+    if config.loss == "ranknet":
+        return ListLoss(model, partial(ranknet, temperature=config.student_temperature, margin=config.margin))
     base = LOSSES[config.loss]
     teach = partial(
         transform,
@@ -156,7 +162,7 @@ def train_once(
     prompts = {"query": model.prompts.get("query", ""), "passages": model.prompts.get("document", "")}
     trainer = SentenceTransformerTrainer(
         model=model,
-        args=arguments,
+        args=arguments if evaluator else replace(arguments, eval_strategy="no"),
         train_dataset=Dataset.from_list([dict(row) for row in rows]),
         loss=list_loss(config, model),
         evaluator=evaluator,
@@ -230,7 +236,7 @@ class RetrieverRun:
             process_state().wait_for_everyone()
             if process_state().is_main_process:
                 model.save_pretrained(str(folder / "model"), create_model_card=False)
-                _write(folder / "round.json", {"labels": statistics, "seconds": seconds, "log": history})
+                write_json(folder / "round.json", {"labels": statistics, "seconds": seconds, "log": history})
             process_state().wait_for_everyone()
         return model
 
@@ -250,7 +256,7 @@ class RetrieverRun:
         return replace(self._arguments, output_dir=str(folder / "checkpoints"))
 
     def _evaluator(self) -> RankingEvaluator | None:
-        if self._arguments.eval_strategy == "no":
+        if self._arguments.eval_strategy == "no" or not self._questions.dev:
             return None
         return RankingEvaluator(self._questions.corpus, self._questions.dev)
 
@@ -272,7 +278,7 @@ class RetrieverRun:
                 )
         process_state().wait_for_everyone()
         if process_state().is_main_process:
-            _write(path, settings)
+            write_json(path, settings)
 
 
 def _decisive(arguments: SentenceTransformerTrainingArguments) -> dict[str, Any]:
@@ -363,7 +369,8 @@ def card(config: RetrieverConfig, arguments: Any, questions: Questions, results:
     )
 
 
-def _write(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON, with its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -380,7 +387,7 @@ def publish(
     """Write model, card, numbers and plot, and log them."""
     model.save_pretrained(str(folder / "model"), create_model_card=False)
     (folder / "model" / "README.md").write_text(card(config, arguments, questions, results), encoding="utf-8")
-    _write(folder / RESULTS, results)
+    write_json(folder / RESULTS, results)
     ranking_figure({name: results[name] for name in ("before", "after")}, folder / "results.svg")
     tracked.log({f"test/{when}/{key}": value for when in ("before", "after") for key, value in results[when].items()})
     tracked.table("most_changed", results["most_changed"])

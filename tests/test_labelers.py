@@ -1,0 +1,88 @@
+"""Labelers: one protocol, numbers checked against their definitions."""
+
+import math
+import statistics
+
+import pytest
+
+from seper_reward.answer_metrics import answer_metric, contains_answer, exact_match, rouge_l, token_f1
+from seper_reward.data import BadRowError
+from seper_reward.labelers import LABELERS, ERAGLabeler, GoldLabeler, labeler
+from seper_reward.types import Passage, Query
+
+QUERY = Query(
+    "q",
+    "Who built the mill?",
+    ("Ann Lee", "Ann B. Lee"),
+    (
+        Passage("Ann Lee built the mill.", "Mill", "p1", {"relevant": True}),
+        Passage("Sheep graze.", id="p2", metadata={"role": "unrelated"}),
+        Passage("Bob built the mill.", id="p3"),
+    ),
+)
+
+
+@pytest.mark.parametrize("name", LABELERS)
+def test_every_labeler_keeps_the_protocol(name, tiny_scorer):
+    judge = labeler(name, tiny_scorer)
+    row = judge.label(QUERY)
+    assert row.query is QUERY
+    assert len(row.labels) == len(row.std_errors) == 3
+    assert all(math.isfinite(value) for value in (*row.labels, *row.std_errors))
+    assert judge.label(QUERY) == row
+
+
+def test_unknown_labeler(tiny_scorer):
+    with pytest.raises(ValueError, match=r"labeler must be one of delta_seper, .*, got 'clicks'"):
+        labeler("clicks", tiny_scorer)
+
+
+def test_delta_seper_is_the_scorers(tiny_scorer):
+    utilities = tiny_scorer.query_utilities(QUERY)
+    assert labeler("delta_seper", tiny_scorer).label(QUERY).labels == tuple(row.delta_seper for row in utilities)
+    hard = labeler("delta_seper_hard", tiny_scorer).label(QUERY)
+    assert hard.labels == tuple(row.delta_seper_hard for row in utilities)
+
+
+def test_erag_is_the_mean_metric_less_the_baselines(tiny_scorer):
+    def length(response, answers):
+        return len(response) / (100 * len(answers))
+
+    baseline, *rows = tiny_scorer.responses(QUERY.question, [(), *((passage,) for passage in QUERY.passages)])
+    found = ERAGLabeler(tiny_scorer, length).label(QUERY)
+    without = [length(text, QUERY.answers) for text in baseline.texts]
+    for row, label, error in zip(rows, found.labels, found.std_errors, strict=True):
+        scores = [length(text, QUERY.answers) for text in row.texts]
+        assert label == pytest.approx(statistics.fmean(scores) - statistics.fmean(without))
+        assert error == pytest.approx(
+            math.sqrt(statistics.pvariance(scores) / len(scores) + statistics.pvariance(without) / len(without))
+        )
+    assert len(set(found.labels)) > 1
+
+
+def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):
+    contexts = [(), *((passage,) for passage in QUERY.passages)]
+    baseline, *rows = tiny_scorer.answer_log_probs(QUERY.question, QUERY.answers, contexts)
+    found = labeler("likelihood", tiny_scorer).label(QUERY)
+    assert found.labels == pytest.approx([max(row) - max(baseline) for row in rows])
+    assert found.std_errors == (0.0, 0.0, 0.0)
+
+
+def test_gold_marks():
+    assert GoldLabeler().label(QUERY).labels == (1.0, 0.0, 0.0)
+    roles = [Passage("x", metadata={"role": role}) for role in ("supporting", "misleading")]
+    assert GoldLabeler().label(Query("q", "Who?", ("a",), tuple(roles))).labels == (1.0, 0.0)
+    with pytest.raises(BadRowError, match="expected 'relevant': true or false, got 'yes'"):
+        GoldLabeler().label(Query("q", "Who?", ("a",), (Passage("x", metadata={"relevant": "yes"}),)))
+
+
+def test_answer_metrics_by_hand():
+    answers = ["Ann Lee", "the Ann B. Lee"]
+    assert exact_match("ann b lee.", answers) == 1
+    assert exact_match("Ann Lee built it", answers) == 0
+    assert contains_answer("Ann Lee built it", answers) == 1
+    assert token_f1("Ann Lee built it", answers) == pytest.approx(2 * 2 / (4 + 2))
+    assert rouge_l()("Ann Lee built", answers) == pytest.approx(2 * 1 * (2 / 3) / (1 + 2 / 3))
+    assert answer_metric("token_f1") is token_f1
+    with pytest.raises(ValueError, match="metric must be one of exact_match"):
+        answer_metric("bleu")

@@ -1,0 +1,82 @@
+"""From labels to what losses take: by hand, on uneven cases."""
+
+import math
+
+import pytest
+import torch
+
+from seper_reward.labels import grade, helped, informative, pairs, split_by_help, sure, transform, triplets
+from seper_reward.types import LabeledQuery, Passage, Query
+
+
+def judged(labels, errors=None, ids="abcdefgh"):
+    passages = tuple(Passage(f"text {name}", id=name) for name, _ in zip(ids, labels, strict=False))
+    return LabeledQuery(Query("q", "Who?", ("Ann",), passages), tuple(labels), tuple(errors or [0.0] * len(labels)))
+
+
+def test_transform_clips_then_shifts_then_divides():
+    labels = torch.tensor([-0.6, 0.2, 0.9, math.nan])
+    found = transform(labels, shift=0.5, low=-0.5, high=0.8, temperature=0.5)
+    assert found[:3].tolist() == pytest.approx([0.0, 1.4, 2.6])
+    assert found[3].isnan()
+    assert torch.equal(transform(labels[:3]), labels[:3])
+
+
+def test_transform_keeps_harm_below_uselessness_unless_clipped():
+    labels = torch.tensor([-0.6, 0.0])
+    assert transform(labels, temperature=0.2).diff() == pytest.approx(3.0)
+    assert transform(labels, low=0.0).diff() == 0
+
+
+@pytest.mark.parametrize("options", [{"temperature": 0.0}, {"temperature": -1.0}, {"low": 0.5, "high": 0.1}])
+def test_transform_refuses(options):
+    with pytest.raises(ValueError, match="must"):
+        transform(torch.zeros(2), **options)
+
+
+def test_grade_by_hand():
+    labels = [-1.0, -0.1, -0.09, 0.0, 0.09, 0.1, 1 / 3, 0.34, 2 / 3, 0.67, 1.0]
+    assert [grade(label) for label in labels] == [-1, -1, 0, 0, 0, 1, 1, 2, 2, 3, 3]
+    assert [grade(label, margin=0.0) for label in (-0.01, 0.0, 0.01)] == [-1, 0, 1]
+    assert grade(2.7) == 3  # likelihoods have no upper bound
+
+
+def test_pairs_by_hand():
+    row = judged([0.1, 0.7, -0.3, 0.65])
+    assert pairs(row) == [(1, 2), (1, 0), (1, 3), (3, 2), (3, 0), (0, 2)]
+    assert pairs(row, margin=0.1) == [(1, 2), (1, 0), (3, 2), (3, 0), (0, 2)]
+    assert pairs(judged([0.5, 0.5])) == []
+
+
+def test_pairs_leave_out_what_may_be_chance():
+    row = judged([0.6, 0.2, 0.0], errors=[0.3, 0.4, 0.1])
+    # 1.5 standard errors: .75 of (0, 1), .474 of (0, 2), .618 of (1, 2)
+    assert pairs(row, sigmas=1.5) == [(0, 2)]
+
+
+def test_triplets_have_a_positive_that_helps():
+    row = judged([0.05, -0.6, 0.4])
+    found = [(positive.id, negative.id, round(lead, 6)) for positive, negative, lead in triplets(row)]
+    assert found == [("c", "b", 1.0), ("c", "a", 0.35)]  # a over b teaches harm, but a is no positive
+
+
+def test_split_by_help_leaves_the_doubtful_out():
+    assert split_by_help(judged([0.12, 0.05, 0.9, -0.4, 0.0])) == ([2, 0], [4, 3])
+    assert split_by_help(judged([0.05, -0.4])) == ([], [])
+    assert split_by_help(judged([0.0, -0.4]), margin=0.0) == ([], [])
+
+
+def test_filters():
+    row = judged([0.6, 0.2, -0.1], errors=[0.3, 0.1, 0.05])
+    assert sure(row, 0.1).labels == (0.2, -0.1)
+    assert [passage.id for passage in sure(row, 0.1).query.passages] == ["b", "c"]
+    assert informative(row, 0.69)
+    assert not informative(row, 0.7)
+    assert not informative(sure(row, 0.01))
+    assert helped(row)
+    assert not helped(judged([0.05, -0.9]))
+
+
+def test_one_label_per_passage():
+    with pytest.raises(ValueError, match="2 passages, 1 labels"):
+        LabeledQuery(judged([0.1, 0.2]).query, (0.1,), (0.0, 0.0))

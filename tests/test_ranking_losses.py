@@ -1,0 +1,134 @@
+"""Each loss against a hand calculation, with lists of different lengths; gradients reach the encoder."""
+
+import math
+
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from trainers.ranking_losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
+
+NAN = math.nan
+SCORES = torch.tensor([[0.9, 0.1, 0.4], [0.2, 0.5, 7.0]])
+LABELS = torch.tensor([[0.8, 0.0, -0.5], [0.3, 0.6, NAN]])
+
+
+def softmax(values):
+    total = sum(math.exp(value) for value in values)
+    return [math.exp(value) / total for value in values]
+
+
+def kl(p, q):
+    return sum(one * math.log(one / other) for one, other in zip(p, q, strict=True))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_kl_by_hand(reverse):
+    students = [softmax([0.9 / 0.5, 0.1 / 0.5, 0.4 / 0.5]), softmax([0.2 / 0.5, 0.5 / 0.5])]
+    teachers = [softmax([0.8, 0.0, -0.5]), softmax([0.3, 0.6])]
+    sides = zip(students, teachers, strict=True) if reverse else zip(teachers, students, strict=True)
+    expected = sum(kl(p, q) for p, q in sides) / 2
+    assert float(kl_divergence(SCORES, LABELS, temperature=0.5, reverse=reverse)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_kl_of_a_distribution_with_itself_is_zero():
+    assert float(kl_divergence(LABELS.nan_to_num() * 0.1, LABELS, temperature=0.1)) == pytest.approx(0, abs=1e-6)
+
+
+def test_margin_mse_by_hand():
+    # differences of score / .5 against differences of label, pair by pair
+    first = [(1.6 - 0.8) ** 2, (1.0 - 1.3) ** 2, (-0.6 - 0.5) ** 2]
+    expected = (sum(first) / 3 + (-0.6 - -0.3) ** 2) / 2
+    assert float(margin_mse(SCORES, LABELS, temperature=0.5)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_ranknet_by_hand():
+    gaps = [0.8, 0.5, -0.3, 0.3]  # (0 over 1), (0 over 2), (1 over 2); in the second question 1 over 0
+    expected = sum(math.log(1 + math.exp(-gap / 0.5)) for gap in gaps) / 4
+    assert float(ranknet(SCORES, LABELS, temperature=0.5, margin=0.25)) == pytest.approx(expected, abs=1e-6)
+    assert float(ranknet(SCORES, LABELS, temperature=0.5, margin=5.0)) == 0
+
+
+def test_contrastive_by_hand():
+    others = torch.tensor([[0.3, -torch.inf], [-torch.inf, -torch.inf]])
+    losses = [
+        -math.log(softmax([0.9 / 0.5, 0.1 / 0.5, 0.4 / 0.5, 0.3 / 0.5])[0]),
+        0.0,  # .3 of the second question helps, and nothing is far enough below it
+        -math.log(softmax([0.5 / 0.5, 0.2 / 0.5])[0]),
+    ]
+    found = contrastive(SCORES, LABELS, others, temperature=0.5, margin=0.25)
+    assert float(found) == pytest.approx(sum(losses) / 3, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", [kl_divergence, margin_mse, ranknet, contrastive])
+def test_padding_has_no_gradient_and_none_is_nan(loss):
+    scores = SCORES.clone().requires_grad_()
+    extra = (torch.full((2, 4), -torch.inf),) if loss is contrastive else ()
+    loss(scores, LABELS, *extra).backward()
+    assert scores.grad.isfinite().all()
+    assert scores.grad[1, 2] == 0
+    assert (scores.grad != 0).sum() >= 4
+    same = loss(torch.where(LABELS.isnan(), -55.0, SCORES), LABELS, *extra)
+    assert torch.equal(same, loss(SCORES, LABELS, *extra))
+
+
+@pytest.fixture
+def encoder(tiny_encoder):
+    return SentenceTransformer(str(tiny_encoder), device="cpu").eval()
+
+
+ROWS = [
+    {"query": "who built the mill", "passages": ["ann built it", "sheep", "a mill"], "labels": [0.9, 0.0, -0.4]},
+    {"query": "when did it sink", "passages": ["in 1900", "sheep"], "labels": [0.7, 0.1]},
+]
+
+
+def batch(encoder):
+    found = ListCollator(preprocess_fn=encoder.preprocess)(ROWS)
+    features = [
+        {key.removeprefix(f"{name}_"): value for key, value in found.items() if key.startswith(f"{name}_")}
+        for name in ("query", "passages")
+    ]
+    return features, found["label"]
+
+
+def test_the_collator_takes_lists_of_any_length(encoder):
+    features, labels = batch(encoder)
+    assert len(features[1]["input_ids"]) == 5
+    assert labels[0].tolist() == pytest.approx([0.9, 0.0, -0.4])
+    assert labels[1, :2].tolist() == pytest.approx([0.7, 0.1])
+    assert labels[1, 2].isnan()
+
+
+def test_list_loss_scores_each_passage_with_its_own_question(encoder):
+    seen = {}
+
+    def spy(scores, labels, others):
+        seen.update(scores=scores.detach(), others=others.detach())
+        return scores.sum()
+
+    features, labels = batch(encoder)
+    ListLoss(encoder, spy, in_batch=True)(features, labels)
+    queries = encoder.encode([row["query"] for row in ROWS], convert_to_tensor=True, normalize_embeddings=True)
+    for at, row in enumerate(ROWS):
+        passages = encoder.encode(row["passages"], convert_to_tensor=True, normalize_embeddings=True)
+        expected = passages @ queries[at]
+        assert torch.allclose(seen["scores"][at, : len(expected)], expected, atol=1e-5)
+    # the second question's "sheep" is also a passage of the first: no negative for either
+    assert seen["others"].isinf().tolist() == [[True, True, True, False, True], [False, True, False, True, True]]
+
+
+@pytest.mark.parametrize("loss", [kl_divergence, margin_mse, ranknet, contrastive])
+def test_one_step_moves_the_weights(encoder, loss):
+    module = ListLoss(encoder, loss, in_batch=loss is contrastive)
+    features, labels = batch(encoder)
+    before = {name: weight.clone() for name, weight in encoder.named_parameters()}
+    optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+    first = module(features, labels)
+    first.backward()
+    reached = [name for name, weight in encoder.named_parameters() if weight.grad is not None and weight.grad.any()]
+    assert any("word_embeddings" in name for name in reached)
+    assert any("layer.1.output" in name for name in reached)
+    optimizer.step()
+    assert any(not torch.equal(before[name], weight) for name, weight in encoder.named_parameters())
+    assert module(*batch(encoder)) < first

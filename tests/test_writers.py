@@ -1,0 +1,140 @@
+"""Exports, read back the way their readers do."""
+
+import json
+
+import pytest
+
+from seper_reward.cli import main
+from seper_reward.types import LabeledQuery, Passage, Query
+from seper_reward.writers import LAYOUTS, write_labels
+
+
+def labeled():
+    mill = Query(
+        "q1",
+        "Who built the mill?",
+        ("Ann",),
+        (Passage("Ann built it.", "Mill", "p1"), Passage("Sheep.", id="p2"), Passage("Bob built it.", id="p3")),
+    )
+    ferry = Query("q2", "When did it sink?", ("1900",), (Passage("Fog.", id="p2"), Passage("Rain.", id="p9")))
+    return [
+        LabeledQuery(mill, (0.8, 0.01, -0.4), (0.1, 0.05, 0.1)),
+        LabeledQuery(ferry, (0.02, -0.5), (0.1, 0.1)),  # nothing helps
+    ]
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_lists_train_a_cross_encoder(tmp_path):
+    from datasets import load_dataset
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.cross_encoder.losses import RankNetLoss
+
+    from seper_reward.models import embedded_encoder_folder
+
+    assert write_labels(labeled(), tmp_path / "deep" / "lists.jsonl", "sentence-transformers") == 2
+    rows = load_dataset("json", data_files=str(tmp_path / "deep" / "lists.jsonl"), split="train")
+    assert rows.column_names == ["query", "docs", "labels"]
+    assert rows[0]["docs"] == ["Mill: Ann built it.", "Sheep.", "Bob built it."]
+    assert rows[0]["labels"] == [0.8, 0.01, -0.4]
+    model = CrossEncoder(str(embedded_encoder_folder()), num_labels=1, device="cpu")
+    import torch
+
+    loss = RankNetLoss(model)([rows["query"][:], rows["docs"][:]], [torch.tensor(row) for row in rows["labels"]])
+    assert loss.requires_grad
+    assert loss > 0
+
+
+def test_triplets(tmp_path):
+    assert write_labels(labeled(), tmp_path / "t.jsonl", "sentence-transformers-triplets") == 2
+    assert [tuple(row.values()) for row in lines(tmp_path / "t.jsonl")] == [
+        ("Who built the mill?", "Mill: Ann built it.", "Bob built it.", 1.2),
+        ("Who built the mill?", "Mill: Ann built it.", "Sheep.", 0.79),
+    ]
+
+
+def test_tevatron(tmp_path):
+    assert write_labels(labeled(), tmp_path / "t.jsonl", "tevatron") == 1
+    (row,) = lines(tmp_path / "t.jsonl")
+    assert (row["query_id"], row["query"]) == ("q1", "Who built the mill?")
+    assert row["positive_passages"] == [{"docid": "p1", "title": "Mill", "text": "Ann built it.", "score": 0.8}]
+    # p2 means another text in q2, so it is named by question
+    assert [(passage["docid"], passage["score"]) for passage in row["negative_passages"]] == [
+        ("q1:p2", 0.01),
+        ("p3", -0.4),
+    ]
+
+
+def test_flagembedding(tmp_path):
+    assert write_labels(labeled(), tmp_path / "f.jsonl", "flagembedding") == 1
+    (row,) = lines(tmp_path / "f.jsonl")
+    assert row == {
+        "query": "Who built the mill?",
+        "pos": ["Mill: Ann built it."],
+        "neg": ["Sheep.", "Bob built it."],
+        "pos_scores": [0.8],
+        "neg_scores": [0.01, -0.4],
+    }
+
+
+def test_trec_qrels_are_read_by_ir_measures(tmp_path):
+    ir_measures = pytest.importorskip("ir_measures")
+    assert write_labels(labeled(), tmp_path / "qrels", "trec") == 5
+    qrels = list(ir_measures.read_trec_qrels(str(tmp_path / "qrels")))
+    assert [(row.query_id, row.doc_id, row.relevance) for row in qrels] == [
+        ("q1", "p1", 3), ("q1", "q1:p2", 0), ("q1", "p3", -1), ("q2", "q2:p2", 0), ("q2", "p9", -1),
+    ]  # fmt: skip
+    run = [ir_measures.ScoredDoc("q1", name, -place) for place, name in enumerate(["p3", "p1"])]
+    found = ir_measures.calc_aggregate([ir_measures.RR], [row for row in qrels if row.query_id == "q1"], run)
+    assert found[ir_measures.RR] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_nothing_to_write_is_an_error(tmp_path, layout):
+    with pytest.raises(ValueError, match="lower the margin"):
+        write_labels([], tmp_path / "x", layout)
+
+
+def test_bad_requests(tmp_path):
+    with pytest.raises(ValueError, match="must be one of"):
+        write_labels(labeled(), tmp_path / "x", "csv")
+    spaced = LabeledQuery(Query("q 1", "Who?", ("Ann",), (Passage("x", id="p"),)), (0.5,), (0.0,))
+    with pytest.raises(ValueError, match="no spaces in TREC files, got 'q 1'"):
+        write_labels([spaced], tmp_path / "x", "trec")
+
+
+def test_export_command(tmp_path, capsys):
+    folder = tmp_path / "labels"
+    folder.mkdir()
+    passage = {"seper": 0.9, "responses": [], "role": "supporting", "delta_seper_hard": 1.0}
+    row = {
+        "id": "q1",
+        "question": "Who?",
+        "answers": ["Ann"],
+        "group": "fiction",
+        "baseline": {},
+        "passages": [
+            {"passage_id": "a", "title": "", "text": "Ann.", "delta_seper": 0.8, "std_error": 0.1, **passage},
+            {"passage_id": "b", "title": "", "text": "Bob.", "delta_seper": -0.2, "std_error": 0.3, **passage},
+        ],
+    }
+    (folder / "labels.jsonl").write_text(json.dumps(row) + "\n")
+    arguments = ["export", "--labels", str(folder), "--output", str(tmp_path / "out.jsonl")]
+    assert main(arguments) == 0
+    assert "1 lines from 1 of 1 questions" in capsys.readouterr().out
+    assert lines(tmp_path / "out.jsonl")[0]["labels"] == [0.8, -0.2]
+    assert main([*arguments, "--max_std_error", "0.2"]) == 0
+    assert lines(tmp_path / "out.jsonl")[0]["docs"] == ["Ann."]
+    assert main([*arguments, "--label", "delta_seper_hard", "--format", "trec"]) == 0
+    assert (tmp_path / "out.jsonl").read_text() == "q1 0 a 3\nq1 0 b 3\n"
+    assert main([*arguments, "--format", "csv"]) == 2
+    assert main(["export", "--labels", str(tmp_path), "--output", "x"]) == 2
+    assert "labels.jsonl: no such file" in capsys.readouterr().err
+
+
+def test_old_label_rows_are_refused(tmp_path, capsys):
+    (tmp_path / "labels.jsonl").write_text('{"id": "q", "question": "Who?", "answers": [], "passages": [{}]}\n')
+    assert main(["export", "--labels", str(tmp_path), "--output", str(tmp_path / "x")]) == 2
+    assert "line 1: expected a row written by `seper-reward label`" in capsys.readouterr().err

@@ -1,0 +1,151 @@
+"""Which labels train the better retriever? Same questions, candidates, reader and budget; several seeds.
+
+    python -m trainers.compare_labelers --config configs/retriever/compare-demo.yaml
+
+Trains one retriever per labeler and seed with `trainers.retriever`'s settings, judges all of them and the untrained
+one on the held-out questions, and writes results.json, results.md and results.svg. Resumes where it was.
+"""
+
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import bootstrap
+from trl import TrlParser
+
+from seper_reward.config import load_scorer, setting
+from seper_reward.distributed import process_state
+from seper_reward.labelers import LABELERS, labeler
+from seper_reward.report import ranking_figure
+from trainers.ranking_data import read_questions
+from trainers.ranking_eval import judge, load_judges, rank
+from trainers.retriever import RESULTS, RetrieverArguments, RetrieverConfig, RetrieverRun, load_encoder, write_json
+
+UNTRAINED = "untrained"
+
+
+@dataclass
+class CompareConfig(RetrieverConfig):
+    """Compare labelers on one retriever."""
+
+    labelers: list[str] = setting(["delta_seper", "erag", "likelihood", "gold"], "Labelers; the first is compared.")
+    seeds: list[str] = setting(["0", "1", "2"], "Seeds of training (order and dropout); the labels are the same.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        unknown = [name for name in self.labelers if name not in LABELERS]
+        if unknown or not self.labelers:
+            raise ValueError(f"labelers must be of {', '.join(LABELERS)}, got {self.labelers}")
+        if not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
+            raise ValueError(f"seeds must be whole numbers, got {self.seeds}")
+
+
+def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return mean and standard deviation by labeler and measure; runs are named ``LABELER-SEED``."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for name, row in found.items():
+        groups.setdefault(name.rpartition("-")[0] or name, []).append(row)
+    return {
+        group: {
+            key: {
+                "mean": round(statistics.fmean(row[key] for row in rows), 4),
+                "sd": round(statistics.stdev([row[key] for row in rows]) if len(rows) > 1 else 0.0, 4),
+            }
+            for key, value in rows[0].items()
+            if isinstance(value, float)
+        }
+        for group, rows in groups.items()
+    }
+
+
+def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> dict[str, dict[str, Any]]:
+    """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval over the questions.
+
+    Args:
+        questions: rows with ``seper`` by run (``LABELER-SEED``), in one order of questions.
+        first: the labeler that is compared.
+    """
+    means: dict[str, Any] = {}
+    for group in dict.fromkeys(name.rpartition("-")[0] or name for name in questions):
+        runs = [rows for name, rows in questions.items() if (name.rpartition("-")[0] or name) == group]
+        means[group] = np.mean([[row["seper"] for row in rows] for rows in runs], axis=0)  # (questions,)
+    found = {}
+    for group, values in means.items():
+        if group != first:
+            differences = means[first] - values
+            interval = None
+            if len(set(differences.tolist())) > 1:
+                drawn = bootstrap((differences,), np.mean, rng=np.random.default_rng(0), method="percentile")
+                interval = [round(float(bound), 4) for bound in drawn.confidence_interval]
+            found[group] = {"lead": round(float(differences.mean()), 4), "interval": interval}
+    return found
+
+
+def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[str, int]) -> str:
+    """Return the results as a page."""
+    measured = {name: row for name, row in results.items() if name != "comparison"}
+    keys = list(measured[UNTRAINED])
+    lines = [
+        f"# Labels compared: {config.input}",
+        "",
+        f"{counts['train']} training and {counts['test']} test questions, {len(config.seeds)} seeds, mean ± sd; loss "
+        f"`{config.loss}`, candidates `{config.candidates}` (top {config.top_k}), reader `{config.reader}`.",
+        "",
+        f"| | {' | '.join(measured)} |",
+        f"|---|{'---|' * len(measured)}",
+    ]
+    for key in keys:
+        cells = [f"{row[key]['mean']:.3f} ± {row[key]['sd']:.3f}" for row in measured.values()]
+        lines.append(f"| {key} | {' | '.join(cells)} |")
+    lines += ["", f"SePer@{config.judge_top_k}, lead of `{config.labelers[0]}` by question, with 95 % interval:", ""]
+    for name, row in results["comparison"].items():
+        lines.append(f"- over `{name}`: {row['lead']:+.3f} {row['interval'] or ''}")
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, train all, judge all, write the results."""
+    parser = TrlParser((CompareConfig, RetrieverArguments), prog="python -m trainers.compare_labelers")
+    config, arguments = parser.parse_args_and_config(argv)
+    folder = Path(arguments.output_dir)
+    config.cache = config.cache or str(folder / "cache.sqlite")
+    questions = read_questions(config)
+    scorer = load_scorer(config, arguments.seed)
+    rankings = {UNTRAINED: rank(load_encoder(config.model), questions.corpus, questions.test)}
+    for name in config.labelers:
+        for seed in config.seeds:
+            run = RetrieverRun(
+                _plain(config, name),
+                replace(arguments, output_dir=str(folder / f"{name}-{seed}"), seed=int(seed)),
+                questions,
+                labeler(name, scorer),
+            )
+            rankings[f"{name}-{seed}"] = rank(run.train(), questions.corpus, questions.test)
+    judges = load_judges(
+        scorer, config.reader, config.judges, folder, top_k=config.judge_top_k, gains=config.judge_gains
+    )
+    found = judge(rankings, questions.test, judges)
+    by_question = {name: row.pop("questions") for name, row in found.items()}
+    results = {**aggregate(found), "comparison": leads(by_question, config.labelers[0])}
+    if process_state().is_main_process:
+        write_json(folder / RESULTS, results)
+        write_json(folder / "questions.json", by_question)
+        counts = {"train": len(questions.train), "test": len(questions.test)}
+        (folder / "results.md").write_text(markdown(results, config, counts), encoding="utf-8")
+        shown = {name: row for name, row in results.items() if name != "comparison"}
+        ranking_figure(shown, folder / "results.svg")
+        print(markdown(results, config, counts))
+    return 0
+
+
+def _plain(config: CompareConfig, name: str) -> RetrieverConfig:
+    own = {key: value for key, value in vars(config).items() if key not in ("labelers", "seeds")}
+    return RetrieverConfig(**{**own, "labeler": name})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
