@@ -39,6 +39,11 @@ def transform(
     return (clipped + shift) / temperature
 
 
+def quantize(labels: Tensor, margin: float) -> Tensor:
+    """Round labels to multiples of ``margin``, so that what differs by less counts as equal; 0 leaves them."""
+    return (labels / margin).round() * margin if margin else labels
+
+
 def grade(label: float, margin: float = 0.1) -> int:
     """Return the graded relevance of a label, for qrels: harm stays apart from uselessness.
 

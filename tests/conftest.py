@@ -1,5 +1,6 @@
 """Fixtures: tiny random models for speed, the embedded models for truth, the shared data where present."""
 
+import json
 import os
 from pathlib import Path
 
@@ -132,3 +133,24 @@ def tiny_encoder(tmp_path_factory) -> Path:
     word = Transformer(str(folder / "base"), max_seq_length=128)
     SentenceTransformer(modules=[word, Pooling(32)], device="cpu").save_pretrained(str(folder / "model"))
     return folder / "model"
+
+
+@pytest.fixture
+def lane_questions(tmp_path) -> Path:
+    """24 questions with two or three passages of their own each, one of them relevant, as a file."""
+    rows = [
+        {
+            "id": f"q{number}",
+            "question": f"Who owns house {number} of the lane?",
+            "answers": [f"Owner {number}"],
+            "passages": [
+                {"id": f"p{number}", "text": f"House {number} belongs to Owner {number}.", "relevant": True},
+                {"id": f"x{number}", "text": f"Sheep {number} graze on the hill.", "relevant": False},
+                {"id": f"y{number}", "text": f"House {number} was blue.", "relevant": False},
+            ][: 3 - number % 2],
+        }
+        for number in range(24)
+    ]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path

@@ -33,7 +33,9 @@ def test_every_labeler_keeps_the_protocol(name, tiny_scorer):
 
 
 def test_unknown_labeler(tiny_scorer):
-    with pytest.raises(ValueError, match=r"labeler must be one of delta_seper, .*, got 'clicks'"):
+    with pytest.raises(
+        ValueError, match=r"labeler must be one of delta_seper, .* or a reranker's folder, got 'clicks'"
+    ):
         labeler("clicks", tiny_scorer)
 
 

@@ -19,11 +19,12 @@ from trl import TrlParser
 
 from seper_reward.config import load_scorer, setting
 from seper_reward.distributed import process_state
-from seper_reward.labelers import LABELERS, labeler
+from seper_reward.labelers import check_labeler, labeler
 from seper_reward.report import ranking_figure
 from trainers.ranking_data import read_questions
 from trainers.ranking_eval import judge, load_judges, rank
-from trainers.retriever import RESULTS, RetrieverArguments, RetrieverConfig, RetrieverRun, load_encoder, write_json
+from trainers.ranking_run import RESULTS, load_encoder, write_json
+from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
 
 UNTRAINED = "untrained"
 
@@ -37,11 +38,10 @@ class CompareConfig(RetrieverConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        unknown = [name for name in self.labelers if name not in LABELERS]
-        if unknown or not self.labelers:
-            raise ValueError(f"labelers must be of {', '.join(LABELERS)}, got {self.labelers}")
-        if not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
-            raise ValueError(f"seeds must be whole numbers, got {self.seeds}")
+        for name in self.labelers:
+            check_labeler(name)
+        if not self.labelers or not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
+            raise ValueError(f"expected labelers, and whole numbers as seeds, got {self.labelers} and {self.seeds}")
 
 
 def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:

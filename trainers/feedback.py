@@ -1,7 +1,7 @@
 """Candidates for labelling, from the retriever that is being trained; labels kept from round to round."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,8 +66,9 @@ class LabelStore:
         judged = gather_in_order([self._judge(query, labeler) for query in bar])
         for row in judged:
             if row is not None:
-                for passage, *label in zip(row.query.passages, row.labels, row.std_errors, strict=True):
-                    self._labels[row.query.id, passage.id] = (label[0], label[1])
+                for passage, label, error in zip(row.query.passages, row.labels, row.std_errors, strict=True):
+                    # as they will be on disk: a resumed run must see the same numbers
+                    self._labels[row.query.id, passage.id] = (round(label, 6), round(error, 6))
         if _main() and judged:
             self._save()
         return [self._labeled(query) for query in queries if not self._missing(query).passages]
@@ -89,7 +90,7 @@ class LabelStore:
 
     def _save(self) -> None:
         rows = [
-            {"query": query, "passage": passage, "label": round(label, 6), "std_error": round(error, 6)}
+            {"query": query, "passage": passage, "label": label, "std_error": error}
             for (query, passage), (label, error) in self._labels.items()
         ]
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +116,7 @@ def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str
     }
 
 
-def teacher_rows(labeled: Sequence[LabeledQuery]) -> list[Mapping[str, Any]]:
+def teacher_rows(labeled: Sequence[LabeledQuery]) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for the list losses."""
     return [
         {

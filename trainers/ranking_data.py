@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from seper_reward.config import ScorerConfig, setting
 from seper_reward.data import pool_passages, read_examples, spread
-from seper_reward.labelers import LABELERS
+from seper_reward.labelers import LABELERS, check_labeler
 from seper_reward.types import Passage, Query
 
 
@@ -21,7 +21,7 @@ class RankingConfig(ScorerConfig):
     limit: int | None = setting(None, "Use so many questions only, evenly spread over the input.")
     test_share: float = setting(0.125, "Share of questions, by sha1(id), held out for the comparison in the end.")
     dev_share: float = setting(0.125, "Share of questions to measure on while training; may be 0.")
-    labeler: str = setting("delta_seper", f"Who judges: {', '.join(LABELERS)}.")
+    labeler: str = setting("delta_seper", f"Who judges: {', '.join(LABELERS)}, or a reranker's folder.")
     candidates: str = setting("both", "Passages to judge: retrieved, given (the file's own), or both.")
     top_k: int = setting(8, "Passages that are retrieved per question and round.")
     max_std_error: float | None = setting(None, "Leave out labels with a greater standard error.")
@@ -38,14 +38,16 @@ class RankingConfig(ScorerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, known in {"labeler": tuple(LABELERS), "candidates": ("retrieved", "given", "both")}.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        check_labeler(self.labeler)
+        if self.candidates not in {"retrieved", "given", "both"}:
+            raise ValueError(f"candidates must be retrieved, given or both, got {self.candidates!r}")
         if self.test_share <= 0 or self.dev_share < 0 or self.test_share + self.dev_share >= 1:
             raise ValueError(
                 f"test_share must be above 0, dev_share at least 0, and something must be left to train on, got "
                 f"{self.test_share} and {self.dev_share}"
             )
+        if self.reader in self.judges:
+            raise ValueError(f"judges must be readers other than the labelling one, {self.reader!r}; leave it out")
         for name in ("top_k", "judge_top_k", "limit"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -9,9 +9,7 @@ The same command goes on where a killed run was. The settings are those below, t
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,23 +25,33 @@ from sentence_transformers import (
     SentenceTransformerTrainingArguments,
 )
 from torch import Tensor
-from transformers.trainer_utils import get_last_checkpoint
 from trl import TrlParser
 
 from seper_reward.config import load_scorer, setting
 from seper_reward.distributed import process_state
 from seper_reward.labelers import PassageLabeler, labeler
-from seper_reward.labels import informative, sure, transform
-from seper_reward.models import EMBEDDED, ENCODER_HUB_ID, embedded_encoder_folder, fast_dtype, resolve_device
-from seper_reward.report import ranking_figure
+from seper_reward.labels import transform
+from seper_reward.models import EMBEDDED
 from seper_reward.retrieval import DenseRetriever
-from seper_reward.scorer import SePerScorer
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
 from trainers.feedback import LabelStore, candidates, label_statistics, teacher_rows
 from trainers.ranking_data import Questions, RankingConfig, read_questions
-from trainers.ranking_eval import Judges, RankingEvaluator, judge, load_judges, rank, table, wins
+from trainers.ranking_eval import RankingEvaluator, load_judges, rank
 from trainers.ranking_losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
+from trainers.ranking_run import (
+    ListArguments,
+    base_name,
+    card_fields,
+    claim,
+    compare,
+    last_checkpoint,
+    load_encoder,
+    publish,
+    teachable,
+    timed,
+    write_json,
+)
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "kl": kl_divergence,
@@ -52,7 +60,6 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "ranknet": ranknet,
     "contrastive": contrastive,
 }
-RESULTS = "results.json"
 
 
 @dataclass
@@ -75,34 +82,10 @@ class RetrieverConfig(RankingConfig):
 
 
 @dataclass
-class RetrieverArguments(SentenceTransformerTrainingArguments):
-    """sentence-transformers' arguments, with defaults for lists of passages; on the CPU where there is no GPU."""
+class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
+    """sentence-transformers' arguments."""
 
     output_dir: str = field(default="runs/retriever", metadata={"help": "Folder of the model; resumes there."})
-    per_device_train_batch_size: int = field(default=8, metadata={"help": "Questions (lists) per step and process."})
-    learning_rate: float = field(default=5e-5, metadata={"help": "Peak learning rate."})
-    lr_scheduler_type: str = field(default="linear", metadata={"help": "Course of the learning rate."})
-    warmup_steps: float = field(default=0.1, metadata={"help": "Steps, or share of the steps, of warm-up."})
-    eval_strategy: str = field(default="epoch", metadata={"help": "When to measure on the dev questions."})
-    save_strategy: str = field(default="epoch", metadata={"help": "When to save what resuming needs."})
-    save_total_limit: int | None = field(default=1, metadata={"help": "Checkpoints to keep."})
-    logging_steps: float = field(default=10, metadata={"help": "Steps between logs."})
-    bf16: bool | None = field(default=None, metadata={"help": "bf16 autocast; default: where it is fast."})
-    report_to: str = field(default="none", metadata={"help": "none, wandb (WANDB_MODE=offline works), ..."})
-
-    def __post_init__(self) -> None:
-        self.use_cpu = self.use_cpu or not torch.accelerator.is_available()
-        if self.bf16 is None:
-            self.bf16 = not self.fp16 and fast_dtype(resolve_device("cpu" if self.use_cpu else None)) == torch.bfloat16
-        self.disable_tqdm = self.disable_tqdm or not sys.stderr.isatty()
-        super().__post_init__()
-
-
-def load_encoder(name: str) -> SentenceTransformer:
-    """Load a bi-encoder: ``"embedded"``, a hub id or a folder."""
-    folder = str(embedded_encoder_folder()) if name == EMBEDDED else name
-    device = "cpu" if not torch.accelerator.is_available() else None
-    return SentenceTransformer(folder, device=device)
 
 
 def list_loss(config: RetrieverConfig, model: SentenceTransformer) -> ListLoss:
@@ -142,15 +125,9 @@ def train_once(
     Raises:
         ValueError: no question has labels that differ.
     """
-    if config.max_std_error is not None:
-        labeled = [sure(row, config.max_std_error) for row in labeled]
-    rows = teacher_rows([row for row in labeled if informative(row, config.min_spread)])
-    if not rows:
-        raise ValueError(
-            f"expected questions whose labels differ by more than min_spread={config.min_spread}, got none of "
-            f"{len(labeled)}; lower it, or check the labels"
-        )
+    rows = teacher_rows(teachable(labeled, config))
     if config.lora_r:
+        torch.manual_seed(arguments.seed)  # the trainer sets it only later
         model.add_adapter(
             LoraConfig(
                 task_type=TaskType.FEATURE_EXTRACTION,
@@ -163,12 +140,12 @@ def train_once(
     trainer = SentenceTransformerTrainer(
         model=model,
         args=arguments if evaluator else replace(arguments, eval_strategy="no"),
-        train_dataset=Dataset.from_list([dict(row) for row in rows]),
+        train_dataset=Dataset.from_list(rows),
         loss=list_loss(config, model),
         evaluator=evaluator,
         data_collator=ListCollator(preprocess_fn=model.preprocess, prompts=prompts),
     )
-    trainer.train(resume_from_checkpoint=_last_checkpoint(Path(arguments.output_dir)))
+    trainer.train(resume_from_checkpoint=last_checkpoint(Path(arguments.output_dir)))
     if config.lora_r:
         merge_adapter(model)
     return [row for row in trainer.state.log_history if "loss" in row or any("eval" in key for key in row)]
@@ -184,10 +161,6 @@ def merge_adapter(model: SentenceTransformer) -> None:
             setattr(network.get_submodule(parent), child, module.get_base_layer())
     network._hf_peft_config_loaded = False
     del network.peft_config
-
-
-def _last_checkpoint(folder: Path) -> str | None:
-    return get_last_checkpoint(str(folder)) if folder.is_dir() else None
 
 
 class RetrieverRun:
@@ -213,32 +186,35 @@ class RetrieverRun:
         self.folder = Path(arguments.output_dir)
         self._config, self._arguments, self._questions, self._teacher = config, arguments, questions, teacher
         self._store = LabelStore(self.folder / "labels.jsonl")
-        self._claim()
+        claim(self.folder, config, arguments)
 
     def train(self, log: Callable[[Mapping[str, Any]], None] = lambda row: None) -> SentenceTransformer:
         """Run the rounds that are left; return the trained model."""
         model = load_encoder(self._config.model)
         for number in range(1, self._config.rounds + 1):
             folder = self.folder / f"round-{number}"
-            if (folder / "round.json").is_file():
-                model = load_encoder(str(folder / "model"))
-                continue
-            seconds: dict[str, float] = {}
-            with _timed(seconds, "retrieval"):
-                pool = self._candidates(model)
-            with _timed(seconds, "labelling"):
-                labeled = self._store.label(pool, self._teacher)
-            statistics = label_statistics(labeled, self._config.margin)
-            log({"round": number, **{f"labels/{key}": value for key, value in statistics.items()}})
-            with _timed(seconds, "training"):
-                history = train_once(model, labeled, self._config, self._round_arguments(folder), self._evaluator())
-            log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
-            process_state().wait_for_everyone()
-            if process_state().is_main_process:
-                model.save_pretrained(str(folder / "model"), create_model_card=False)
-                write_json(folder / "round.json", {"labels": statistics, "seconds": seconds, "log": history})
-            process_state().wait_for_everyone()
+            if not (folder / "round.json").is_file():
+                self._round(model, folder, log)
+            # also what was just trained: LoRA checkpoints of the next round name the folder of their base
+            model = load_encoder(str(folder / "model"))
         return model
+
+    def _round(self, model: SentenceTransformer, folder: Path, log: Callable[[Mapping[str, Any]], None]) -> None:
+        number, seconds = folder.name.removeprefix("round-"), dict[str, float]()
+        with timed(seconds, "retrieval"):
+            pool = self._candidates(model)
+        with timed(seconds, "labelling"):
+            labeled = self._store.label(pool, self._teacher)
+        statistics = label_statistics(labeled, self._config.margin)
+        log({"round": int(number), **{f"labels/{key}": value for key, value in statistics.items()}})
+        with timed(seconds, "training"):
+            history = train_once(model, labeled, self._config, self._round_arguments(folder), self._evaluator())
+        log({"round": int(number), **{f"seconds/{key}": value for key, value in seconds.items()}})
+        process_state().wait_for_everyone()
+        if process_state().is_main_process:
+            model.save_pretrained(str(folder / "model"), create_model_card=False)
+            write_json(folder / "round.json", {"labels": statistics, "seconds": seconds, "log": history})
+        process_state().wait_for_everyone()
 
     def rounds(self) -> list[dict[str, Any]]:
         """Return what each finished round wrote down."""
@@ -259,65 +235,6 @@ class RetrieverRun:
         if self._arguments.eval_strategy == "no" or not self._questions.dev:
             return None
         return RankingEvaluator(self._questions.corpus, self._questions.dev)
-
-    def _claim(self) -> None:
-        path = self.folder / "settings.json"
-        # results depend on these; where they are written, or reported to, does not matter
-        settings = json.loads(json.dumps({**asdict(self._config), **_decisive(self._arguments)}, default=str))
-        if path.is_file():
-            before = json.loads(path.read_text(encoding="utf-8"))
-            changed = [
-                f"{key} was {before.get(key)!r}, is {settings.get(key)!r}"
-                for key in sorted({*before, *settings})
-                if before.get(key) != settings.get(key)
-            ]
-            if changed:
-                raise ValueError(
-                    f"output_dir={str(self.folder)!r} holds a run with other settings: {'; '.join(changed)}. "
-                    "Name another folder, or go back to the former settings to resume"
-                )
-        process_state().wait_for_everyone()
-        if process_state().is_main_process:
-            write_json(path, settings)
-
-
-def _decisive(arguments: SentenceTransformerTrainingArguments) -> dict[str, Any]:
-    names = (
-        "seed", "num_train_epochs", "max_steps", "learning_rate", "per_device_train_batch_size",
-        "gradient_accumulation_steps", "weight_decay", "warmup_steps", "bf16", "fp16",
-    )  # fmt: skip
-    return {name: getattr(arguments, name) for name in names} | {"scheduler": str(arguments.lr_scheduler_type)}
-
-
-@contextmanager
-def _timed(record: dict[str, float], name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    record[name] = round(time.perf_counter() - start, 1)
-
-
-def compare(
-    run: RetrieverRun, model: SentenceTransformer, config: RetrieverConfig, questions: Questions, judges: Judges
-) -> dict[str, Any]:
-    """Judge the model on the test questions, before and after training."""
-    base = load_encoder(config.model)
-    rankings = {
-        name: rank(each, questions.corpus, questions.test) for name, each in (("before", base), ("after", model))
-    }
-    found = judge(rankings, questions.test, judges)
-    before, after = (found[name].pop("questions") for name in ("before", "after"))
-    changed = [
-        {"id": new["id"], "question": new["question"], "before": old["seper"], "after": new["seper"],
-         "passages_before": old["passages"], "passages_after": new["passages"]}
-        for old, new in zip(before, after, strict=True)
-    ]  # fmt: skip
-    return {
-        **found,
-        "seper_by_question": wins(before, after),
-        "test_questions": len(questions.test),
-        "most_changed": sorted(changed, key=lambda row: -abs(row["after"] - row["before"]))[:20],
-        "rounds": run.rounds(),
-    }
 
 
 CARD = """\
@@ -343,56 +260,20 @@ seper-reward {version} from `{model}`.
 {table}
 
 `_gain`: relevance by ΔSePer instead of people's marks. `seper`, `exact_match`: of a reader that sees the top
-{judge_top_k}; the suffix names a reader that made no labels. SePer of {wins[wins]} questions rose, of {wins[losses]}
-fell.
+{judge_top_k}; the suffix names a reader that made no labels. SePer of {rose} questions rose, of {fell} fell.
 """
 
 
 def card(config: RetrieverConfig, arguments: Any, questions: Questions, results: Mapping[str, Any]) -> str:
     """Return the model card."""
-    from importlib.metadata import version
-
     return CARD.format(
-        **asdict(config),
-        base=ENCODER_HUB_ID if config.model == EMBEDDED else config.model,
-        version=version("seper-reward"),
+        **card_fields(config, arguments, results),
+        base=base_name(config.model),
         train=len(questions.train),
         dev=len(questions.dev),
         test=len(questions.test),
         how=f"LoRA of rank {config.lora_r}" if config.lora_r else "all weights",
-        seed=arguments.seed,
-        learning_rate=arguments.learning_rate,
-        epochs=arguments.num_train_epochs,
-        batch=arguments.per_device_train_batch_size,
-        table=table({name: results[name] for name in ("before", "after")}),
-        wins=results["seper_by_question"],
     )
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, with its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def publish(
-    model: SentenceTransformer,
-    folder: Path,
-    config: RetrieverConfig,
-    arguments: Any,
-    questions: Questions,
-    results: Mapping[str, Any],
-    tracked: Run,
-) -> None:
-    """Write model, card, numbers and plot, and log them."""
-    model.save_pretrained(str(folder / "model"), create_model_card=False)
-    (folder / "model" / "README.md").write_text(card(config, arguments, questions, results), encoding="utf-8")
-    write_json(folder / RESULTS, results)
-    ranking_figure({name: results[name] for name in ("before", "after")}, folder / "results.svg")
-    tracked.log({f"test/{when}/{key}": value for when in ("before", "after") for key, value in results[when].items()})
-    tracked.table("most_changed", results["most_changed"])
-    tracked.artifact("retriever", "model", [folder / "model"])
-    tracked.artifact("retriever-labels", "dataset", [folder / "labels.jsonl", folder / RESULTS])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -402,20 +283,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(arguments.output_dir)
     config.cache = config.cache or str(folder / "cache.sqlite")
     questions = read_questions(config)
-    scorer: SePerScorer = load_scorer(config, arguments.seed)
+    scorer = load_scorer(config, arguments.seed)
     run = RetrieverRun(config, arguments, questions, labeler(config.labeler, scorer))
     with Run(arguments.report_to, "retriever", {**asdict(config), **arguments.to_dict()}) as tracked:
         model = run.train(tracked.log)
         judges = load_judges(
             scorer, config.reader, config.judges, folder, top_k=config.judge_top_k, gains=config.judge_gains
         )
-        results = compare(run, model, config, questions, judges)
+        rankings = [rank(each, questions.corpus, questions.test) for each in (load_encoder(config.model), model)]
+        results = {**compare(*rankings, questions.test, judges), "rounds": run.rounds()}
         if scorer.cache is not None:
             tracked.log({"cache/hits": scorer.cache.hits, "cache/misses": scorer.cache.misses})
         if process_state().is_main_process:
-            publish(model, folder, config, arguments, questions, results, tracked)
-            print(table({name: results[name] for name in ("before", "after")}))
-            print(f"SePer by question: {results['seper_by_question']}\nmodel: {folder / 'model'}")
+            model.save_pretrained(str(folder / "model"), create_model_card=False)
+            publish(folder, results, card(config, arguments, questions, results), tracked, "retriever")
     return 0
 
 

@@ -1,10 +1,12 @@
 """Ways to judge how much a passage helps to answer a question, with one kind of result."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from ..scorer import SePerScorer
 from ..types import LabeledQuery, Query
+from .cross_encoder import CrossEncoderLabeler
 from .delta_seper import DeltaSePerLabeler
 from .erag import ERAGLabeler
 from .gold import GoldLabeler
@@ -12,11 +14,13 @@ from .likelihood import LikelihoodLabeler
 
 __all__ = [
     "LABELERS",
+    "CrossEncoderLabeler",
     "DeltaSePerLabeler",
     "ERAGLabeler",
     "GoldLabeler",
     "LikelihoodLabeler",
     "PassageLabeler",
+    "check_labeler",
     "labeler",
 ]
 
@@ -46,11 +50,20 @@ LABELERS: dict[str, Callable[[SePerScorer], PassageLabeler]] = {
 
 
 def labeler(name: str, scorer: SePerScorer) -> PassageLabeler:
-    """Return a labeler by its name in ``LABELERS``; those that ask a reader share ``scorer``'s.
+    """Return a labeler by its name in ``LABELERS``, or the cross-encoder in a folder.
+
+    Args:
+        name: of the labeler.
+        scorer: whose reader is asked; labelers share it.
 
     Raises:
         ValueError: there is no such labeler.
     """
-    if name not in LABELERS:
-        raise ValueError(f"labeler must be one of {', '.join(LABELERS)}, got {name!r}")
-    return LABELERS[name](scorer)
+    check_labeler(name)
+    return LABELERS[name](scorer) if name in LABELERS else CrossEncoderLabeler.from_pretrained(name)
+
+
+def check_labeler(name: str) -> None:
+    """Raise ``ValueError`` if there is neither a labeler of this name nor such a folder."""
+    if name not in LABELERS and not Path(name).is_dir():
+        raise ValueError(f"labeler must be one of {', '.join(LABELERS)} or a reranker's folder, got {name!r}")

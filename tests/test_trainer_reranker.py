@@ -1,0 +1,79 @@
+"""The reranker's recipe on tiny models, and the way on: distilling it into a bi-encoder."""
+
+import json
+
+import pytest
+import torch
+from sentence_transformers import CrossEncoder
+
+from seper_reward.data import pool_passages, read_queries
+from seper_reward.labels import quantize
+from seper_reward.types import LabeledQuery, Passage, Query
+from trainers import reranker, retriever
+from trainers.reranker import RerankerArguments, RerankerConfig, rerank, train
+
+MILL = Query(
+    "q", "Who built the mill?", ("Ann",),
+    (Passage("Sheep graze.", id="a"), Passage("Bob built it.", id="b"), Passage("Ann built it.", id="c")),
+)  # fmt: skip
+
+
+@pytest.fixture
+def model(tiny_encoder):
+    torch.manual_seed(3)
+    return CrossEncoder(str(tiny_encoder), num_labels=1, device="cpu")
+
+
+def arguments(folder, **options):
+    return RerankerArguments(
+        output_dir=str(folder), learning_rate=3e-3, max_steps=60, save_strategy="no", bf16=False,
+        disable_tqdm=True, lr_scheduler_type="constant", **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", ["ranknet", "lambda"])
+def test_it_learns_the_order(model, tmp_path, loss):
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    labeled = [LabeledQuery(MILL, (0.02, -0.6, 0.8), (0.0, 0.0, 0.0))]
+    shift = 1.0 if loss == "lambda" else 0.0  # nDCG has no gains below 0
+    log = train(model, labeled, RerankerConfig(loss=loss, shift=shift), arguments(tmp_path, logging_steps=1))
+    (order,) = rerank(model, [MILL.passages], [MILL])
+    assert [passage.id for passage in order] == ["c", "a", "b"]  # what misleads is below what is useless
+    assert log[-1]["loss"] < log[0]["loss"]
+    assert any(not torch.equal(before[name], weight) for name, weight in model.named_parameters())
+
+
+def test_differences_within_the_margin_are_no_order():
+    labels = torch.tensor([0.04, -0.04, 0.06, 0.31])
+    assert quantize(labels, 0.1).tolist() == pytest.approx([0.0, 0.0, 0.1, 0.3])
+    assert torch.equal(quantize(labels, 0.0), labels)
+
+
+def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_entailment, tiny_encoder):
+    (tmp_path / "held_out").symlink_to(tiny_reader)
+    common = [
+        "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
+        "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
+        "--num_samples", "3", "--max_new_tokens", "4", "--judges", str(tmp_path / "held_out"),
+        "--test_share", "0.25", "--top_k", "2",
+        "--min_spread", "0", "--bf16", "false", "--num_train_epochs", "1", "--logging_steps", "1",
+    ]  # fmt: skip
+    settings = [*common, "--retriever", str(tiny_encoder), "--output_dir", str(tmp_path / "reranker")]
+    assert reranker.main(settings) == 0
+    results = json.loads((tmp_path / "reranker" / "results.json").read_text())
+    assert set(results) >= {"before", "after", "labels", "seconds", "log", "seper_by_question"}
+    folder = tmp_path / "reranker" / "model"
+    assert "Reranker trained on delta_seper labels" in (folder / "README.md").read_text()
+    ranked = CrossEncoder(str(folder), device="cpu").rank(MILL.question, [p.text for p in MILL.passages])
+    assert len(ranked) == 3
+
+    distilled = [*common, "--labeler", str(folder), "--teacher_temperature", "1.0", "--judge_gains", "false"]
+    assert retriever.main([*distilled, "--output_dir", str(tmp_path / "distilled")]) == 0
+    labels = [json.loads(line) for line in (tmp_path / "distilled" / "labels.jsonl").read_text().splitlines()]
+    row = labels[0]
+    corpus, queries = pool_passages(read_queries(common[1]).queries)
+    query = next(query for query in queries if query.id == row["query"])
+    score = CrossEncoder(str(folder), device="cpu").predict(
+        [(query.question, corpus[row["passage"]].text)], activation_fn=torch.nn.Identity()
+    )
+    assert row["label"] == pytest.approx(float(score[0]), abs=1e-4)

@@ -1,0 +1,258 @@
+"""The retriever's recipe on tiny models: what it learns from, rounds, resuming, processes, what it saves."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers import TrainerCallback
+
+from seper_reward.labelers import GoldLabeler
+from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from trainers import feedback, ranking_run, retriever
+from trainers.compare_labelers import aggregate, leads
+from trainers.feedback import LabelStore, candidates, label_statistics
+from trainers.ranking_data import read_questions
+from trainers.ranking_eval import table, wins
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, tiny_encoder):
+    """Arguments of the command, as a list."""
+    (tmp_path / "held_out").symlink_to(tiny_reader)
+    return [
+        "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
+        "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
+        "--num_samples", "3", "--max_new_tokens", "4", "--judges", str(tmp_path / "held_out"), "--test_share", "0.25",
+        "--top_k", "2", "--min_spread", "0", "--output_dir", str(tmp_path / "run"), "--bf16", "false",
+        "--num_train_epochs", "2", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3",
+        "--logging_steps", "1",
+    ]  # fmt: skip
+
+
+def weights(folder):
+    return SentenceTransformer(str(folder), device="cpu").state_dict()
+
+
+def same(one, other):
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_command_trains_saves_and_tells(settings, tmp_path, capsys, tiny_encoder):
+    assert retriever.main([*settings, "--rounds", "2"]) == 0
+    folder = tmp_path / "run"
+    results = json.loads((folder / "results.json").read_text())
+    assert set(results["before"]) >= {"ndcg@5", "mrr", "recall@1", "ndcg@5_gain", "seper@1", "exact_match@1"}
+    assert "seper@1_held_out" in results["before"]
+    assert sum(results["seper_by_question"].values()) == results["test_questions"]
+    losses = [row["loss"] for row in results["rounds"][0]["log"] if "loss" in row]
+    assert len(losses) >= 4
+    assert all(math.isfinite(loss) for loss in losses)
+    assert any("eval_ndcg@5" in row for row in results["rounds"][0]["log"])
+    assert not same(weights(tiny_encoder), weights(folder / "model"))
+    assert same(weights(folder / "round-2" / "model"), weights(folder / "model"))
+    text = (folder / "model" / "README.md").read_text()
+    assert "Bi-encoder trained on delta_seper labels" in text
+    assert table({side: results[side] for side in ("before", "after")}) in text
+    assert (folder / "results.svg").stat().st_size > 1000
+    assert "SePer by question" in capsys.readouterr().out
+    # nothing is judged twice: the second round asked only for what it newly retrieved
+    labels = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+    assert len(labels) == len({(row["query"], row["passage"]) for row in labels})
+    assert results["rounds"][1]["labels"]["passages"] <= len(labels)
+
+
+class Dies(TrainerCallback):
+    """Fails as a run does that is killed, at a step of the first attempt."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == self.step:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("lora", ["0", "4"])
+def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatch, lora):
+    settings = [*settings, "--judge_gains", "false", "--rounds", "2", "--lora_r", lora, "--save_strategy", "steps"]
+    settings += ["--save_steps", "1", "--eval_strategy", "no", "--labeler", "gold"]
+    assert retriever.main(settings) == 0
+    settings[settings.index("--output_dir") + 1] = str(tmp_path / "again")
+    trainer = retriever.SentenceTransformerTrainer
+    started = []
+
+    def dying(*args, **kwargs):
+        started.append(1)
+        callbacks = [Dies(3)] if len(started) in (1, 3) else []
+        return trainer(*args, callbacks=callbacks, **kwargs)
+
+    monkeypatch.setattr(retriever, "SentenceTransformerTrainer", dying)
+    for _ in range(2):  # once in each round
+        with pytest.raises(KeyboardInterrupt):
+            retriever.main(settings)
+    assert retriever.main(settings) == 0
+    assert len(started) == 4
+    assert same(weights(tmp_path / "run" / "model"), weights(tmp_path / "again" / "model"))
+    assert not any("lora" in name for name in weights(tmp_path / "again" / "model"))
+
+
+def test_other_settings_are_refused(settings, tmp_path):
+    settings += ["--labeler", "gold", "--judge_gains", "false"]
+    assert retriever.main(settings) == 0
+    with pytest.raises(ValueError, match=r"other settings: loss was 'reverse_kl', is 'ranknet'\. Name another folder"):
+        retriever.main([*settings, "--loss", "ranknet"])
+
+
+def test_the_labelling_reader_is_no_held_out_judge():
+    with pytest.raises(ValueError, match="judges must be readers other than the labelling one, 'embedded'"):
+        retriever.RetrieverConfig(judges=["plain", "embedded"])
+
+
+@pytest.mark.parametrize("loss", ["kl", "margin_mse", "contrastive", "ranknet"])
+def test_every_loss_trains(settings, loss, tmp_path):
+    settings += ["--labeler", "gold", "--judge_gains", "false", "--eval_strategy", "no", "--num_train_epochs", "6"]
+    assert retriever.main([*settings, "--loss", loss]) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    losses = [row["loss"] for row in results["rounds"][0]["log"] if "loss" in row]
+    assert sum(losses[-3:]) < sum(losses[:3])
+
+
+def test_two_processes_make_the_same_labels_and_nearly_the_same_losses(
+    settings, lane_questions, tmp_path, tiny_encoder
+):
+    still = tmp_path / "still"  # without dropout, whose noise belongs to a process
+    shutil.copytree(tiny_encoder, still)
+    config = json.loads((still / "config.json").read_text())
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (still / "config.json").write_text(json.dumps(config))
+    rows = lane_questions.read_text().splitlines()
+    split = read_questions(retriever.RetrieverConfig(input=str(lane_questions), test_share=0.25))
+    kept = [*split.train[:16], *split.dev, *split.test]  # 16 are one batch, or half a batch of each process
+    wanted = {query.id for query in kept}
+    lane_questions.write_text("\n".join(row for row in rows if json.loads(row)["id"] in wanted))
+    settings += ["--judge_gains", "false", "--max_steps", "3", "--eval_strategy", "no", "--model", str(still)]
+    settings += ["--min_spread", "-1"]
+    assert retriever.main([*settings, "--per_device_train_batch_size", "16"]) == 0
+    settings[settings.index("--output_dir") + 1] = str(tmp_path / "two")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads()), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, "-m", "trainers.retriever", *settings, "--per_device_train_batch_size", "8"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    one, two = (sorted((tmp_path / name / "labels.jsonl").read_text().splitlines()) for name in ("run", "two"))
+    assert one == two
+    runs = [json.loads((tmp_path / name / "results.json").read_text()) for name in ("run", "two")]
+    first, other = ([row["loss"] for row in run["rounds"][0]["log"] if "loss" in row] for run in runs)
+    assert len(first) == len(other) == 3
+    assert other == pytest.approx(first, rel=1e-3)
+    assert first[2] < first[0]
+    assert runs[0]["after"] == runs[1]["after"]
+
+
+def test_wandb_offline(settings, tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    settings += ["--labeler", "gold", "--judge_gains", "false", "--report_to", "wandb"]
+    assert retriever.main(settings) == 0
+    (log,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    content = log.read_bytes()
+    for name in (b"most_changed", b"labels/share_harmful", b"seconds/labelling", b"test/after/seper@1", b"train/loss"):
+        assert name in content
+
+
+def test_candidates_keep_what_is_known_of_a_query(tiny_encoder):
+    known = Passage("Ann owns it.", id="a", metadata={"relevant": True})
+    corpus = [Passage("Ann owns it.", id="a"), Passage("Sheep.", id="b"), Passage("Bob.", id="c")]
+
+    class Finds:
+        def retrieve(self, questions, top_k):
+            return [(corpus[1], corpus[0])[:top_k] for _ in questions]
+
+    queries = [Query("q", "Who?", ("Ann",), (known, corpus[2]))]
+    (both,) = candidates(queries, Finds(), 2, given=True)
+    assert [passage.id for passage in both.passages] == ["a", "c", "b"]
+    (found,) = candidates(queries, Finds(), 2, given=False)
+    assert [passage.id for passage in found.passages] == ["b", "a"]
+    assert found.passages[1].metadata == {"relevant": True}
+    (given,) = candidates(queries, None, 2, given=True)
+    assert [passage.id for passage in given.passages] == ["a", "c"]
+
+
+def test_the_store_judges_only_what_is_new(tmp_path):
+    asked = []
+
+    class Counts:
+        name = "counts"
+
+        def label(self, query):
+            if query.id == "bad":
+                raise UnscorableError("too long")
+            asked.extend(passage.id for passage in query.passages)
+            return LabeledQuery(query, tuple(1 / 3 for _ in query.passages), tuple(0.1 for _ in query.passages))
+
+    one, two = Passage("x", id="1"), Passage("y", id="2")
+    store = LabelStore(tmp_path / "labels.jsonl")
+    query, bad = Query("q", "Who?", ("Ann",), (one,)), Query("bad", "Who?", ("Ann",), (one,))
+    assert [row.query.id for row in store.label([query, bad], Counts())] == ["q"]
+    again = LabelStore(tmp_path / "labels.jsonl")
+    (row,) = again.label([replace(query, passages=(two, one))], Counts())
+    assert asked == ["1", "2"]
+    assert row.labels == (0.333333, 0.333333)  # as on disk, so that a resumed run sees the same
+    assert len(again) == 2
+
+
+def test_label_statistics():
+    passages = tuple(Passage("x", id=str(at)) for at in range(4))
+    row = LabeledQuery(Query("q", "Who?", ("Ann",), passages), (0.6, 0.0, -0.3, -0.1), (0.1, 0.2, 0.1, 0.0))
+    found = label_statistics([row], margin=0.2)
+    assert (found["mean"], found["share_helpful"], found["share_harmful"]) == (0.05, 0.25, 0.25)
+    assert (found["passages"], found["share_questions_helped"], found["mean_std_error"]) == (4, 1.0, 0.1)
+
+
+def test_questions_are_split_by_id(lane_questions):
+    config = retriever.RetrieverConfig(input=str(lane_questions), test_share=0.25, dev_share=0.25)
+    split = read_questions(config)
+    ids = [{query.id for query in rows} for rows in (split.train, split.dev, split.test)]
+    assert sum(map(len, ids)) == len(set.union(*ids)) == 24
+    assert read_questions(replace(config, test_share=0.5, dev_share=0.0)).dev == []
+    assert ids[2] < {query.id for query in read_questions(replace(config, test_share=0.5, dev_share=0.0)).test}
+    assert len(split.corpus) == 60
+    with pytest.raises(ValueError, match="expected questions for dev, got none of 3"):
+        read_questions(replace(config, limit=3, dev_share=0.01))
+
+
+def test_without_labels_that_differ_there_is_nothing_to_learn():
+    row = GoldLabeler().label(Query("q", "Who?", ("Ann",), (Passage("x", id="1"), Passage("y", id="2"))))
+    with pytest.raises(ValueError, match=r"min_spread=0\.05, got none of 1"):
+        ranking_run.teachable([row], retriever.RetrieverConfig())
+
+
+def test_wins_and_means_by_hand():
+    before = [{"seper": value} for value in (0.1, 0.5, 0.9, 0.5)]
+    after = [{"seper": value} for value in (0.9, 0.52, 0.1, 0.6)]
+    assert wins(before, after) == {"wins": 2, "losses": 1, "ties": 1}
+    found = aggregate({"untrained": {"mrr": 0.5}, "gold-0": {"mrr": 0.6}, "gold-1": {"mrr": 0.8}})
+    assert found["gold"]["mrr"] == {"mean": 0.7, "sd": 0.1414}
+    assert found["untrained"]["mrr"] == {"mean": 0.5, "sd": 0.0}
+    lead = leads({"untrained": before, "gold-0": after, "gold-1": before}, "gold")["untrained"]
+    assert lead["lead"] == pytest.approx((0.8 + 0.02 - 0.8 + 0.1) / 2 / 4, abs=1e-4)
+    assert lead["interval"][0] < 0 < lead["interval"][1]
+
+
+def test_feedback_rows_are_texts_as_the_reader_sees_them():
+    query = Query("q", "Who?", ("Ann",), (Passage("Ann owns it.", "Mill", "1"),))
+    rows = feedback.teacher_rows([LabeledQuery(query, (0.5,), (0.1,))])
+    assert rows == [{"query": "Who?", "passages": ["Mill: Ann owns it."], "labels": [0.5]}]

@@ -1,0 +1,188 @@
+"""What a retriever's and a reranker's run have in common: arguments, folder, comparison, what is written."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.training_args import BaseTrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
+
+from seper_reward.distributed import process_state
+from seper_reward.labels import informative, sure
+from seper_reward.models import EMBEDDED, ENCODER_HUB_ID, embedded_encoder_folder, fast_dtype, resolve_device
+from seper_reward.report import ranking_figure
+from seper_reward.tracking import Run
+from seper_reward.types import LabeledQuery, Query
+from trainers.ranking_data import RankingConfig
+from trainers.ranking_eval import Judges, Rankings, judge, table, wins
+
+RESULTS = "results.json"
+_DECISIVE = (
+    "seed", "num_train_epochs", "max_steps", "learning_rate", "per_device_train_batch_size",
+    "gradient_accumulation_steps", "weight_decay", "warmup_steps", "lr_scheduler_type", "bf16", "fp16",
+)  # fmt: skip
+
+
+@dataclass
+class ListArguments(BaseTrainingArguments):
+    """Defaults for training on lists of passages; on the CPU where there is no GPU."""
+
+    per_device_train_batch_size: int = field(default=8, metadata={"help": "Questions (lists) per step and process."})
+    learning_rate: float = field(default=5e-5, metadata={"help": "Peak learning rate."})
+    lr_scheduler_type: str = field(default="linear", metadata={"help": "Course of the learning rate."})
+    warmup_steps: float = field(default=0.1, metadata={"help": "Steps, or share of the steps, of warm-up."})
+    eval_strategy: str = field(default="epoch", metadata={"help": "When to measure on the dev questions."})
+    save_strategy: str = field(default="epoch", metadata={"help": "When to save what resuming needs."})
+    save_total_limit: int | None = field(default=1, metadata={"help": "Checkpoints to keep."})
+    logging_steps: float = field(default=10, metadata={"help": "Steps between logs."})
+    bf16: bool | None = field(default=None, metadata={"help": "bf16 autocast; default: where it is fast."})
+    report_to: str = field(default="none", metadata={"help": "none, wandb (WANDB_MODE=offline works), ..."})
+
+    def __post_init__(self) -> None:
+        self.use_cpu = self.use_cpu or not torch.accelerator.is_available()
+        if self.bf16 is None:
+            self.bf16 = not self.fp16 and fast_dtype(resolve_device("cpu" if self.use_cpu else None)) == torch.bfloat16
+        self.disable_tqdm = self.disable_tqdm or not sys.stderr.isatty()
+        super().__post_init__()
+
+
+def load_encoder(name: str) -> SentenceTransformer:
+    """Load a bi-encoder: ``"embedded"``, a hub id or a folder."""
+    return SentenceTransformer(model_source(name), device=model_device())
+
+
+def model_source(name: str) -> str:
+    """Return what sentence-transformers is to load for a name, or ``"embedded"``."""
+    return str(embedded_encoder_folder()) if name == EMBEDDED else name
+
+
+def model_device() -> str | None:
+    """Return the CPU where there is nothing else; ``None`` lets the library choose."""
+    return None if torch.accelerator.is_available() else "cpu"
+
+
+def teachable(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[LabeledQuery]:
+    """Apply the filters of the settings.
+
+    Raises:
+        ValueError: nothing is left.
+    """
+    if config.max_std_error is not None:
+        labeled = [sure(row, config.max_std_error) for row in labeled]
+    kept = [row for row in labeled if informative(row, config.min_spread)]
+    if not kept:
+        raise ValueError(
+            f"expected questions whose labels differ by more than min_spread={config.min_spread}, got none of "
+            f"{len(labeled)}; lower it, or check the labels"
+        )
+    return kept
+
+
+def claim(folder: Path, config: RankingConfig, arguments: BaseTrainingArguments) -> None:
+    """Write the settings that decide the result into the folder, or compare them with those it has.
+
+    Raises:
+        ValueError: the folder holds a run with other settings.
+    """
+    path = folder / "settings.json"
+    decisive = {name: getattr(arguments, name) for name in _DECISIVE}
+    settings = json.loads(json.dumps({**asdict(config), **decisive}, default=str))
+    if path.is_file():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        changed = [
+            f"{key} was {before.get(key)!r}, is {settings.get(key)!r}"
+            for key in sorted({*before, *settings})
+            if before.get(key) != settings.get(key)
+        ]
+        if changed:
+            raise ValueError(
+                f"output_dir={str(folder)!r} holds a run with other settings: {'; '.join(changed)}. "
+                "Name another folder, or go back to the former settings to resume"
+            )
+    process_state().wait_for_everyone()
+    if process_state().is_main_process:
+        write_json(path, settings)
+
+
+def last_checkpoint(folder: Path) -> str | None:
+    """Return the newest checkpoint in a folder, if there is one."""
+    return get_last_checkpoint(str(folder)) if folder.is_dir() else None
+
+
+def compare(before: Rankings, after: Rankings, queries: Sequence[Query], judges: Judges) -> dict[str, Any]:
+    """Judge the test questions' rankings before and after training; all processes come here together."""
+    found = judge({"before": before, "after": after}, queries, judges)
+    old_rows, new_rows = (found[name].pop("questions") for name in ("before", "after"))
+    changed = [
+        {
+            "id": new["id"],
+            "question": new["question"],
+            "before": old["seper"],
+            "after": new["seper"],
+            "passages_before": old["passages"],
+            "passages_after": new["passages"],
+        }
+        for old, new in zip(old_rows, new_rows, strict=True)
+    ]
+    return {
+        **found,
+        "seper_by_question": wins(old_rows, new_rows),
+        "test_questions": len(queries),
+        "most_changed": sorted(changed, key=lambda row: -abs(row["after"] - row["before"]))[:20],
+    }
+
+
+def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, name: str) -> None:
+    """Write card, numbers and plot beside the saved model, log them, and print the table."""
+    (folder / "model" / "README.md").write_text(card, encoding="utf-8")
+    write_json(folder / RESULTS, results)
+    sides = {side: results[side] for side in ("before", "after")}
+    ranking_figure(sides, folder / "results.svg")
+    tracked.log({f"test/{side}/{key}": value for side, row in sides.items() for key, value in row.items()})
+    tracked.table("most_changed", results["most_changed"])
+    tracked.artifact(name, "model", [folder / "model"])
+    tracked.artifact(f"{name}-labels", "dataset", [folder / "labels.jsonl", folder / RESULTS])
+    print(f"{table(sides)}\n\nSePer by question: {results['seper_by_question']}\nmodel: {folder / 'model'}")
+
+
+def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the cards of both kinds of model tell."""
+    from importlib.metadata import version
+
+    return {
+        **asdict(config),
+        "version": version("seper-reward"),
+        "seed": arguments.seed,
+        "learning_rate": arguments.learning_rate,
+        "epochs": arguments.num_train_epochs,
+        "batch": arguments.per_device_train_batch_size,
+        "table": table({side: results[side] for side in ("before", "after")}),
+        "rose": results["seper_by_question"]["wins"],
+        "fell": results["seper_by_question"]["losses"],
+    }
+
+
+def base_name(model: str) -> str:
+    """Return a model's name on the hub, where it has one."""
+    return ENCODER_HUB_ID if model == EMBEDDED else model
+
+
+@contextmanager
+def timed(record: dict[str, float], name: str) -> Iterator[None]:
+    """Write the seconds of a block into a record."""
+    start = time.perf_counter()
+    yield
+    record[name] = round(time.perf_counter() - start, 1)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON, with its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

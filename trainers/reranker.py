@@ -1,0 +1,190 @@
+"""Fine-tune a cross-encoder on labels of a retriever's candidates.
+
+    python -m trainers.reranker --config configs/reranker/demo.yaml
+
+Then distil it: `python -m trainers.retriever --labeler runs/reranker/model ...` trains a bi-encoder on its scores, the
+path that FlagEmbedding's users found better than labels from a language model directly.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from sentence_transformers import CrossEncoder
+from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+from sentence_transformers.cross_encoder.losses import LambdaLoss, RankNetLoss
+from trl import TrlParser
+
+from seper_reward.config import load_scorer, setting
+from seper_reward.distributed import process_state
+from seper_reward.labelers import CrossEncoderLabeler, labeler
+from seper_reward.labels import quantize, transform
+from seper_reward.models import EMBEDDED
+from seper_reward.retrieval import DenseRetriever
+from seper_reward.tracking import Run
+from seper_reward.types import LabeledQuery, Query
+from trainers.feedback import LabelStore, candidates, label_statistics, teacher_rows
+from trainers.ranking_data import RankingConfig, read_questions
+from trainers.ranking_eval import Rankings, load_judges, rank
+from trainers.ranking_run import (
+    ListArguments,
+    base_name,
+    card_fields,
+    claim,
+    compare,
+    last_checkpoint,
+    load_encoder,
+    model_device,
+    model_source,
+    publish,
+    teachable,
+    timed,
+)
+
+LOSSES = {"ranknet": RankNetLoss, "lambda": LambdaLoss}
+
+
+@dataclass
+class RerankerConfig(RankingConfig):
+    """Fine-tune a cross-encoder on labels of a retriever's candidates."""
+
+    model: str = setting(
+        EMBEDDED, "Cross-encoder to start from: 'embedded' (all-MiniLM-L6-v2 with a new head), a hub id or a folder."
+    )
+    retriever: str = setting(EMBEDDED, "Bi-encoder that proposes passages: 'embedded', a hub id or a folder.")
+    loss: str = setting(
+        "ranknet",
+        "ranknet (pairs; harm below uselessness) or lambda (nDCG; negative labels count as 0 unless shifted).",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
+
+
+@dataclass
+class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
+    """sentence-transformers' arguments."""
+
+    output_dir: str = field(default="runs/reranker", metadata={"help": "Folder of the model; resumes there."})
+    eval_strategy: str = field(default="no", metadata={"help": "The comparison in the end is what is measured."})
+
+
+def train(
+    model: CrossEncoder,
+    labeled: Sequence[LabeledQuery],
+    config: RerankerConfig,
+    arguments: CrossEncoderTrainingArguments,
+) -> list[dict[str, float]]:
+    """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log.
+
+    Labels are clipped and shifted, then rounded to multiples of ``margin``: the losses take every difference for one.
+
+    Raises:
+        ValueError: no question has labels that differ.
+    """
+    rows = teacher_rows(teachable(labeled, config))
+    for row in rows:
+        labels = torch.tensor(row["labels"])
+        labels = transform(labels, shift=config.shift, low=config.clip_low, high=config.clip_high)
+        row["labels"] = quantize(labels, config.margin).tolist()
+    trainer = CrossEncoderTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=Dataset.from_list(rows),
+        loss=LOSSES[config.loss](model, mini_batch_size=-1),
+    )
+    trainer.train(resume_from_checkpoint=last_checkpoint(Path(arguments.output_dir)))
+    return [row for row in trainer.state.log_history if "loss" in row]
+
+
+def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query]) -> Rankings:
+    """Order each question's passages by the model's scores, best first."""
+    judge = CrossEncoderLabeler(model)
+    reordered = []
+    for query, passages in zip(queries, rankings, strict=True):
+        scores = judge.label(replace(query, passages=tuple(passages))).labels
+        order = sorted(range(len(passages)), key=lambda at: -scores[at])
+        reordered.append(tuple(passages[at] for at in order))
+    return reordered
+
+
+CARD = """\
+---
+library_name: sentence-transformers
+pipeline_tag: text-ranking
+base_model: {base}
+tags: [sentence-transformers, cross-encoder, reranker, seper-reward]
+---
+# Reranker trained on {labeler} labels
+
+`CrossEncoder("PATH").rank(question, passages)`. Made by `python -m trainers.reranker` of seper-reward {version} from
+`{model}`.
+
+- questions: `{input}`, {train} for training, {test} test (by sha1 of the id)
+- labels: `{labeler}` by the reader `{reader}` and the entailment model `{entailment}`, {num_samples} samples; of
+  {top_k} passages a question that `{retriever}` retrieved, candidates `{candidates}`
+- loss `{loss}`, labels rounded to {margin}, seed {seed}, learning rate {learning_rate}, {epochs} epochs, {batch}
+  questions a step and process
+
+## On the test questions: order of the retriever, and reranked
+
+{table}
+
+`_gain`: relevance by ΔSePer instead of people's marks. `seper`, `exact_match`: of a reader that sees the top
+{judge_top_k}; the suffix names a reader that made no labels. SePer of {rose} questions rose, of {fell} fell.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, label, train, compare, save."""
+    parser = TrlParser((RerankerConfig, RerankerArguments), prog="python -m trainers.reranker", description=__doc__)
+    config, arguments = parser.parse_args_and_config(argv)
+    folder = Path(arguments.output_dir)
+    config.cache = config.cache or str(folder / "cache.sqlite")
+    questions = read_questions(config)
+    claim(folder, config, arguments)
+    scorer = load_scorer(config, arguments.seed)
+    encoder = load_encoder(config.retriever)
+    with Run(arguments.report_to, "reranker", {**asdict(config), **arguments.to_dict()}) as tracked:
+        seconds: dict[str, float] = {}
+        retriever = None
+        if config.candidates != "given":
+            retriever = DenseRetriever(encoder, questions.corpus, share=True)
+        pool = candidates(questions.train, retriever, config.top_k, config.candidates != "retrieved")
+        with timed(seconds, "labelling"):
+            labeled = LabelStore(folder / "labels.jsonl").label(pool, labeler(config.labeler, scorer))
+        statistics = label_statistics(labeled, config.margin)
+        tracked.log({f"labels/{key}": value for key, value in statistics.items()})
+        model = CrossEncoder(model_source(config.model), num_labels=1, device=model_device())
+        with timed(seconds, "training"):
+            history = train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
+        before = rank(encoder, questions.corpus, questions.test)
+        judges = load_judges(
+            scorer, config.reader, config.judges, folder, top_k=config.judge_top_k, gains=config.judge_gains
+        )
+        results: Mapping[str, Any] = {
+            **compare(before, rerank(model, before, questions.test), questions.test, judges),
+            "labels": statistics,
+            "seconds": seconds,
+            "log": history,
+        }
+        if process_state().is_main_process:
+            model.save_pretrained(str(folder / "model"), create_model_card=False)
+            card = CARD.format(
+                **card_fields(config, arguments, results),
+                base=base_name(config.model),
+                train=len(questions.train),
+                test=len(questions.test),
+            )
+            publish(folder, results, card, tracked, "reranker")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
