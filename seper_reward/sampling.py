@@ -4,6 +4,7 @@ The noise of a row is a function of (prompt, sample index, seed) alone, and a ba
 one call alone. So who else is labelled, in which order and by how many processes, cannot change a response.
 """
 
+import copy
 import functools
 import hashlib
 import re
@@ -168,6 +169,40 @@ class ResponseSampler:
             forced = forced_log_probs(self._model, [rows[at] for at in batch], self.tokenizer.pad_token_id)
             found.update(zip(batch, forced, strict=True))
         return [found[at] for at in range(len(rows))]
+
+    def reading_with(self, model: Any) -> "ResponseSampler":
+        """Return the same sampler on another model that has this one's tokenizer."""
+        other = copy.copy(self)
+        other.__dict__.pop("weights_hash", None)
+        other._model = model
+        other._layout = choose_layout(model) if self._layout != "alone" else "alone"
+        return other
+
+    def check(self, prompt: str, tolerance: float = 0.25) -> None:
+        """Compare the log-probabilities of sampled tokens with teacher-forced ones.
+
+        Args:
+            prompt: to sample from.
+            tolerance: greatest difference in nats; bf16 differs by some hundredths, a lost cache by several.
+
+        Raises:
+            RuntimeError: they differ by more, or sampling fails: the model does not decode as it reads (train mode,
+                dropout, gradient checkpointing without a cache).
+        """
+        try:
+            (responses,) = self.sample([prompt])
+        except RuntimeError as error:
+            raise RuntimeError(f"reader {self.name!r} does not decode with a key-value cache: {error}") from error
+        rows = [(self._encode(prompt), ids) for ids in responses.token_ids]
+        forced = forced_log_probs(self._model, rows, self.tokenizer.pad_token_id)
+        apart = max(
+            float((one - other).abs().max()) for one, other in zip(responses.token_log_probs, forced, strict=True)
+        )
+        if apart > tolerance:
+            raise RuntimeError(
+                f"reader {self.name!r}: sampled and teacher-forced log-probabilities differ by {apart:.2f} nats; is "
+                "it in train mode, or is gradient checkpointing on?"
+            )
 
     def _encode(self, prompt: str) -> list[int]:
         if not prompt:

@@ -1,5 +1,6 @@
 """SePerScorer: the one place that composes prompts, sampling, entailment, clusters and estimators."""
 
+import copy
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -207,6 +208,24 @@ class SePerScorer:
         length = self.sampler.options.max_new_tokens
         means = self._through("answer log-prob", self.sampler, [(length, *pair) for pair in asked], compute)
         return [means[start : start + len(answers)] for start in range(0, len(means), len(answers))]
+
+    def support(self, question: str, response: str, answers: Sequence[str]) -> float:
+        """Return how far a response entails the gold answer it fits best, in [0, 1]; 0 for an empty one."""
+        if not response.strip():
+            return 0.0
+        probs = self._class_probs(question, set(itertools.product([response], answers)))
+        return max(float(row[0]) for row in probs.values())
+
+    def reading_with(self, model: Any) -> "SePerScorer":
+        """Return the same scorer with another model of the reader's tokenizer, and without a cache on disk.
+
+        Args:
+            model: causal language model in eval mode; it may change later, so nothing of it is kept.
+        """
+        other = copy.copy(self)
+        other.__dict__.pop("fingerprint", None)
+        other.sampler, other.cache = self.sampler.reading_with(model), None
+        return other
 
     def _first_pairs(self, responses: Sequence[str], answers: Sequence[str]) -> set[Pair]:
         """Return the (premise, hypothesis) pairs of responses and answers, and of responses in one direction."""

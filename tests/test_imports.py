@@ -11,8 +11,8 @@ PURE = {"estimators", "clustering", "utility", "labels"}
 ORDER = [
     "types", "extras", "distributed", "models", "demo", "estimators", "clustering", "utility", "labels",
     "cache", "prompts", "writers", "decoding", "sampling", "entailment", "answer_metrics", "data", "retrieval",
-    "scorer", "labeling", "labelers", "report", "evaluation", "ranking", "equivalence", "tracking", "label_run",
-    "config", "cli",
+    "scorer", "labeling", "labelers", "report", "evaluation", "ranking", "borrowing", "environment",
+    "reward", "equivalence", "tracking", "label_run", "config", "cli",
 ]  # fmt: skip
 
 

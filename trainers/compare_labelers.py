@@ -9,7 +9,7 @@ one on the held-out questions, and writes results.json, results.md and results.s
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,29 @@ class CompareConfig(RetrieverConfig):
     """Compare labelers on one retriever."""
 
     labelers: list[str] = setting(["delta_seper", "erag", "likelihood", "gold"], "Labelers; the first is compared.")
+    teacher_temperatures: list[str] = setting(
+        ["likelihood=1.0"], "LABELER=T for labelers whose labels have another scale; others take teacher_temperature."
+    )
     seeds: list[str] = setting(["0", "1", "2"], "Seeds of training (order and dropout); the labels are the same.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.labelers:
             check_labeler(name)
+        self.temperatures()
         if not self.labelers or not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
             raise ValueError(f"expected labelers, and whole numbers as seeds, got {self.labelers} and {self.seeds}")
+
+    def temperatures(self) -> dict[str, float]:
+        """Return the teacher temperatures by labeler."""
+        try:
+            return {
+                name: float(value) for name, _, value in (each.partition("=") for each in self.teacher_temperatures)
+            }
+        except ValueError as error:
+            raise ValueError(
+                f"teacher_temperatures must be LABELER=NUMBER, got {self.teacher_temperatures}"
+            ) from error
 
 
 def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
@@ -143,8 +158,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _plain(config: CompareConfig, name: str) -> RetrieverConfig:
-    own = {key: value for key, value in vars(config).items() if key not in ("labelers", "seeds")}
-    return RetrieverConfig(**{**own, "labeler": name})
+    own = {each.name: getattr(config, each.name) for each in fields(RetrieverConfig)}
+    temperature = config.temperatures().get(name, config.teacher_temperature)
+    return RetrieverConfig(**{**own, "labeler": name, "teacher_temperature": temperature})
 
 
 if __name__ == "__main__":

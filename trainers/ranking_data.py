@@ -27,6 +27,9 @@ class RankingConfig(ScorerConfig):
     max_std_error: float | None = setting(None, "Leave out labels with a greater standard error.")
     min_spread: float = setting(0.05, "Leave out questions whose best and worst label are no further apart.")
     margin: float = setting(0.1, "Label from which a passage counts as helpful.")
+    resolution: float = setting(
+        0.1, "Labels are rounded to multiples of this before they are taught, since less is noise; 0 leaves them."
+    )
     shift: float = setting(0.0, "Added to labels, after clipping.")
     clip_low: float | None = setting(None, "Least label; 0 makes harmful passages equal to useless ones.")
     clip_high: float | None = setting(None, "Greatest label.")

@@ -83,16 +83,15 @@ def train(
 ) -> list[dict[str, float]]:
     """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log.
 
-    Labels are clipped and shifted, then rounded to multiples of ``margin``: the losses take every difference for one.
+    Labels are rounded first (``resolution``): the losses take every difference for an order.
 
     Raises:
         ValueError: no question has labels that differ.
     """
     rows = teacher_rows(teachable(labeled, config))
     for row in rows:
-        labels = torch.tensor(row["labels"])
-        labels = transform(labels, shift=config.shift, low=config.clip_low, high=config.clip_high)
-        row["labels"] = quantize(labels, config.margin).tolist()
+        labels = quantize(torch.tensor(row["labels"]), config.resolution)
+        row["labels"] = transform(labels, shift=config.shift, low=config.clip_low, high=config.clip_high).tolist()
     trainer = CrossEncoderTrainer(
         model=model,
         args=arguments,
@@ -129,7 +128,7 @@ tags: [sentence-transformers, cross-encoder, reranker, seper-reward]
 - questions: `{input}`, {train} for training, {test} test (by sha1 of the id)
 - labels: `{labeler}` by the reader `{reader}` and the entailment model `{entailment}`, {num_samples} samples; of
   {top_k} passages a question that `{retriever}` retrieved, candidates `{candidates}`
-- loss `{loss}`, labels rounded to {margin}, seed {seed}, learning rate {learning_rate}, {epochs} epochs, {batch}
+- loss `{loss}`, labels rounded to {resolution}, seed {seed}, learning rate {learning_rate}, {epochs} epochs, {batch}
   questions a step and process
 
 ## On the test questions: order of the retriever, and reranked

@@ -30,7 +30,7 @@ from trl import TrlParser
 from seper_reward.config import load_scorer, setting
 from seper_reward.distributed import process_state
 from seper_reward.labelers import PassageLabeler, labeler
-from seper_reward.labels import transform
+from seper_reward.labels import quantize, transform
 from seper_reward.models import EMBEDDED
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.tracking import Run
@@ -96,16 +96,11 @@ def list_loss(config: RetrieverConfig, model: SentenceTransformer) -> ListLoss:
     if config.loss == "ranknet":
         return ListLoss(model, partial(ranknet, temperature=config.student_temperature, margin=config.margin))
     base = LOSSES[config.loss]
-    teach = partial(
-        transform,
-        shift=config.shift,
-        low=config.clip_low,
-        high=config.clip_high,
-        temperature=config.teacher_temperature,
-    )
+    options = {"shift": config.shift, "low": config.clip_low, "high": config.clip_high}
 
     def loss(scores: Tensor, labels: Tensor) -> Tensor:
-        return base(scores, teach(labels), temperature=config.student_temperature)
+        teacher = transform(quantize(labels, config.resolution), temperature=config.teacher_temperature, **options)
+        return base(scores, teacher, temperature=config.student_temperature)
 
     return ListLoss(model, loss)
 

@@ -1,0 +1,102 @@
+"""The reward and the environment inside TRL's GRPOTrainer, on a tiny policy."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import trl
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from seper_reward.environment import environment_factory
+from seper_reward.retrieval import BM25Retriever
+from seper_reward.reward import SePerReward
+from seper_reward.types import Passage
+
+CORPUS = {str(at): Passage(f"House {at} belongs to Owner {at}.", id=str(at)) for at in range(4)}
+QUESTIONS = [
+    {
+        "prompt": [{"role": "user", "content": f"Who owns house {at}?"}],
+        "question": f"Who owns house {at}?",
+        "answers": [f"Owner {at}"],
+    }
+    for at in range(4)
+]
+
+
+class Spying(trl.GRPOTrainer):
+    """Keeps what was said, and says that it searched: a random policy never calls a tool by itself."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.said = []
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        self.said.append(completion_ids_list)
+        for place, world in enumerate(self.environments or []):
+            if place % 2:
+                found = world.search(inputs[place]["question"])
+                completions[place] = [
+                    {"role": "assistant", "tool_calls": [{"function": {"name": "search", "arguments": {}}}]},
+                    {"role": "tool", "name": "search", "content": found},
+                    {"role": "assistant", "content": "Owner 1"},
+                ]
+        return super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+
+
+def length(completion_ids, **_):
+    return [float(len(set(ids))) for ids in completion_ids]
+
+
+def train(folder, reader, rewards, weights=None):
+    tokenizer = AutoTokenizer.from_pretrained(reader)
+    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text()
+    arguments = trl.GRPOConfig(
+        output_dir=str(folder), max_steps=2, per_device_train_batch_size=4, num_generations=4, report_to="none",
+        max_completion_length=12, learning_rate=1e-2, use_cpu=True, bf16=False, gradient_checkpointing=True,
+        reward_weights=weights, seed=3, save_strategy="no", disable_tqdm=True, max_tool_calling_iterations=1, logging_steps=1,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    trainer = Spying(
+        model=AutoModelForCausalLM.from_pretrained(reader),
+        reward_funcs=rewards,
+        args=arguments,
+        train_dataset=Dataset.from_list(QUESTIONS),
+        processing_class=tokenizer,
+        peft_config=LoraConfig(r=2, target_modules=["q_proj", "v_proj"]),
+        environment_factory=environment_factory(BM25Retriever(CORPUS)),
+    )
+    for reward in rewards:
+        if isinstance(reward, SePerReward) and reward.reader != "separate":
+            reward.attach(trainer)
+    trainer.train()
+    return trainer
+
+
+def weights_of(trainer):
+    return {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
+
+
+@pytest.mark.parametrize("reader", ["separate", "policy-base", "policy"])
+def test_training_does_not_notice_the_reward(tmp_path, tiny_reader, tiny_scorer, reader):
+    alone = train(tmp_path / "alone", tiny_reader, [length])
+    reward = SePerReward(tiny_scorer, price=0.1, reader=reader)
+    beside = train(tmp_path / "beside", tiny_reader, [length, reward], weights=[1.0, 0.0])
+    assert alone.said == beside.said
+    one, other = weights_of(alone), weights_of(beside)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert beside.model.is_gradient_checkpointing
+    log = [row for row in beside.state.log_history if "rewards/seper_delta/mean" in row]
+    assert len(log) == 2
+    assert log[0]["seper/search_rate"] == 0.5
+    assert log[0]["seper/unscored"] == 0
+    assert not reward.failures
+
+
+def test_the_reward_alone_trains(tmp_path, tiny_reader, tiny_scorer):
+    trainer = train(tmp_path, tiny_reader, [SePerReward(tiny_scorer, price=0.1)])
+    rewards = [row["reward_std"] for row in trainer.state.log_history if "reward_std" in row]
+    assert len(rewards) == 2
+    assert max(rewards) > 0
+    assert all(torch.isfinite(weight).all() for weight in weights_of(trainer).values())

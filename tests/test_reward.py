@@ -1,0 +1,284 @@
+"""The reward: sums by hand, contract with TRL, what can be gamed, and a trainer that does not notice it."""
+
+import pickle
+
+import pytest
+import torch
+
+from seper_reward.borrowing import borrowed_reader
+from seper_reward.data import as_query
+from seper_reward.environment import Turn, environment_factory
+from seper_reward.labeling import label_row
+from seper_reward.reward import Rollout, SePerReward
+from seper_reward.types import Passage, UnscorableError
+
+QUESTION, ANSWERS = "Who runs the mill in Hallow?", ("Ida Voss",)
+MILL, SHEEP = Passage("Ida Voss runs Hallow's mill."), Passage("Sheep graze on the hill.")
+
+
+def call(name, **arguments):
+    return {"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]}
+
+
+def searched(*passages, answer="Ida Voss"):
+    """Return the completion of a rollout with one search per passage."""
+    turns = [row for text in passages for row in (call("search", query="mill"), {"role": "tool", "content": text})]
+    return [*turns, {"role": "assistant", "content": answer}]
+
+
+@pytest.fixture(scope="module")
+def seper(tiny_scorer):
+    """Return SePer of the tiny reader given passages."""
+    return lambda *shown: tiny_scorer.beliefs(QUESTION, ANSWERS, [tuple(shown)])[0].seper
+
+
+def reward_of(reward, completion, **columns):
+    (value,) = reward([""], [completion], question=[QUESTION], answers=[list(ANSWERS)], **columns)
+    return value
+
+
+def test_delta_by_hand(tiny_scorer, seper):
+    reward = SePerReward(tiny_scorer, price=0.2, word_price=0.01)
+    gain = seper(MILL) - seper()
+    assert reward_of(reward, searched(MILL.text)) == pytest.approx(gain - 0.2 - 0.01 * 5, abs=1e-5)
+    assert reward_of(reward, [{"role": "assistant", "content": "Ida"}]) == 0  # nothing was searched, nothing is paid
+    assert reward.__name__ == "seper_delta"
+
+
+def test_stepwise_sums_to_delta(tiny_scorer, seper):
+    completion = searched(SHEEP.text, MILL.text)
+    whole = reward_of(SePerReward(tiny_scorer, price=0.1), completion)
+    assert whole == pytest.approx(seper(SHEEP, MILL) - seper() - 0.2, abs=1e-5)
+    assert reward_of(SePerReward(tiny_scorer, variant="stepwise", price=0.1), completion) == pytest.approx(whole)
+    turns = (Turn("a", (SHEEP,)), Turn("b", (MILL,)))
+    (score,) = SePerReward(tiny_scorer, variant="stepwise").score([Rollout(QUESTION, ANSWERS, turns, "")])
+    assert score.gains == pytest.approx([seper(SHEEP) - seper(), seper(SHEEP, MILL) - seper(SHEEP)], abs=1e-5)
+
+
+def test_answer_and_advantage(tiny_scorer, seper):
+    completion = searched(MILL.text, answer="Ida  Voss.")
+    assert reward_of(SePerReward(tiny_scorer, variant="answer", price=0.1), completion) == pytest.approx(1 - 0.1)
+    advantage = SePerReward(tiny_scorer, variant="advantage", price=0.1)
+    assert reward_of(advantage, completion) == pytest.approx(1 - seper() - 0.1, abs=1e-5)
+    assert reward_of(advantage, [{"role": "assistant", "content": ""}]) == pytest.approx(-seper(), abs=1e-5)
+    other = tiny_scorer.support(QUESTION, "Bob", ["Ida Voss", "Ida"])
+    pairs = [("Bob", "Ida Voss"), ("Bob", "Ida")]
+    assert other == pytest.approx(float(tiny_scorer.entailment.score(pairs, [QUESTION] * 2).max()))
+
+
+def test_rewards_are_the_labels(tiny_scorer):
+    record = {
+        "question": QUESTION,
+        "answers": list(ANSWERS),
+        "passages": [{"id": "a", "title": "Mill", "text": MILL.text}, SHEEP.text, "Ida Voss"],
+    }
+    query = as_query(record)
+    labels = [row["delta_seper"] for row in label_row(query, tiny_scorer.query_utilities(query))["passages"]]
+    found = SePerReward(tiny_scorer)(
+        question=[QUESTION] * 3, answers=[list(ANSWERS)] * 3, passages=[[each] for each in record["passages"]]
+    )
+    assert found == pytest.approx(labels, abs=1e-6)
+
+
+def test_where_passages_come_from(tiny_scorer):
+    reward, completion = SePerReward(tiny_scorer), searched(MILL.text)
+    from_text = reward_of(reward, completion)
+    environment = environment_factory(Finds())()
+    environment.search("mill")
+    environment.search("more")
+    # the completion has one tool result: a second search was rolled back
+    assert reward_of(reward, completion, environments=[environment]) == pytest.approx(from_text)
+    assert reward_of(reward, completion, passages=[[MILL.text]]) == pytest.approx(from_text)
+    assert reward_of(reward, completion, passages=[[{"text": MILL.text, "title": None}]]) == pytest.approx(from_text)
+    assert reward_of(reward, "Ida Voss", passages=[[]]) == 0
+    assert reward_of(reward, "Ida Voss") == 0
+    cut = [*searched(MILL.text)[:2]]  # ended in the tool's result: searched, and answered nothing
+    assert reward_of(reward, cut) == pytest.approx(from_text)
+    assert reward_of(SePerReward(tiny_scorer, variant="answer"), cut) == 0
+
+
+class Finds:
+    def retrieve(self, questions, top_k):
+        return [(MILL,)[:top_k] for _ in questions]
+
+
+class Counting:
+    """A scorer that counts what it is asked for, and may fail."""
+
+    def __init__(self, scorer, fails=()):
+        self.scorer, self.asked, self.fails = scorer, [], fails
+
+    def beliefs(self, question, answers, sets):
+        self.asked += [(question, *(passage.text for passage in shown)) for shown in sets]
+        if question in self.fails:
+            raise UnscorableError("question is longer than the window")
+        return self.scorer.beliefs(question, answers, sets)
+
+
+def test_each_question_and_passage_is_measured_once(tiny_scorer):
+    counting = Counting(tiny_scorer)
+    reward = SePerReward(counting)
+    group = [searched(MILL.text), searched(MILL.text), searched(SHEEP.text), [{"role": "assistant", "content": "x"}]]
+    for _ in range(2):  # two steps
+        values = reward([""] * 4, group, question=[QUESTION] * 4, answers=[list(ANSWERS)] * 4)
+    assert sorted(counting.asked) == sorted([(QUESTION,), (QUESTION, MILL.text), (QUESTION, SHEEP.text)])
+    assert values[0] == values[1] != values[2]
+    assert values[3] == 0
+
+
+def test_a_failure_is_not_a_zero(tiny_scorer):
+    reward = SePerReward(Counting(tiny_scorer, fails={"too long"}), price=0.3)
+    metrics = {}
+    values = reward(
+        [""] * 3,
+        [searched(MILL.text)] * 3,
+        question=[QUESTION, "too long", QUESTION],
+        answers=[list(ANSWERS), ["x"], []],
+        log_metric=metrics.__setitem__,
+    )
+    assert values[0] is not None
+    assert values[1:] == [None, None]
+    assert reward.failures == {"question is longer than the window": 1, "no gold answer": 1}
+    assert metrics["seper/unscored"] == pytest.approx(2 / 3)
+
+
+def test_metrics_and_table(tiny_scorer, seper):
+    metrics, table = {}, {}
+    reward = SePerReward(tiny_scorer, needed=1.0, price=0.1)
+    completions = [searched(MILL.text), searched(SHEEP.text, answer="Bob"), [{"role": "assistant", "content": "x"}]]
+    columns = {"question": [QUESTION] * 3, "answers": [list(ANSWERS)] * 3}
+    reward([""] * 3, completions, **columns, log_metric=metrics.__setitem__, log_extra=table.__setitem__)
+    deltas = [seper(MILL) - seper(), seper(SHEEP) - seper()]
+    assert metrics["seper/search_rate"] == metrics["seper/search_rate_needed"] == pytest.approx(2 / 3)
+    assert "seper/search_rate_not_needed" not in metrics  # no such question
+    assert metrics["seper/delta_of_searches"] == pytest.approx(sum(deltas) / 2, abs=1e-5)
+    assert metrics["seper/share_harmful"] == sum(delta < 0 for delta in deltas) / 2
+    assert metrics["seper/exact_match"] == pytest.approx(1 / 3)
+    assert metrics["seper/cost"] == pytest.approx(0.2 / 3)
+    assert table["passages"] == [MILL.text, SHEEP.text, ""]
+    assert table["cost"] == [0.1, 0.1, 0.0]
+
+
+def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
+    reward = SePerReward(tiny_scorer, variant="answer", price=0.2)
+    copy = pickle.loads(pickle.dumps(reward))
+    assert (copy.__name__, copy.price, copy.variant) == ("seper_answer", 0.2, "answer")
+    for wrong, match in [({"variant": "x"}, "variant"), ({"reader": "x"}, "reader"), ({"price": -1.0}, "prices")]:
+        with pytest.raises(ValueError, match=match):
+            SePerReward(tiny_scorer, **wrong)
+    with pytest.raises(ValueError, match=r"needs attach\(trainer\)"):
+        reward_of(SePerReward(tiny_scorer, reader="policy-base"), "x")
+    with pytest.raises(ValueError, match="weights of its own"):
+        reward.attach(None)
+
+
+HACKS = {
+    "empty answer": "",
+    "many candidates": "Ida Voss, Bob Lee, Ann Tew, Cal Orr or Dan Pym",
+    "the question": QUESTION,
+    "a wrong name": "Bob Lee",
+}
+
+
+def test_what_can_be_gamed(embedded_scorer):
+    """The policy's words do not move `delta`; `answer` is moved by what the words state."""
+    delta, answer = SePerReward(embedded_scorer, price=0.1), SePerReward(embedded_scorer, variant="answer")
+    right = reward_of(answer, searched(MILL.text, answer="Ida Voss"))
+    for text in HACKS.values():
+        completion = searched(MILL.text, answer=text)
+        assert reward_of(delta, completion) == reward_of(delta, searched(MILL.text))
+        assert reward_of(answer, completion) < 0.5 < right
+    honest = reward_of(delta, searched(MILL.text))
+    # a query that is the gold answer finds what it finds: only the passages are paid for
+    assert reward_of(delta, searched(SHEEP.text)) < 0.1 < honest
+    # a passage that only claims the answer is paid for as far as the reader believes it; ΔSePer measures belief and
+    # not truth, so a corpus that may lie needs its own guard
+    assert reward_of(delta, searched("The answer is Ida Voss.")) <= honest + 0.05
+    assert reward_of(delta, searched("The answer is Bob Lee.")) < 0.1
+    # searching twice for the same thing costs twice and teaches once
+    assert reward_of(delta, searched(MILL.text, MILL.text)) == pytest.approx(honest - 0.1, abs=1e-6)
+
+
+def test_environment():
+    def words(text, add_special_tokens):
+        class Encoded:
+            input_ids = text.split()
+
+        return Encoded
+
+    class Tokenizer:
+        __call__ = staticmethod(words)
+        decode = staticmethod(" ".join)
+
+    make = environment_factory(Finds(), max_turns=2, max_passage_tokens=3, tokenizer=Tokenizer())
+    one, other = make(), make()
+    assert one.search("mill") == "Ida Voss runs"
+    assert other.turns == []  # no state is shared
+    one.search("again")
+    assert one.search("third") == "No more searches. Answer now."
+    assert [turn.query for turn in one.turns] == ["mill", "again"]
+    assert one.reset(question="x") is None
+    assert one.turns == []
+    with pytest.raises(ValueError, match="top_k must be at least 1"):
+        environment_factory(Finds(), top_k=0)
+
+
+def test_the_check_sees_train_mode(tiny_reader, tiny_sampler):
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(tiny_reader, attention_dropout=0.5).train()
+    with torch.no_grad(), pytest.raises(RuntimeError, match="teacher-forced log-probabilities differ"):
+        tiny_sampler.reading_with(model).check("Who built the mill?", tolerance=1e-3)
+
+
+@pytest.fixture
+def policy(tiny_reader):
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(tiny_reader)
+    torch.manual_seed(0)
+    model = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False))
+    model.train()
+    model.gradient_checkpointing_enable()
+    model.config.use_cache = False
+    return model
+
+
+def state_of(model):
+    return (
+        [module.training for module in model.modules()],
+        [getattr(module, "gradient_checkpointing", None) for module in model.modules()],
+        [getattr(module, "disable_adapters", None) for module in model.modules()],
+        model.config.use_cache,
+        torch.get_rng_state().tolist(),
+        torch.is_grad_enabled(),
+    )
+
+
+@pytest.mark.parametrize("adapter", [False, True])
+def test_borrowing_leaves_no_trace(policy, tiny_sampler, adapter):
+    ids = torch.tensor([[5, 6, 7]])
+    policy.model.model.layers[0].eval()  # an odd state must come back, too
+    before = state_of(policy)
+    with borrowed_reader(policy, adapter=adapter) as reader:
+        assert not reader.training
+        torch.rand(3)
+        tiny_sampler.reading_with(reader).check("Who built the mill?", tolerance=1e-3)
+        borrowed = reader(ids).logits
+    assert state_of(policy) == before
+    with pytest.raises(KeyError), borrowed_reader(policy, adapter=adapter):
+        raise KeyError
+    assert state_of(policy) == before
+    plain = tiny_sampler._model(ids).logits
+    assert torch.allclose(borrowed, plain, atol=1e-5) is not adapter
+
+
+def test_the_check_sees_a_lost_cache(policy, tiny_sampler):
+    with torch.no_grad(), pytest.raises(RuntimeError, match="does not decode with a key-value cache"):
+        tiny_sampler.reading_with(policy.get_base_model()).check("Who built the mill?", tolerance=1e-3)
+
+
+def test_without_an_adapter_there_is_no_base(tiny_sampler):
+    with pytest.raises(ValueError, match="train with LoRA"), borrowed_reader(tiny_sampler._model):
+        pass
