@@ -55,7 +55,8 @@ def train(folder, reader, rewards, weights=None):
     arguments = trl.GRPOConfig(
         output_dir=str(folder), max_steps=2, per_device_train_batch_size=4, num_generations=4, report_to="none",
         max_completion_length=12, learning_rate=1e-2, use_cpu=True, bf16=False, gradient_checkpointing=True,
-        reward_weights=weights, seed=3, save_strategy="no", disable_tqdm=True, max_tool_calling_iterations=1, logging_steps=1,
+        reward_weights=weights, seed=3, save_strategy="no", disable_tqdm=True, max_tool_calling_iterations=1,
+        logging_steps=1,
     )  # fmt: skip
     torch.manual_seed(0)
     trainer = Spying(
