@@ -12,7 +12,7 @@ from .extras import need
 from .labelers.gold import is_relevant
 from .labels import grade
 from .scorer import SePerScorer
-from .types import LabeledQuery, Passage, Query
+from .types import LabeledQuery, Passage, Query, UnscorableError
 
 MEASURES = ("ndcg@5", "ndcg@10", "mrr", "recall@1", "recall@5")
 
@@ -77,20 +77,25 @@ def downstream(
         top_k: how many of them the reader sees.
 
     Returns:
-        Per question ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1].
+        Per question ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1]; both ``None``
+        where the question cannot be scored.
     """
     rows = []
     work = shard(list(zip(queries, retrieved, strict=True)))
     for query, passages in tqdm(work, desc="reading", unit="question", disable=not process_state().is_main_process):
         shown = tuple(passages[:top_k])
-        (belief,) = scorer.beliefs(query.question, query.answers, [shown])
-        rows.append(
-            {
-                "id": query.id,
-                "question": query.question,
-                "passages": [passage.id for passage in shown],
-                "seper": round(belief.seper, 6),
-                "exact_match": round(expected_metric(belief, query.answers, exact_match), 6),
-            }
-        )
+        row = {"id": query.id, "question": query.question, "passages": [passage.id for passage in shown]}
+        rows.append(row | _read(scorer, query, shown))
     return gather_in_order(rows)
+
+
+def _read(scorer: SePerScorer, query: Query, shown: tuple[Passage, ...]) -> dict[str, float | None]:
+    try:
+        (belief,) = scorer.beliefs(query.question, query.answers, [shown])
+    except UnscorableError as error:
+        tqdm.write(f"question id={query.id!r} is left out: {error}")
+        return {"seper": None, "exact_match": None}
+    return {
+        "seper": round(belief.seper, 6),
+        "exact_match": round(expected_metric(belief, query.answers, exact_match), 6),
+    }

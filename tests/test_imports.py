@@ -11,7 +11,7 @@ PURE = {"estimators", "clustering", "utility", "labels"}
 ORDER = [
     "types", "extras", "distributed", "models", "demo", "estimators", "clustering", "utility", "labels",
     "cache", "prompts", "writers", "decoding", "sampling", "entailment", "answer_metrics", "data", "retrieval",
-    "scorer", "labeling", "labelers", "report", "evaluation", "ranking", "borrowing", "environment",
+    "scorer", "labeling", "labelers", "report", "evaluation", "ranking", "borrowing", "environment", "tool_chat",
     "reward", "equivalence", "tracking", "label_run", "config", "cli",
 ]  # fmt: skip
 

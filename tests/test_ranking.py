@@ -45,6 +45,9 @@ def test_downstream_sees_the_top(tiny_scorer):
     assert rows[1]["passages"] == ["c", "d"]
     assert rows[1]["seper"] == pytest.approx(belief.seper, abs=1e-6)
     assert rows[1]["exact_match"] == 0
+    too_long = Query("q3", "Who? " * 600, ("Ann",))
+    (row,) = downstream(tiny_scorer, [too_long], [(A,)])
+    assert (row["seper"], row["exact_match"]) == (None, None)  # a failure is not a zero
 
 
 def test_dense_retrieval_is_exact_search(tiny_encoder):

@@ -20,7 +20,7 @@ from trainers import feedback, ranking_run, retriever
 from trainers.compare_labelers import aggregate, leads
 from trainers.feedback import LabelStore, candidates, label_statistics
 from trainers.ranking_data import read_questions
-from trainers.ranking_eval import table, wins
+from trainers.ranking_eval import changes, table
 
 ROOT = Path(__file__).parents[1]
 
@@ -241,9 +241,13 @@ def test_without_labels_that_differ_there_is_nothing_to_learn():
 
 
 def test_wins_and_means_by_hand():
-    before = [{"seper": value} for value in (0.1, 0.5, 0.9, 0.5)]
-    after = [{"seper": value} for value in (0.9, 0.52, 0.1, 0.6)]
-    assert wins(before, after) == {"wins": 2, "losses": 1, "ties": 1}
+    before, after = (
+        [{"id": at, "question": "Who?", "passages": [], "seper": value} for at, value in enumerate(values)]
+        for values in ((0.1, 0.5, 0.9, 0.5, 0.3), (0.9, 0.52, 0.1, 0.6, None))
+    )
+    found = changes(before, after)
+    assert found["seper_by_question"] == {"wins": 2, "losses": 1, "ties": 1}
+    assert [row["id"] for row in found["most_changed"]] == [0, 2, 3, 1]
     found = aggregate({"untrained": {"mrr": 0.5}, "gold-0": {"mrr": 0.6}, "gold-1": {"mrr": 0.8}})
     assert found["gold"]["mrr"] == {"mean": 0.7, "sd": 0.1414}
     assert found["untrained"]["mrr"] == {"mean": 0.5, "sd": 0.0}

@@ -21,6 +21,7 @@ from seper_reward.config import load_scorer, setting
 from seper_reward.distributed import process_state
 from seper_reward.labelers import check_labeler, labeler
 from seper_reward.report import ranking_figure
+from trainers.feedback import propose
 from trainers.ranking_data import read_questions
 from trainers.ranking_eval import judge, load_judges, rank
 from trainers.ranking_run import RESULTS, load_encoder, write_json
@@ -87,11 +88,13 @@ def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> d
     means: dict[str, Any] = {}
     for group in dict.fromkeys(name.rpartition("-")[0] or name for name in questions):
         runs = [rows for name, rows in questions.items() if (name.rpartition("-")[0] or name) == group]
-        means[group] = np.mean([[row["seper"] for row in rows] for rows in runs], axis=0)  # (questions,)
+        values = np.array([[row["seper"] for row in rows] for rows in runs], dtype=float)  # (seeds, questions)
+        means[group] = values.mean(axis=0)  # NaN where a question could not be scored
     found = {}
     for group, values in means.items():
         if group != first:
             differences = means[first] - values
+            differences = differences[~np.isnan(differences)]
             interval = None
             if len(set(differences.tolist())) > 1:
                 drawn = bootstrap((differences,), np.mean, rng=np.random.default_rng(0), method="percentile")
@@ -130,7 +133,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     config.cache = config.cache or str(folder / "cache.sqlite")
     questions = read_questions(config)
     scorer = load_scorer(config, arguments.seed)
-    rankings = {UNTRAINED: rank(load_encoder(config.model), questions.corpus, questions.test)}
+    untrained = load_encoder(config.model)
+    rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test)}
+    pool = propose(untrained, config, questions)  # the first candidates are the same for all
     for name in config.labelers:
         for seed in config.seeds:
             run = RetrieverRun(
@@ -138,6 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 replace(arguments, output_dir=str(folder / f"{name}-{seed}"), seed=int(seed)),
                 questions,
                 labeler(name, scorer),
+                pool,
             )
             rankings[f"{name}-{seed}"] = rank(run.train(), questions.corpus, questions.test)
     judges = load_judges(

@@ -6,13 +6,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sentence_transformers import SentenceTransformer
 from tqdm.auto import tqdm
 
 from seper_reward.distributed import gather_in_order, process_state, shard
 from seper_reward.labelers import PassageLabeler
 from seper_reward.prompts import passage_text
-from seper_reward.retrieval import Retriever
+from seper_reward.retrieval import DenseRetriever, Retriever
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from trainers.ranking_data import Questions, RankingConfig
+
+
+def propose(model: SentenceTransformer, config: RankingConfig, questions: Questions) -> list[Query]:
+    """Return the training questions with the passages to judge; all processes come here together."""
+    retriever = None
+    if config.candidates != "given":
+        retriever = DenseRetriever(model, questions.corpus, share=True)
+    return candidates(questions.train, retriever, config.top_k, config.candidates != "retrieved")
 
 
 def candidates(queries: Sequence[Query], retriever: Retriever | None, top_k: int, given: bool) -> list[Query]:

@@ -1,7 +1,7 @@
 """Is a ranking better than the one before? By relevance, by ΔSePer gains, and by what readers make of it."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -111,15 +111,35 @@ def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], judges: J
     return [graded_relevance(labeled[query.id]) if query.id in labeled else {} for query in queries]
 
 
-def wins(
+def changes(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], least: float = 0.05
-) -> dict[str, int]:
-    """Count the questions whose SePer rose, fell, or stayed within ``least``."""
-    changes = [new["seper"] - old["seper"] for old, new in zip(before, after, strict=True)]
+) -> dict[str, Any]:
+    """Tell how SePer changed question by question; those that could not be scored on both sides are left out.
+
+    Returns:
+        ``seper_by_question``: how many rose (``wins``), fell (``losses``), or stayed within ``least`` (``ties``);
+        ``most_changed``: the 20 that changed most, with the passages the reader saw.
+    """
+    rows = [
+        {
+            "id": new["id"],
+            "question": new["question"],
+            "before": old["seper"],
+            "after": new["seper"],
+            "passages_before": old["passages"],
+            "passages_after": new["passages"],
+        }
+        for old, new in zip(before, after, strict=True)
+        if old["seper"] is not None and new["seper"] is not None
+    ]
+    moved = [row["after"] - row["before"] for row in rows]
     return {
-        "wins": sum(change > least for change in changes),
-        "losses": sum(change < -least for change in changes),
-        "ties": sum(abs(change) <= least for change in changes),
+        "seper_by_question": {
+            "wins": sum(change > least for change in moved),
+            "losses": sum(change < -least for change in moved),
+            "ties": sum(abs(change) <= least for change in moved),
+        },
+        "most_changed": sorted(rows, key=lambda row: -abs(row["after"] - row["before"]))[:20],
     }
 
 
@@ -156,5 +176,6 @@ class RankingEvaluator(BaseEvaluator):
         return {name: value for name, value in found.items() if value is not None}
 
 
-def _mean(values: Any) -> float:
-    return round(statistics.fmean(values), 4)
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(statistics.fmean(known), 4) if known else None

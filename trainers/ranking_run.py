@@ -21,7 +21,7 @@ from seper_reward.report import ranking_figure
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
 from trainers.ranking_data import RankingConfig
-from trainers.ranking_eval import Judges, Rankings, judge, table, wins
+from trainers.ranking_eval import Judges, Rankings, changes, judge, table
 
 RESULTS = "results.json"
 _DECISIVE = (
@@ -120,23 +120,7 @@ def compare(before: Rankings, after: Rankings, queries: Sequence[Query], judges:
     """Judge the test questions' rankings before and after training; all processes come here together."""
     found = judge({"before": before, "after": after}, queries, judges)
     old_rows, new_rows = (found[name].pop("questions") for name in ("before", "after"))
-    changed = [
-        {
-            "id": new["id"],
-            "question": new["question"],
-            "before": old["seper"],
-            "after": new["seper"],
-            "passages_before": old["passages"],
-            "passages_after": new["passages"],
-        }
-        for old, new in zip(old_rows, new_rows, strict=True)
-    ]
-    return {
-        **found,
-        "seper_by_question": wins(old_rows, new_rows),
-        "test_questions": len(queries),
-        "most_changed": sorted(changed, key=lambda row: -abs(row["after"] - row["before"]))[:20],
-    }
+    return {**found, **changes(old_rows, new_rows), "test_questions": len(queries)}
 
 
 def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, name: str) -> None:

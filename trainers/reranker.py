@@ -24,10 +24,9 @@ from seper_reward.distributed import process_state
 from seper_reward.labelers import CrossEncoderLabeler, labeler
 from seper_reward.labels import quantize, transform
 from seper_reward.models import EMBEDDED
-from seper_reward.retrieval import DenseRetriever
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
-from trainers.feedback import LabelStore, candidates, label_statistics, teacher_rows
+from trainers.feedback import LabelStore, label_statistics, propose, teacher_rows
 from trainers.ranking_data import RankingConfig, read_questions
 from trainers.ranking_eval import Rankings, load_judges, rank
 from trainers.ranking_run import (
@@ -152,10 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     encoder = load_encoder(config.retriever)
     with Run(arguments.report_to, "reranker", {**asdict(config), **arguments.to_dict()}) as tracked:
         seconds: dict[str, float] = {}
-        retriever = None
-        if config.candidates != "given":
-            retriever = DenseRetriever(encoder, questions.corpus, share=True)
-        pool = candidates(questions.train, retriever, config.top_k, config.candidates != "retrieved")
+        pool = propose(encoder, config, questions)
         with timed(seconds, "labelling"):
             labeled = LabelStore(folder / "labels.jsonl").label(pool, labeler(config.labeler, scorer))
         statistics = label_statistics(labeled, config.margin)

@@ -32,10 +32,9 @@ from seper_reward.distributed import process_state
 from seper_reward.labelers import PassageLabeler, labeler
 from seper_reward.labels import quantize, transform
 from seper_reward.models import EMBEDDED
-from seper_reward.retrieval import DenseRetriever
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
-from trainers.feedback import LabelStore, candidates, label_statistics, teacher_rows
+from trainers.feedback import LabelStore, label_statistics, propose, teacher_rows
 from trainers.ranking_data import Questions, RankingConfig, read_questions
 from trainers.ranking_eval import RankingEvaluator, load_judges, rank
 from trainers.ranking_losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
@@ -166,6 +165,7 @@ class RetrieverRun:
         arguments: of sentence-transformers' trainer.
         questions: by use.
         teacher: judges the candidates.
+        first_pool: the training questions with the candidates of the first round, where they are known already.
 
     Raises:
         ValueError: the folder holds a run with other settings.
@@ -177,9 +177,11 @@ class RetrieverRun:
         arguments: SentenceTransformerTrainingArguments,
         questions: Questions,
         teacher: PassageLabeler,
+        first_pool: list[Query] | None = None,
     ) -> None:
         self.folder = Path(arguments.output_dir)
         self._config, self._arguments, self._questions, self._teacher = config, arguments, questions, teacher
+        self._first_pool = first_pool
         self._store = LabelStore(self.folder / "labels.jsonl")
         claim(self.folder, config, arguments)
 
@@ -197,7 +199,8 @@ class RetrieverRun:
     def _round(self, model: SentenceTransformer, folder: Path, log: Callable[[Mapping[str, Any]], None]) -> None:
         number, seconds = folder.name.removeprefix("round-"), dict[str, float]()
         with timed(seconds, "retrieval"):
-            pool = self._candidates(model)
+            first = self._first_pool if number == "1" else None
+            pool = first if first is not None else propose(model, self._config, self._questions)
         with timed(seconds, "labelling"):
             labeled = self._store.label(pool, self._teacher)
         statistics = label_statistics(labeled, self._config.margin)
@@ -215,13 +218,6 @@ class RetrieverRun:
         """Return what each finished round wrote down."""
         files = [self.folder / f"round-{number}" / "round.json" for number in range(1, self._config.rounds + 1)]
         return [json.loads(file.read_text(encoding="utf-8")) for file in files]
-
-    def _candidates(self, model: SentenceTransformer) -> list[Query]:
-        config, questions = self._config, self._questions
-        retriever = None
-        if config.candidates != "given":
-            retriever = DenseRetriever(model, questions.corpus, share=True)
-        return candidates(questions.train, retriever, config.top_k, config.candidates != "retrieved")
 
     def _round_arguments(self, folder: Path) -> SentenceTransformerTrainingArguments:
         return replace(self._arguments, output_dir=str(folder / "checkpoints"))
