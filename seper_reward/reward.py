@@ -93,7 +93,7 @@ class SePerReward:
             variant, price, word_price, needed, reader,
         )  # fmt: skip
         self.failures: Counter[str] = Counter()
-        self._scorer = scorer
+        self._scorer, self._given = scorer, scorer is not None
         self._model: Any = None
         self._memo: dict[tuple[Any, ...], Belief] = {}
 
@@ -112,6 +112,10 @@ class SePerReward:
     ) -> list[float | None]:
         """Return one reward per completion; ``None`` where it cannot be scored (see ``failures``)."""
         count = len(question)
+        for name, column in (("answers", answers), ("passages", passages or [])):
+            wrong = next((row for row in column if isinstance(row, str)), None)
+            if wrong is not None:
+                raise ValueError(f"{name} must be a list per row, got the text {wrong[:80]!r}; wrap it in a list")
         said = completions if completions is not None else [""] * count
         given = passages if passages is not None else [None] * count
         worlds = environments if environments is not None else [None] * count
@@ -156,7 +160,7 @@ class SePerReward:
             scorer.sampler.check("Question: Who wrote Hamlet?\nAnswer:")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave models behind: a worker process makes its own at its first call, or attaches again."""
+        """Leave models behind: a copy makes the embedded ones anew, or says that it lost those it was given."""
         return {**self.__dict__, "_scorer": None, "_model": None, "_memo": {}}
 
     @contextmanager
@@ -172,6 +176,8 @@ class SePerReward:
             yield self._own_scorer().reading_with(model)
 
     def _own_scorer(self) -> SePerScorer:
+        if self._scorer is None and self._given:
+            raise ValueError("a scorer does not travel between processes; make the reward where it is used")
         if self._scorer is None:
             self._scorer = SePerScorer.from_pretrained()
         return self._scorer

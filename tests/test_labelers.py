@@ -8,7 +8,7 @@ import pytest
 from seper_reward.answer_metrics import answer_metric, contains_answer, exact_match, rouge_l, token_f1
 from seper_reward.data import BadRowError
 from seper_reward.labelers import LABELERS, ERAGLabeler, GoldLabeler, labeler
-from seper_reward.types import Passage, Query
+from seper_reward.types import Passage, Query, Responses
 
 QUERY = Query(
     "q",
@@ -60,6 +60,18 @@ def test_erag_is_the_mean_metric_less_the_baselines(tiny_scorer):
             math.sqrt(statistics.pvariance(scores) / len(scores) + statistics.pvariance(without) / len(without))
         )
     assert len(set(found.labels)) > 1
+
+
+def test_erags_standard_error_by_hand():
+    class Says:
+        """Four responses: two right without a passage, three with it."""
+
+        def responses(self, question, sets):
+            return [Responses(("Ann Lee",) * (2 + len(shown)) + ("Bob",) * (2 - len(shown)), ()) for shown in sets]
+
+    found = ERAGLabeler(Says()).label(Query("q", "Who?", ("Ann Lee",), (Passage("x"),)))
+    assert found.labels == (0.25,)
+    assert found.std_errors[0] == pytest.approx(math.sqrt(0.25 / 4 + 0.1875 / 4))
 
 
 def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):

@@ -47,6 +47,7 @@ def test_ranknet_by_hand():
     expected = sum(math.log(1 + math.exp(-gap / 0.5)) for gap in gaps) / 4
     assert float(ranknet(SCORES, LABELS, temperature=0.5, margin=0.25)) == pytest.approx(expected, abs=1e-6)
     assert float(ranknet(SCORES, LABELS, temperature=0.5, margin=5.0)) == 0
+    assert ranknet(SCORES[:1, :2], torch.tensor([[0.3, 0.2]]), margin=0.1) > 0  # rounding is no reason to differ
 
 
 def test_contrastive_by_hand():

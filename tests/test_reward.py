@@ -163,6 +163,10 @@ def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
     reward = SePerReward(tiny_scorer, variant="answer", price=0.2)
     copy = pickle.loads(pickle.dumps(reward))
     assert (copy.__name__, copy.price, copy.variant) == ("seper_answer", 0.2, "answer")
+    with pytest.raises(ValueError, match="does not travel"):
+        reward_of(copy, searched(MILL.text))
+    with pytest.raises(ValueError, match="answers must be a list per row, got the text 'Ida Voss'"):
+        reward([""], ["x"], question=[QUESTION], answers=["Ida Voss"])
     for wrong, match in [({"variant": "x"}, "variant"), ({"reader": "x"}, "reader"), ({"price": -1.0}, "prices")]:
         with pytest.raises(ValueError, match=match):
             SePerReward(tiny_scorer, **wrong)

@@ -61,7 +61,7 @@ def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_en
     settings = [*common, "--retriever", str(tiny_encoder), "--output_dir", str(tmp_path / "reranker")]
     assert reranker.main(settings) == 0
     results = json.loads((tmp_path / "reranker" / "results.json").read_text())
-    assert set(results) >= {"before", "after", "labels", "seconds", "log", "seper_by_question"}
+    assert set(results) >= {"before", "after", "labels", "seconds", "log", "questions"}
     folder = tmp_path / "reranker" / "model"
     assert "Reranker trained on delta_seper labels" in (folder / "README.md").read_text()
     ranked = CrossEncoder(str(folder), device="cpu").rank(MILL.question, [p.text for p in MILL.passages])

@@ -14,9 +14,10 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
-from seper_reward.labelers import GoldLabeler
+from seper_reward.labelers import DeltaSePerLabeler, GoldLabeler
+from seper_reward.sampling import ResponseSampler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
-from trainers import feedback, ranking_run, retriever
+from trainers import ranking_run, retriever
 from trainers.compare_labelers import aggregate, leads
 from trainers.feedback import LabelStore, candidates, label_statistics
 from trainers.ranking_data import read_questions
@@ -47,13 +48,16 @@ def same(one, other):
     return all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_command_trains_saves_and_tells(settings, tmp_path, capsys, tiny_encoder):
+def test_command_trains_saves_and_tells(settings, tmp_path, capsys, tiny_encoder, tiny_reader, monkeypatch):
+    asked = counting(monkeypatch)
     assert retriever.main([*settings, "--rounds", "2"]) == 0
     folder = tmp_path / "run"
     results = json.loads((folder / "results.json").read_text())
     assert set(results["before"]) >= {"ndcg@5", "mrr", "recall@1", "ndcg@5_gain", "seper@1", "exact_match@1"}
     assert "seper@1_held_out" in results["before"]
-    assert sum(results["seper_by_question"].values()) == results["test_questions"]
+    for reader in (str(tiny_reader), str(tmp_path / "held_out")):
+        moved = results["questions"][reader]
+        assert moved["wins"] + moved["losses"] + moved["ties"] == results["test_questions"]
     losses = [row["loss"] for row in results["rounds"][0]["log"] if "loss" in row]
     assert len(losses) >= 4
     assert all(math.isfinite(loss) for loss in losses)
@@ -65,10 +69,55 @@ def test_command_trains_saves_and_tells(settings, tmp_path, capsys, tiny_encoder
     assert table({side: results[side] for side in ("before", "after")}) in text
     assert (folder / "results.svg").stat().st_size > 1000
     assert "SePer by question" in capsys.readouterr().out
-    # nothing is judged twice: the second round asked only for what it newly retrieved
+    # the second round asked only for what it newly retrieved, and the held-out questions' gains are labels, too
+    assert len(asked) == len(set(asked))
     labels = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
-    assert len(labels) == len({(row["query"], row["passage"]) for row in labels})
-    assert results["rounds"][1]["labels"]["passages"] <= len(labels)
+    assert {(row["query"], row["passage"]) for row in labels} < set(asked)
+    # a finished run is judged again without training: by another reader, from another folder of weights
+    (tmp_path / "other").symlink_to(tmp_path / "held_out")
+    again = [*settings, "--rounds", "2", "--judges", str(tmp_path / "other"), "--judge_gains", "false"]
+    monkeypatch.setattr(retriever, "train_once", None)
+    assert retriever.main(again) == 0
+    assert "seper@1_other" in json.loads((folder / "results.json").read_text())["after"]
+
+
+def counting(monkeypatch, dies_at=None):
+    """Record every (query, passage) that ΔSePer is asked for; fail at the n-th question."""
+    asked, label = [], DeltaSePerLabeler.label
+
+    def spy(self, query):
+        if dies_at is not None and len({name for name, _ in asked}) == dies_at:
+            raise KeyboardInterrupt
+        asked.extend((query.id, passage.id) for passage in query.passages)
+        return label(self, query)
+
+    monkeypatch.setattr(DeltaSePerLabeler, "label", spy)
+    return asked
+
+
+def test_a_run_killed_while_labelling_resumes_from_the_cache(settings, tmp_path, monkeypatch):
+    settings = [*settings, "--judge_gains", "false", "--max_steps", "1", "--eval_strategy", "no"]
+    with monkeypatch.context() as patch:
+        counting(patch, dies_at=10)
+        with pytest.raises(KeyboardInterrupt):
+            retriever.main(settings)
+    assert not (tmp_path / "run" / "labels.jsonl").exists()
+    sampled, sample = [], ResponseSampler.sample
+
+    def spy(self, prompts):
+        sampled.extend(prompts)
+        return sample(self, prompts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ResponseSampler, "sample", spy)
+        assert retriever.main(settings) == 0
+    resumed, labels = len(sampled), (tmp_path / "run" / "labels.jsonl").read_text()
+    settings[settings.index("--output_dir") + 1] = str(tmp_path / "whole")
+    sampled.clear()
+    monkeypatch.setattr(ResponseSampler, "sample", spy)
+    assert retriever.main(settings) == 0
+    assert (tmp_path / "whole" / "labels.jsonl").read_text() == labels
+    assert 0 < resumed < len(sampled) - 10
 
 
 class Dies(TrainerCallback):
@@ -106,11 +155,39 @@ def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatc
     assert not any("lora" in name for name in weights(tmp_path / "again" / "model"))
 
 
-def test_other_settings_are_refused(settings, tmp_path):
+def test_other_settings_are_refused(settings, lane_questions):
     settings += ["--labeler", "gold", "--judge_gains", "false"]
     assert retriever.main(settings) == 0
     with pytest.raises(ValueError, match=r"other settings: loss was 'reverse_kl', is 'ranknet'\. Name another folder"):
         retriever.main([*settings, "--loss", "ranknet"])
+    lane_questions.write_text(lane_questions.read_text().replace("Owner 3", "Owner 33"))
+    with pytest.raises(ValueError, match="other settings: data was"):
+        retriever.main(settings)
+
+
+def test_a_wrong_judge_is_told_before_training(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(retriever, "train_once", None)
+    with pytest.raises(OSError, match="nowhere"):
+        retriever.main([*settings, "--judges", str(tmp_path / "nowhere")])
+
+
+def test_an_id_means_one_text(settings, tmp_path, capsys):
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"id": "p1", "text": "Another text."}\n')
+    with pytest.raises(ValueError, match="passage id 'p1' has another text in"):
+        retriever.main([*settings, "--corpus", str(corpus)])
+    corpus.write_text('{"id": "z", "text": "Another text."}\n')
+    read_questions(retriever.RetrieverConfig(input=settings[1], corpus=str(corpus), dev_share=0.0))
+    assert "60 passages of questions are not in" in capsys.readouterr().err
+
+
+def test_checkpoints_that_were_cut_off_are_passed_over(tmp_path):
+    for step, whole in ((2, True), (10, True), (12, False)):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+        if whole:
+            (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
+    assert ranking_run.last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    assert ranking_run.last_checkpoint(tmp_path / "none") is None
 
 
 def test_the_labelling_reader_is_no_held_out_judge():
@@ -141,7 +218,7 @@ def test_two_processes_make_the_same_labels_and_nearly_the_same_losses(
     wanted = {query.id for query in kept}
     lane_questions.write_text("\n".join(row for row in rows if json.loads(row)["id"] in wanted))
     settings += ["--judge_gains", "false", "--max_steps", "3", "--eval_strategy", "no", "--model", str(still)]
-    settings += ["--min_spread", "-1"]
+    settings += ["--resolution", "0"]
     assert retriever.main([*settings, "--per_device_train_batch_size", "16"]) == 0
     settings[settings.index("--output_dir") + 1] = str(tmp_path / "two")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
@@ -237,7 +314,16 @@ def test_questions_are_split_by_id(lane_questions):
 def test_without_labels_that_differ_there_is_nothing_to_learn():
     row = GoldLabeler().label(Query("q", "Who?", ("Ann",), (Passage("x", id="1"), Passage("y", id="2"))))
     with pytest.raises(ValueError, match=r"min_spread=0\.05, got none of 1"):
-        ranking_run.teachable([row], retriever.RetrieverConfig())
+        ranking_run.teacher_rows([row], retriever.RetrieverConfig())
+
+
+def test_what_is_taught_is_filtered_rounded_clipped_and_shifted():
+    passages = tuple(Passage(f"t{at}", id=str(at)) for at in range(3))
+    row = LabeledQuery(Query("q", "Who?", ("Ann",), passages), (0.44, -0.32, 0.02), (0.1, 0.1, 0.1))
+    (taught,) = ranking_run.teacher_rows([row], retriever.RetrieverConfig(shift=0.5, clip_high=0.3))
+    assert taught["labels"] == pytest.approx([0.8, 0.2, 0.5])
+    with pytest.raises(ValueError, match="got none of 1"):  # harm equal to uselessness: nothing is left to tell
+        ranking_run.teacher_rows([row.keep([1, 2])], retriever.RetrieverConfig(clip_low=0.0))
 
 
 def test_wins_and_means_by_hand():
@@ -246,7 +332,7 @@ def test_wins_and_means_by_hand():
         for values in ((0.1, 0.5, 0.9, 0.5, 0.3), (0.9, 0.52, 0.1, 0.6, None))
     )
     found = changes(before, after)
-    assert found["seper_by_question"] == {"wins": 2, "losses": 1, "ties": 1}
+    assert (found["wins"], found["losses"], found["ties"]) == (2, 1, 1)
     assert [row["id"] for row in found["most_changed"]] == [0, 2, 3, 1]
     found = aggregate({"untrained": {"mrr": 0.5}, "gold-0": {"mrr": 0.6}, "gold-1": {"mrr": 0.8}})
     assert found["gold"]["mrr"] == {"mean": 0.7, "sd": 0.1414}
@@ -257,6 +343,7 @@ def test_wins_and_means_by_hand():
 
 
 def test_feedback_rows_are_texts_as_the_reader_sees_them():
-    query = Query("q", "Who?", ("Ann",), (Passage("Ann owns it.", "Mill", "1"),))
-    rows = feedback.teacher_rows([LabeledQuery(query, (0.5,), (0.1,))])
-    assert rows == [{"query": "Who?", "passages": ["Mill: Ann owns it."], "labels": [0.5]}]
+    query = Query("q", "Who?", ("Ann",), (Passage("Ann owns it.", "Mill", "1"), Passage("Sheep.", id="2")))
+    row = LabeledQuery(query, (0.5, 0.0), (0.1, 0.1))
+    rows = ranking_run.teacher_rows([row], retriever.RetrieverConfig())
+    assert rows == [{"query": "Who?", "passages": ["Mill: Ann owns it.", "Sheep."], "labels": [0.5, 0.0]}]

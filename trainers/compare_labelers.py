@@ -19,10 +19,10 @@ from trl import TrlParser
 
 from seper_reward.config import load_scorer, setting
 from seper_reward.distributed import process_state
-from seper_reward.labelers import check_labeler, labeler
+from seper_reward.labelers import check_labeler
 from seper_reward.report import ranking_figure
 from trainers.feedback import propose
-from trainers.ranking_data import read_questions
+from trainers.ranking_data import data_key, read_questions
 from trainers.ranking_eval import judge, load_judges, rank
 from trainers.ranking_run import RESULTS, load_encoder, write_json
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
@@ -47,6 +47,8 @@ class CompareConfig(RetrieverConfig):
         self.temperatures()
         if not self.labelers or not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
             raise ValueError(f"expected labelers, and whole numbers as seeds, got {self.labelers} and {self.seeds}")
+        if len({Path(name).name for name in self.labelers}) < len(self.labelers):
+            raise ValueError(f"labelers must have names of their own, got {self.labelers}; rename a folder")
 
     def temperatures(self) -> dict[str, float]:
         """Return the teacher temperatures by labeler."""
@@ -119,9 +121,10 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
     for key in keys:
         cells = [f"{row[key]['mean']:.3f} ± {row[key]['sd']:.3f}" for row in measured.values()]
         lines.append(f"| {key} | {' | '.join(cells)} |")
-    lines += ["", f"SePer@{config.judge_top_k}, lead of `{config.labelers[0]}` by question, with 95 % interval:", ""]
-    for name, row in results["comparison"].items():
-        lines.append(f"- over `{name}`: {row['lead']:+.3f} {row['interval'] or ''}")
+    for reader, others in results["comparison"].items():
+        held_out = "" if reader == config.reader else " (made no labels)"
+        lines += ["", f"SePer@{config.judge_top_k} of `{reader}`{held_out}, lead of `{config.labelers[0]}`:", ""]
+        lines += [f"- over `{name}`: {row['lead']:+.3f}, 95 % {row['interval']}" for name, row in others.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -133,25 +136,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     config.cache = config.cache or str(folder / "cache.sqlite")
     questions = read_questions(config)
     scorer = load_scorer(config, arguments.seed)
+    judges = load_judges(config, scorer, folder, data_key(questions))
     untrained = load_encoder(config.model)
-    rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test)}
+    rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test, config.judge_top_k)}
     pool = propose(untrained, config, questions)  # the first candidates are the same for all
     for name in config.labelers:
         for seed in config.seeds:
+            title = f"{Path(name).name}-{seed}"
             run = RetrieverRun(
                 _plain(config, name),
-                replace(arguments, output_dir=str(folder / f"{name}-{seed}"), seed=int(seed)),
+                replace(arguments, output_dir=str(folder / title), seed=int(seed)),
                 questions,
-                labeler(name, scorer),
+                scorer,
                 pool,
             )
-            rankings[f"{name}-{seed}"] = rank(run.train(), questions.corpus, questions.test)
-    judges = load_judges(
-        scorer, config.reader, config.judges, folder, top_k=config.judge_top_k, gains=config.judge_gains
-    )
+            rankings[title] = rank(run.train(), questions.corpus, questions.test, config.judge_top_k)
     found = judge(rankings, questions.test, judges)
     by_question = {name: row.pop("questions") for name, row in found.items()}
-    results = {**aggregate(found), "comparison": leads(by_question, config.labelers[0])}
+    comparison = {
+        reader: leads({name: rows[reader] for name, rows in by_question.items()}, Path(config.labelers[0]).name)
+        for reader in judges.readers
+    }
+    results = {**aggregate(found), "comparison": comparison}
     if process_state().is_main_process:
         write_json(folder / RESULTS, results)
         write_json(folder / "questions.json", by_question)

@@ -4,14 +4,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sentence_transformers import SentenceTransformer
 from tqdm.auto import tqdm
 
 from seper_reward.distributed import gather_in_order, process_state, shard
 from seper_reward.labelers import PassageLabeler
-from seper_reward.prompts import passage_text
 from seper_reward.retrieval import DenseRetriever, Retriever
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 from trainers.ranking_data import Questions, RankingConfig
@@ -124,18 +122,6 @@ def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str
         ),
         "mean_std_error": round(sum(error for row in labeled for error in row.std_errors) / count, 4),
     }
-
-
-def teacher_rows(labeled: Sequence[LabeledQuery]) -> list[dict[str, Any]]:
-    """Return ``{query, passages, labels}`` rows for the list losses."""
-    return [
-        {
-            "query": row.query.question,
-            "passages": [passage_text(passage) for passage in row.query.passages],
-            "labels": list(row.labels),
-        }
-        for row in labeled
-    ]
 
 
 def _main() -> bool:

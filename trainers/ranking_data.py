@@ -2,12 +2,14 @@
 
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
+from seper_reward.cache import content_key
 from seper_reward.config import ScorerConfig, setting
-from seper_reward.data import pool_passages, read_examples, spread
+from seper_reward.data import pool_passages, query_key, read_examples, spread
 from seper_reward.labelers import LABELERS, check_labeler
 from seper_reward.types import Passage, Query
 
@@ -49,6 +51,12 @@ class RankingConfig(ScorerConfig):
                 f"test_share must be above 0, dev_share at least 0, and something must be left to train on, got "
                 f"{self.test_share} and {self.dev_share}"
             )
+        for name in ("margin", "resolution", "min_spread"):
+            if getattr(self, name) < 0 or (name == "margin" and not self.margin):
+                bound = "above" if name == "margin" else "at least"
+                raise ValueError(f"{name} must be {bound} 0, got {getattr(self, name)}")
+        if len({Path(judge).name for judge in self.judges}) < len(self.judges):
+            raise ValueError(f"judges must have names of their own, got {self.judges}; rename a folder")
         if self.reader in self.judges:
             raise ValueError(f"judges must be readers other than the labelling one, {self.reader!r}; leave it out")
         for name in ("top_k", "judge_top_k", "limit"):
@@ -74,6 +82,7 @@ def read_questions(config: RankingConfig) -> Questions:
     queries = spread(examples.queries, config.limit)
     if corpus is None:
         corpus, queries = pool_passages(queries)
+    _check_ids(queries, corpus, config)
     split: dict[str, list[Query]] = {"train": [], "dev": [], "test": []}
     for query in queries:
         place = int(hashlib.sha1(query.id.encode()).hexdigest()[:8], 16) / 16**8
@@ -84,3 +93,27 @@ def read_questions(config: RankingConfig) -> Questions:
         if not rows and (name != "dev" or config.dev_share):
             raise ValueError(f"{config.input}: expected questions for {name}, got none of {len(queries)}; give more")
     return Questions(corpus, **split)
+
+
+def data_key(questions: Questions) -> str:
+    """Return a hash over all that is learnt from and measured on."""
+    parts = [sorted(map(query_key, rows)) for rows in (questions.train, questions.dev, questions.test)]
+    return content_key(parts, sorted((each.id, each.title, each.text) for each in questions.corpus.values()))
+
+
+def _check_ids(queries: Sequence[Query], corpus: Mapping[str, Passage], config: RankingConfig) -> None:
+    """Raise if an id means one text in a question and another in the corpus; tell of passages that are in neither."""
+    absent = 0
+    for query in queries:
+        for passage in query.passages:
+            known = corpus.get(passage.id)
+            absent += known is None
+            if known is not None and (known.text, known.title) != (passage.text, passage.title):
+                raise ValueError(
+                    f"question id={query.id!r}: passage id {passage.id!r} has another text in {config.corpus}; "
+                    "give the passages of questions the corpus's ids"
+                )
+    if absent:
+        print(
+            f"{absent} passages of questions are not in {config.corpus}: no retriever can find them", file=sys.stderr
+        )

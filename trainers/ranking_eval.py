@@ -9,6 +9,8 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 
+from seper_reward.cache import content_key
+from seper_reward.config import load_options
 from seper_reward.labelers import DeltaSePerLabeler
 from seper_reward.models import READER_DEFAULTS
 from seper_reward.ranking import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
@@ -17,8 +19,10 @@ from seper_reward.sampling import ResponseSampler
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
 from trainers.feedback import LabelStore
+from trainers.ranking_data import RankingConfig
 
 DEPTH = 10  # passages per question that are ranked
+_JUDGED = 5  # of them, by ΔSePer gains
 
 Rankings = Sequence[tuple[Passage, ...]]
 
@@ -40,21 +44,23 @@ class Judges:
     top_k: int = 1
 
 
-def load_judges(scorer: SePerScorer, name: str, others: Sequence[str], folder: Path, **options: Any) -> Judges:
-    """Load the readers beside the labelling one; all share its entailment scorer and cache.
+def load_judges(config: RankingConfig, scorer: SePerScorer, folder: Path, data: str) -> Judges:
+    """Load the readers beside the labelling one, each asked in its own default way; all share entailment and cache.
 
     Args:
+        config: names them.
         scorer: of the labelling reader.
-        name: of that reader.
-        others: names, hub ids or folders of readers held out from labelling, each asked in its own default way.
         folder: for the labels that judging makes.
-        **options: ``top_k`` of [`Judges`], and ``gains`` (whether to judge by ΔSePer gains).
+        data: hash of what is judged.
     """
-    readers = {name: scorer}
-    for other in others:
+    readers = {config.reader: scorer}
+    for other in config.judges:
         defaults = READER_DEFAULTS.get(other, READER_DEFAULTS[None])
         sampler = ResponseSampler.from_pretrained(
             other,
+            **load_options(config),
+            max_batch_tokens=config.max_batch_tokens,
+            seed=scorer.sampler.options.seed,
             num_samples=scorer.sampler.options.num_samples,
             temperature=defaults.temperature,
             max_new_tokens=defaults.max_new_tokens,
@@ -62,13 +68,15 @@ def load_judges(scorer: SePerScorer, name: str, others: Sequence[str], folder: P
         readers[other] = SePerScorer(
             sampler, scorer.entailment, prompt=defaults.prompt, estimator=scorer.estimator, cache=scorer.cache
         )
-    gains = DeltaSePerLabeler(scorer) if options.pop("gains", True) else None
-    return Judges(readers, gains, LabelStore(folder / "evaluation_labels.jsonl"), **options)
+    store = LabelStore(folder / f"evaluation_labels-{content_key(scorer.fingerprint, data)[:8]}.jsonl")
+    return Judges(readers, DeltaSePerLabeler(scorer) if config.judge_gains else None, store, config.judge_top_k)
 
 
-def rank(encoder: SentenceTransformer, corpus: Mapping[str, Passage], queries: Sequence[Query]) -> Rankings:
-    """Return each question's best passages of the corpus; every process does all of it, to the same end."""
-    return DenseRetriever(encoder, corpus).retrieve([query.question for query in queries], DEPTH)
+def rank(
+    encoder: SentenceTransformer, corpus: Mapping[str, Passage], queries: Sequence[Query], least: int = 1
+) -> Rankings:
+    """Return each question's best passages of the corpus, ``DEPTH`` or ``least``; every process does all of it."""
+    return DenseRetriever(encoder, corpus).retrieve([query.question for query in queries], max(DEPTH, least))
 
 
 def judge(rankings: Mapping[str, Rankings], queries: Sequence[Query], judges: Judges) -> dict[str, dict[str, Any]]:
@@ -81,21 +89,22 @@ def judge(rankings: Mapping[str, Rankings], queries: Sequence[Query], judges: Ju
 
     Returns:
         Per name: the measures of [`rank_metrics`] with marks (``ndcg@5``, ...) and with ΔSePer gains
-        (``ndcg@5_gain``, ...), ``seper@k`` and ``exact_match@k`` (``..._READER`` for held-out readers), and
-        ``questions``: the first reader's rows.
+        (``ndcg@5_gain``, ..., of the top 5), ``seper@k`` and ``exact_match@k`` (``..._READER`` for held-out readers),
+        and ``questions``: rows of [`downstream`][seper_reward.ranking.downstream] by reader.
     """
     gold = [gold_relevance(query) for query in queries]
     found: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}
     if judges.gains is not None:
         gains = _gains(rankings, queries, judges)
         for name, rows in rankings.items():
-            found[name] |= {f"{key}_gain": value for key, value in rank_metrics(rows, gains).items()}
+            measured = rank_metrics([row[:_JUDGED] for row in rows], gains)
+            found[name] |= {f"{key}_gain": value for key, value in measured.items() if key != "ndcg@10"}
     for number, (reader, scorer) in enumerate(judges.readers.items()):
         suffix = f"@{judges.top_k}" + (f"_{Path(reader).name}" if number else "")
         for name, rows in rankings.items():
             read = downstream(scorer, queries, rows, judges.top_k)
             found[name] |= {f"{key}{suffix}": _mean(row[key] for row in read) for key in ("seper", "exact_match")}
-            found[name].setdefault("questions", read)
+            found[name].setdefault("questions", {})[reader] = read
     return found
 
 
@@ -103,7 +112,7 @@ def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], judges: J
     """Judge the queries' own passages and the top of every ranking: one pool for all."""
     pooled = []
     for number, query in enumerate(queries):
-        tops = [passage for rows in rankings.values() for passage in rows[number][:5]]
+        tops = [passage for rows in rankings.values() for passage in rows[number][:_JUDGED]]
         own = {passage.id: passage for passage in query.passages}
         pooled.append(replace(query, passages=tuple({**{top.id: top for top in tops}, **own}.values())))
     assert judges.gains is not None
@@ -117,7 +126,7 @@ def changes(
     """Tell how SePer changed question by question; those that could not be scored on both sides are left out.
 
     Returns:
-        ``seper_by_question``: how many rose (``wins``), fell (``losses``), or stayed within ``least`` (``ties``);
+        How many rose (``wins``), fell (``losses``), or stayed within ``least`` (``ties``); and
         ``most_changed``: the 20 that changed most, with the passages the reader saw.
     """
     rows = [
@@ -134,11 +143,9 @@ def changes(
     ]
     moved = [row["after"] - row["before"] for row in rows]
     return {
-        "seper_by_question": {
-            "wins": sum(change > least for change in moved),
-            "losses": sum(change < -least for change in moved),
-            "ties": sum(abs(change) <= least for change in moved),
-        },
+        "wins": sum(change > least for change in moved),
+        "losses": sum(change < -least for change in moved),
+        "ties": sum(abs(change) <= least for change in moved),
         "most_changed": sorted(rows, key=lambda row: -abs(row["after"] - row["before"]))[:20],
     }
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, normalize
 
 _NOTHING = -1e4  # log of no probability mass; -inf alone has no gradient
+_ROUNDING = 1e-5  # labels are multiples of a resolution: 0.3 - 0.2 must reach a margin of 0.1
 
 
 def kl_divergence(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, reverse: bool = False) -> Tensor:
@@ -72,7 +73,7 @@ def ranknet(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, margin
     Returns:
         Scalar >= 0, in nats: mean over the pairs of the batch; 0 (with a zero gradient) if there is none.
     """
-    better = labels[:, :, None] - labels[:, None, :] >= margin  # (Q, P, P); false with NaN
+    better = labels[:, :, None] - labels[:, None, :] >= margin - _ROUNDING  # (Q, P, P); false with NaN
     differences = (scores[:, :, None] - scores[:, None, :]) / temperature
     return -(logsigmoid(differences) * better).sum() / better.sum().clamp(min=1)
 
@@ -98,9 +99,9 @@ def contrastive(
     Returns:
         Scalar >= 0, in nats; 0 (with a zero gradient) if no question has a positive.
     """
-    positives = labels.nan_to_num(-torch.inf) >= margin
+    positives = labels.nan_to_num(-torch.inf) >= margin - _ROUNDING
     # (Q, P, P): is the second a negative of the first?
-    negatives = positives[:, :, None] & (labels[:, :, None] - labels[:, None, :] >= margin)
+    negatives = positives[:, :, None] & (labels[:, :, None] - labels[:, None, :] >= margin - _ROUNDING)
     own = (scores[:, None, :] / temperature).masked_fill(~negatives, _NOTHING).logsumexp(-1)  # (Q, P)
     in_batch = (others / temperature).clamp(min=_NOTHING).logsumexp(-1, keepdim=True)  # (Q, 1)
     scaled = scores / temperature

@@ -12,22 +12,27 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.training_args import BaseTrainingArguments
-from transformers.trainer_utils import get_last_checkpoint
 
+from seper_reward.cache import content_key
 from seper_reward.distributed import process_state
-from seper_reward.labels import informative, sure
+from seper_reward.labelers import PassageLabeler
+from seper_reward.labels import informative, quantize, sure, transform
 from seper_reward.models import EMBEDDED, ENCODER_HUB_ID, embedded_encoder_folder, fast_dtype, resolve_device
+from seper_reward.prompts import passage_text
 from seper_reward.report import ranking_figure
+from seper_reward.scorer import SePerScorer
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
-from trainers.ranking_data import RankingConfig
+from trainers.ranking_data import Questions, RankingConfig, data_key
 from trainers.ranking_eval import Judges, Rankings, changes, judge, table
 
 RESULTS = "results.json"
 _DECISIVE = (
     "seed", "num_train_epochs", "max_steps", "learning_rate", "per_device_train_batch_size",
-    "gradient_accumulation_steps", "weight_decay", "warmup_steps", "lr_scheduler_type", "bf16", "fp16",
+    "gradient_accumulation_steps", "weight_decay", "warmup_steps", "lr_scheduler_type", "bf16", "fp16", "optim",
+    "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "load_best_model_at_end", "metric_for_best_model",
 )  # fmt: skip
+_INCIDENTAL = {"judges", "judge_top_k", "judge_gains", "cache", "device"}  # may change when a run goes on
 
 
 @dataclass
@@ -46,6 +51,7 @@ class ListArguments(BaseTrainingArguments):
     report_to: str = field(default="none", metadata={"help": "none, wandb (WANDB_MODE=offline works), ..."})
 
     def __post_init__(self) -> None:
+        process_state()  # before the trainer's own, whose processes may drift apart by half an hour only
         self.use_cpu = self.use_cpu or not torch.accelerator.is_available()
         if self.bf16 is None:
             self.bf16 = not self.fp16 and fast_dtype(resolve_device("cpu" if self.use_cpu else None)) == torch.bfloat16
@@ -68,15 +74,21 @@ def model_device() -> str | None:
     return None if torch.accelerator.is_available() else "cpu"
 
 
-def teachable(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[LabeledQuery]:
-    """Apply the filters of the settings.
+def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[dict[str, Any]]:
+    """Return ``{query, passages, labels}`` rows for the losses: filtered, rounded, clipped and shifted.
 
     Raises:
         ValueError: nothing is left.
     """
     if config.max_std_error is not None:
         labeled = [sure(row, config.max_std_error) for row in labeled]
-    kept = [row for row in labeled if informative(row, config.min_spread)]
+    kept = []
+    for row in labeled:
+        rounded = quantize(torch.tensor(row.labels), config.resolution)
+        taught = transform(rounded, shift=config.shift, low=config.clip_low, high=config.clip_high)
+        if informative(row, config.min_spread) and len(taught.unique()) > 1:
+            passages = [passage_text(passage) for passage in row.query.passages]
+            kept.append({"query": row.query.question, "passages": passages, "labels": taught.tolist()})
     if not kept:
         raise ValueError(
             f"expected questions whose labels differ by more than min_spread={config.min_spread}, got none of "
@@ -85,15 +97,29 @@ def teachable(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[La
     return kept
 
 
-def claim(folder: Path, config: RankingConfig, arguments: BaseTrainingArguments) -> None:
-    """Write the settings that decide the result into the folder, or compare them with those it has.
+def claim(
+    folder: Path,
+    config: RankingConfig,
+    arguments: BaseTrainingArguments,
+    questions: Questions,
+    scorer: SePerScorer,
+    teacher: PassageLabeler,
+) -> None:
+    """Write what decides the result into the folder, or compare it with what it has.
 
     Raises:
-        ValueError: the folder holds a run with other settings.
+        ValueError: the folder holds a run with other settings, data, models or processes.
     """
     path = folder / "settings.json"
-    decisive = {name: getattr(arguments, name) for name in _DECISIVE}
-    settings = json.loads(json.dumps({**asdict(config), **decisive}, default=str))
+    settings = {
+        **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
+        **{name: getattr(arguments, name) for name in _DECISIVE},
+        "data": data_key(questions),
+        "scorer": content_key(scorer.fingerprint),
+        "labeler_weights": getattr(teacher, "weights_hash", None),
+        "processes": process_state().num_processes,
+    }
+    settings = json.loads(json.dumps(settings, default=str))
     if path.is_file():
         before = json.loads(path.read_text(encoding="utf-8"))
         changed = [
@@ -112,15 +138,17 @@ def claim(folder: Path, config: RankingConfig, arguments: BaseTrainingArguments)
 
 
 def last_checkpoint(folder: Path) -> str | None:
-    """Return the newest checkpoint in a folder, if there is one."""
-    return get_last_checkpoint(str(folder)) if folder.is_dir() else None
+    """Return the newest whole checkpoint in a folder, if there is one: its state is written last."""
+    whole = [path.parent for path in folder.glob("checkpoint-*/trainer_state.json")]
+    return str(max(whole, key=lambda path: int(path.name.rpartition("-")[2]))) if whole else None
 
 
 def compare(before: Rankings, after: Rankings, queries: Sequence[Query], judges: Judges) -> dict[str, Any]:
     """Judge the test questions' rankings before and after training; all processes come here together."""
     found = judge({"before": before, "after": after}, queries, judges)
     old_rows, new_rows = (found[name].pop("questions") for name in ("before", "after"))
-    return {**found, **changes(old_rows, new_rows), "test_questions": len(queries)}
+    moved = {reader: changes(old_rows[reader], new_rows[reader]) for reader in judges.readers}
+    return {**found, "questions": moved, "test_questions": len(queries)}
 
 
 def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, name: str) -> None:
@@ -130,10 +158,16 @@ def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, n
     sides = {side: results[side] for side in ("before", "after")}
     ranking_figure(sides, folder / "results.svg")
     tracked.log({f"test/{side}/{key}": value for side, row in sides.items() for key, value in row.items()})
-    tracked.table("most_changed", results["most_changed"])
+    for reader, moved in results["questions"].items():
+        tracked.table(f"most_changed/{Path(reader).name}", moved["most_changed"])
     tracked.artifact(name, "model", [folder / "model"])
     tracked.artifact(f"{name}-labels", "dataset", [folder / "labels.jsonl", folder / RESULTS])
-    print(f"{table(sides)}\n\nSePer by question: {results['seper_by_question']}\nmodel: {folder / 'model'}")
+    print(f"{table(sides)}\n")
+    for reader, moved in results["questions"].items():
+        print(
+            f"SePer by question, reader {reader}: {moved['wins']} rose, {moved['losses']} fell, {moved['ties']} same"
+        )
+    print(f"model: {folder / 'model'}")
 
 
 def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,8 +182,10 @@ def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any
         "epochs": arguments.num_train_epochs,
         "batch": arguments.per_device_train_batch_size,
         "table": table({side: results[side] for side in ("before", "after")}),
-        "rose": results["seper_by_question"]["wins"],
-        "fell": results["seper_by_question"]["losses"],
+        "by_question": "; ".join(
+            f"of `{reader}` it rose in {moved['wins']}, fell in {moved['losses']} and stayed in {moved['ties']}"
+            for reader, moved in results["questions"].items()
+        ),
     }
 
 
@@ -167,6 +203,8 @@ def timed(record: dict[str, float], name: str) -> Iterator[None]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, with its folder."""
+    """Write a value as indented JSON, with its folder; the file is whole or as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    scratch = path.with_name(path.name + ".tmp")
+    scratch.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    scratch.replace(path)

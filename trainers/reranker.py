@@ -2,8 +2,8 @@
 
     python -m trainers.reranker --config configs/reranker/demo.yaml
 
-Then distil it: `python -m trainers.retriever --labeler runs/reranker/model ...` trains a bi-encoder on its scores, the
-path that FlagEmbedding's users found better than labels from a language model directly.
+Then distil it: `python -m trainers.retriever --labeler runs/reranker/model --teacher_temperature 1 ...` trains a
+bi-encoder on its scores, the path that FlagEmbedding's users found better than labels from a language model directly.
 """
 
 import sys
@@ -22,12 +22,11 @@ from trl import TrlParser
 from seper_reward.config import load_scorer, setting
 from seper_reward.distributed import process_state
 from seper_reward.labelers import CrossEncoderLabeler, labeler
-from seper_reward.labels import quantize, transform
 from seper_reward.models import EMBEDDED
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
-from trainers.feedback import LabelStore, label_statistics, propose, teacher_rows
-from trainers.ranking_data import RankingConfig, read_questions
+from trainers.feedback import LabelStore, label_statistics, propose
+from trainers.ranking_data import RankingConfig, data_key, read_questions
 from trainers.ranking_eval import Rankings, load_judges, rank
 from trainers.ranking_run import (
     ListArguments,
@@ -40,7 +39,7 @@ from trainers.ranking_run import (
     model_device,
     model_source,
     publish,
-    teachable,
+    teacher_rows,
     timed,
 )
 
@@ -54,6 +53,7 @@ class RerankerConfig(RankingConfig):
     model: str = setting(
         EMBEDDED, "Cross-encoder to start from: 'embedded' (all-MiniLM-L6-v2 with a new head), a hub id or a folder."
     )
+    dev_share: float = setting(0.0, "Share of questions left out of training; nothing is measured on them.")
     retriever: str = setting(EMBEDDED, "Bi-encoder that proposes passages: 'embedded', a hub id or a folder.")
     loss: str = setting(
         "ranknet",
@@ -82,15 +82,10 @@ def train(
 ) -> list[dict[str, float]]:
     """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log.
 
-    Labels are rounded first (``resolution``): the losses take every difference for an order.
-
     Raises:
         ValueError: no question has labels that differ.
     """
-    rows = teacher_rows(teachable(labeled, config))
-    for row in rows:
-        labels = quantize(torch.tensor(row["labels"]), config.resolution)
-        row["labels"] = transform(labels, shift=config.shift, low=config.clip_low, high=config.clip_high).tolist()
+    rows = teacher_rows(labeled, config)
     trainer = CrossEncoderTrainer(
         model=model,
         args=arguments,
@@ -135,7 +130,7 @@ tags: [sentence-transformers, cross-encoder, reranker, seper-reward]
 {table}
 
 `_gain`: relevance by ΔSePer instead of people's marks. `seper`, `exact_match`: of a reader that sees the top
-{judge_top_k}; the suffix names a reader that made no labels. SePer of {rose} questions rose, of {fell} fell.
+{judge_top_k}; the suffix names a reader that made no labels. SePer by question: {by_question}.
 """
 
 
@@ -146,23 +141,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(arguments.output_dir)
     config.cache = config.cache or str(folder / "cache.sqlite")
     questions = read_questions(config)
-    claim(folder, config, arguments)
     scorer = load_scorer(config, arguments.seed)
+    teacher = labeler(config.labeler, scorer)
+    judges = load_judges(config, scorer, folder, data_key(questions))
+    claim(folder, config, arguments, questions, scorer, teacher)
     encoder = load_encoder(config.retriever)
     with Run(arguments.report_to, "reranker", {**asdict(config), **arguments.to_dict()}) as tracked:
         seconds: dict[str, float] = {}
         pool = propose(encoder, config, questions)
         with timed(seconds, "labelling"):
-            labeled = LabelStore(folder / "labels.jsonl").label(pool, labeler(config.labeler, scorer))
+            labeled = LabelStore(folder / "labels.jsonl").label(pool, teacher)
         statistics = label_statistics(labeled, config.margin)
         tracked.log({f"labels/{key}": value for key, value in statistics.items()})
+        torch.manual_seed(arguments.seed)  # the head is new, and the trainer seeds only later
         model = CrossEncoder(model_source(config.model), num_labels=1, device=model_device())
         with timed(seconds, "training"):
             history = train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
-        before = rank(encoder, questions.corpus, questions.test)
-        judges = load_judges(
-            scorer, config.reader, config.judges, folder, top_k=config.judge_top_k, gains=config.judge_gains
-        )
+        before = rank(encoder, questions.corpus, questions.test, config.judge_top_k)
         results: Mapping[str, Any] = {
             **compare(before, rerank(model, before, questions.test), questions.test, judges),
             "labels": statistics,

@@ -29,13 +29,13 @@ from trl import TrlParser
 
 from seper_reward.config import load_scorer, setting
 from seper_reward.distributed import process_state
-from seper_reward.labelers import PassageLabeler, labeler
-from seper_reward.labels import quantize, transform
+from seper_reward.labelers import labeler
 from seper_reward.models import EMBEDDED
+from seper_reward.scorer import SePerScorer
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
-from trainers.feedback import LabelStore, label_statistics, propose, teacher_rows
-from trainers.ranking_data import Questions, RankingConfig, read_questions
+from trainers.feedback import LabelStore, label_statistics, propose
+from trainers.ranking_data import Questions, RankingConfig, data_key, read_questions
 from trainers.ranking_eval import RankingEvaluator, load_judges, rank
 from trainers.ranking_losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
 from trainers.ranking_run import (
@@ -47,7 +47,7 @@ from trainers.ranking_run import (
     last_checkpoint,
     load_encoder,
     publish,
-    teachable,
+    teacher_rows,
     timed,
     write_json,
 )
@@ -76,8 +76,12 @@ class RetrieverConfig(RankingConfig):
         super().__post_init__()
         if self.loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
-        if self.rounds < 1:
-            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+        if self.rounds < 1 or self.lora_r < 0:
+            raise ValueError(f"expected rounds >= 1 and lora_r >= 0, got {self.rounds} and {self.lora_r}")
+        if not (self.student_temperature > 0 and self.teacher_temperature > 0):
+            raise ValueError(
+                f"temperatures must be above 0, got {self.student_temperature} and {self.teacher_temperature}"
+            )
 
 
 @dataclass
@@ -88,18 +92,16 @@ class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
 
 
 def list_loss(config: RetrieverConfig, model: SentenceTransformer) -> ListLoss:
-    """Build the loss, with its transform of the labels."""
+    """Build the loss, with its temperatures or margin."""
     if config.loss == "contrastive":
         function = partial(contrastive, temperature=config.student_temperature, margin=config.margin)
         return ListLoss(model, function, in_batch=True)
     if config.loss == "ranknet":
         return ListLoss(model, partial(ranknet, temperature=config.student_temperature, margin=config.margin))
     base = LOSSES[config.loss]
-    options = {"shift": config.shift, "low": config.clip_low, "high": config.clip_high}
 
     def loss(scores: Tensor, labels: Tensor) -> Tensor:
-        teacher = transform(quantize(labels, config.resolution), temperature=config.teacher_temperature, **options)
-        return base(scores, teacher, temperature=config.student_temperature)
+        return base(scores, labels / config.teacher_temperature, temperature=config.student_temperature)
 
     return ListLoss(model, loss)
 
@@ -119,7 +121,7 @@ def train_once(
     Raises:
         ValueError: no question has labels that differ.
     """
-    rows = teacher_rows(teachable(labeled, config))
+    rows = teacher_rows(labeled, config)
     if config.lora_r:
         torch.manual_seed(arguments.seed)  # the trainer sets it only later
         model.add_adapter(
@@ -164,7 +166,7 @@ class RetrieverRun:
         config: of the script.
         arguments: of sentence-transformers' trainer.
         questions: by use.
-        teacher: judges the candidates.
+        scorer: of the labelling reader.
         first_pool: the training questions with the candidates of the first round, where they are known already.
 
     Raises:
@@ -176,14 +178,14 @@ class RetrieverRun:
         config: RetrieverConfig,
         arguments: SentenceTransformerTrainingArguments,
         questions: Questions,
-        teacher: PassageLabeler,
+        scorer: SePerScorer,
         first_pool: list[Query] | None = None,
     ) -> None:
         self.folder = Path(arguments.output_dir)
-        self._config, self._arguments, self._questions, self._teacher = config, arguments, questions, teacher
-        self._first_pool = first_pool
+        self._config, self._arguments, self._questions = config, arguments, questions
+        self._teacher, self._first_pool = labeler(config.labeler, scorer), first_pool
+        claim(self.folder, config, arguments, questions, scorer, self._teacher)
         self._store = LabelStore(self.folder / "labels.jsonl")
-        claim(self.folder, config, arguments)
 
     def train(self, log: Callable[[Mapping[str, Any]], None] = lambda row: None) -> SentenceTransformer:
         """Run the rounds that are left; return the trained model."""
@@ -251,7 +253,7 @@ seper-reward {version} from `{model}`.
 {table}
 
 `_gain`: relevance by ΔSePer instead of people's marks. `seper`, `exact_match`: of a reader that sees the top
-{judge_top_k}; the suffix names a reader that made no labels. SePer of {rose} questions rose, of {fell} fell.
+{judge_top_k}; the suffix names a reader that made no labels. SePer by question: {by_question}.
 """
 
 
@@ -275,13 +277,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     config.cache = config.cache or str(folder / "cache.sqlite")
     questions = read_questions(config)
     scorer = load_scorer(config, arguments.seed)
-    run = RetrieverRun(config, arguments, questions, labeler(config.labeler, scorer))
+    judges = load_judges(config, scorer, folder, data_key(questions))
+    run = RetrieverRun(config, arguments, questions, scorer)
     with Run(arguments.report_to, "retriever", {**asdict(config), **arguments.to_dict()}) as tracked:
         model = run.train(tracked.log)
-        judges = load_judges(
-            scorer, config.reader, config.judges, folder, top_k=config.judge_top_k, gains=config.judge_gains
-        )
-        rankings = [rank(each, questions.corpus, questions.test) for each in (load_encoder(config.model), model)]
+        rankings = [
+            rank(each, questions.corpus, questions.test, config.judge_top_k)
+            for each in (load_encoder(config.model), model)
+        ]
         results = {**compare(*rankings, questions.test, judges), "rounds": run.rounds()}
         if scorer.cache is not None:
             tracked.log({"cache/hits": scorer.cache.hits, "cache/misses": scorer.cache.misses})

@@ -1,9 +1,11 @@
 """A trained reranker as labeler: to distil it into a bi-encoder (arXiv:2010.02666)."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
 from ..extras import need
+from ..models import weights_hash
 from ..prompts import passage_text
 from ..types import LabeledQuery, Query
 
@@ -18,6 +20,11 @@ class CrossEncoderLabeler:
 
     def __init__(self, model: Any, name: str = "cross_encoder") -> None:
         self.name, self._model = name, model
+
+    @functools.cached_property
+    def weights_hash(self) -> str:
+        """Hash of the model's weights, computed once."""
+        return weights_hash(self._model)
 
     @classmethod
     def from_pretrained(cls, folder: str) -> "CrossEncoderLabeler":
