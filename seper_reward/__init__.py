@@ -5,8 +5,10 @@ ICLR 2025, arXiv:2503.01478.
 """
 
 from .entailment import EntailmentScorer
+from .environment import environment_factory
 from .estimators import Estimator
 from .labeling import label_dataset
+from .reward import SePerReward
 from .sampling import ResponseSampler
 from .scorer import SePerScorer
 from .types import Belief, Passage, Query, Utility
@@ -18,7 +20,9 @@ __all__ = [
     "Passage",
     "Query",
     "ResponseSampler",
+    "SePerReward",
     "SePerScorer",
     "Utility",
+    "environment_factory",
     "label_dataset",
 ]
