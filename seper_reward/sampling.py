@@ -7,6 +7,7 @@ one call alone. So who else is labelled, in which order and by how many processe
 import copy
 import functools
 import hashlib
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from .decoding import Decoder, Layout, Row, choose_layout, forced_log_probs
 from .models import EMBEDDED, identity_hash, load_reader
 from .types import Responses, UnscorableError
 
-_FORCED_BATCH = 16  # texts scored at once: their logits are kept for every token
+_FORCED_BATCH = 16  # prompts whose texts are scored at once: logits are kept for every token of those
 
 
 @dataclass(frozen=True)
@@ -156,19 +157,21 @@ class ResponseSampler:
         Raises:
             UnscorableError: as in [`sample`], or a text has no token.
         """
-        rows = []
+        lines: dict[str, dict[str, list[int]]] = {}
         for prompt, text in zip(prompts, texts, strict=True):
             said = self.tokenizer(text, add_special_tokens=False).input_ids[: self.options.max_new_tokens]
             if not said:
                 raise UnscorableError(f"texts must have at least one token, got {text!r}")
-            rows.append((self._encode(prompt), said))
-        order = sorted(range(len(rows)), key=lambda at: len(rows[at][0]) + len(rows[at][1]))
-        found: dict[int, Tensor] = {}
+            lines.setdefault(prompt, {})[text] = said
+        found: dict[tuple[str, str], Tensor] = {}
+        order = sorted(lines, key=lambda prompt: (len(prompt), prompt))
         for start in range(0, len(order), _FORCED_BATCH):
             batch = order[start : start + _FORCED_BATCH]
-            forced = forced_log_probs(self._model, [rows[at] for at in batch], self.tokenizer.pad_token_id)
-            found.update(zip(batch, forced, strict=True))
-        return [found[at] for at in range(len(rows))]
+            rows = [(self._encode(prompt), list(lines[prompt].values())) for prompt in batch]
+            forced = forced_log_probs(self._model, rows, self.tokenizer.pad_token_id, self._layout)
+            for prompt, log_probs in zip(batch, forced, strict=True):
+                found.update(zip(itertools.product([prompt], lines[prompt]), log_probs, strict=True))
+        return [found[pair] for pair in zip(prompts, texts, strict=True)]
 
     def reading_with(self, model: Any) -> "ResponseSampler":
         """Return the same sampler on another model that has this one's tokenizer."""
@@ -193,8 +196,8 @@ class ResponseSampler:
             (responses,) = self.sample([prompt])
         except RuntimeError as error:
             raise RuntimeError(f"reader {self.name!r} does not decode with a key-value cache: {error}") from error
-        rows = [(self._encode(prompt), ids) for ids in responses.token_ids]
-        forced = forced_log_probs(self._model, rows, self.tokenizer.pad_token_id)
+        lines = [(self._encode(prompt), responses.token_ids)]
+        (forced,) = forced_log_probs(self._model, lines, self.tokenizer.pad_token_id, "alone")
         apart = max(
             float((one - other).abs().max()) for one, other in zip(responses.token_log_probs, forced, strict=True)
         )

@@ -87,13 +87,17 @@ def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
     assert result["pearson"]["exact_match"] == 1.0
 
 
-def test_answer_log_probs_are_the_readers_own(tiny_scorer):
+@pytest.mark.parametrize("layout", ["tree", "alone"])
+def test_answer_log_probs_are_the_readers_own(tiny_scorer, layout, monkeypatch):
+    assert tiny_scorer.sampler._layout == "tree"
+    monkeypatch.setattr(tiny_scorer.sampler, "_layout", layout)
     passages = as_query(RECORD).passages
     sets = [(), passages[:1], passages]
-    found = tiny_scorer.answer_log_probs("Who?", ["Ann", "Bob Lee the third"], sets)
+    answers = ["Ann", "Bob Lee the third", "the one who came"]  # of different lengths, behind one prompt
+    found = tiny_scorer.answer_log_probs("Who?", answers, sets)
     sampler = tiny_scorer.sampler
     for shown, row in zip(sets, found, strict=True):
-        for answer, value in zip(["Ann", "Bob Lee the third"], row, strict=True):
+        for answer, value in zip(answers, row, strict=True):
             prompt = sampler._encode(tiny_scorer.prompts.build("Who?", shown))
             ids = sampler.tokenizer(answer, add_special_tokens=False).input_ids
             with torch.no_grad():
