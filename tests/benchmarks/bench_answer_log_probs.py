@@ -2,7 +2,7 @@
 
     python tests/benchmarks/bench_answer_log_probs.py
 
-Prints the ratio of unshared to shared time, measured in turn in one process, and the greatest difference of the results.
+Prints the ratio of unshared to shared time, measured in turn in one process, and how far the results differ.
 """
 
 import statistics
