@@ -250,6 +250,7 @@ class SePerReward:
         found = {
             "seper/unscored": [float(score is None) for score in scores],
             "seper/search_rate": searched,
+            "seper/searches": [float(len(rollout.turns)) for rollout, _ in pairs],
             "seper/exact_match": [exact_match(rollout.answer, rollout.answers) for rollout, _ in pairs],
             "seper/cost": [score.cost for _, score in pairs],
         }

@@ -2,10 +2,12 @@
 
     python -m trainers.sft --config configs/sft/reader.yaml             # the reader adapter that ships,
     python -m trainers.sft --config configs/sft/reader-sharpen.yaml     # in two stages
+    python -m trainers.sft --config configs/sft/policy.yaml             # warms up a policy that may search
 
 All of TRL's ``SFTConfig`` are settings here, too (without packing). With ``data: reader`` the task is to answer
 briefly from passages and from memory (``trainers/reader_data.py``), and ``scores.json`` and the model card are written
-beside the adapter; with ``data: FILE.jsonl`` it is whatever that file shows in its ``prompt`` and ``completion``.
+beside the adapter; with ``data: policy`` it is to answer or to search first (``trainers/policy_data.py``); with
+``data: FILE.jsonl`` it is whatever that file shows in its ``prompt`` and ``completion``.
 """
 
 import json
@@ -21,8 +23,11 @@ from peft import LoraConfig, PeftModel, TaskType
 from trl import SFTConfig, SFTTrainer, TrlParser
 
 from seper_reward.data import read_valid_rows
-from seper_reward.models import EMBEDDED, PLAIN, READER_HUB_ID, load_reader
+from seper_reward.models import PLAIN, READER_HUB_ID, load_reader
+from seper_reward.retrieval import BM25Retriever
 from seper_reward.sampling import SamplingOptions
+from seper_reward.tool_chat import with_tool_template
+from trainers.policy_data import policy_queries, warm_up_rows
 from trainers.reader_data import LICENCES, reader_rows
 from trainers.reader_scores import evaluate, score_table
 
@@ -31,12 +36,16 @@ from trainers.reader_scores import evaluate, score_table
 class SftScriptConfig:
     """What is trained on what; the rest is TRL's SFTConfig."""
 
-    data: str = field(default="reader", metadata={"help": "'reader', or a JSONL file of {prompt, completion}."})
+    data: str = field(
+        default="reader", metadata={"help": "'reader', 'policy', or a JSONL file of {prompt, completion}."}
+    )
     data_dir: str = field(
         default_factory=lambda: os.environ.get("SEPER_SHARED_DATA", "../shared/data"),
         metadata={"help": "Folder with qa/ for data=reader (default: $SEPER_SHARED_DATA or ../shared/data)."},
     )
-    model: str = field(default=PLAIN, metadata={"help": "'plain' (SmolLM2-135M-Instruct), a hub id or a folder."})
+    model: str = field(
+        default=PLAIN, metadata={"help": "'plain' (SmolLM2-135M-Instruct), 'embedded', a hub id or a folder."}
+    )
     prompts: list[str] = field(
         default_factory=lambda: ["brief", "brief", "brief", "paper"],
         metadata={"help": "Prompt styles of data=reader; each example gets one of the list."},
@@ -96,6 +105,9 @@ def training_rows(config: SftScriptConfig, tokenizer: Any, seed: int) -> list[di
     """Collect ``{prompt, completion}`` rows."""
     if config.data == "reader":
         rows = reader_rows(Path(config.data_dir), tokenizer, seed, config.prompts)
+    elif config.data == "policy":
+        queries, corpus = policy_queries("train")
+        rows = warm_up_rows(queries, BM25Retriever(corpus), with_tool_template(tokenizer), seed)
     else:
         rows = []
         for where, row in read_valid_rows(config.data):
@@ -109,7 +121,7 @@ def training_rows(config: SftScriptConfig, tokenizer: Any, seed: int) -> list[di
 
 def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[CompletionTrainer, Counter[str]]:
     """Load the model, collect the examples; return the trainer and the examples' kinds."""
-    if config.model == EMBEDDED or (config.data == "reader" and config.model != PLAIN):
+    if config.data == "reader" and config.model != PLAIN:
         raise ValueError(
             f"model={config.model!r}: the reader adapter is for {PLAIN!r}; go on from an adapter with init_adapter"
         )
