@@ -142,11 +142,8 @@ def forced_log_probs(
     Returns:
         Per line and continuation, ``(T,)`` natural-log probabilities of its T tokens.
     """
-    if layout != "tree":
-        alone = [(prompt, [said]) for prompt, continuations in lines for said in continuations]
-        found = iter(_forced(model, alone, pad_id))
-    else:
-        found = iter(_forced(model, lines, pad_id))
+    alone = [(prompt, [said]) for prompt, continuations in lines for said in continuations]
+    found = iter(_forced(model, lines if layout == "tree" else alone, pad_id))
     return [[next(found) for _ in continuations] for _, continuations in lines]
 
 
@@ -178,9 +175,10 @@ def _forced(model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[i
     ).logits[:, -kept:]
     rows, places = zip(*asked, strict=True)
     log_probs = logits[list(rows), [place - (length - kept) for place in places]].float().log_softmax(-1)
-    tokens = torch.tensor([token for _, continuations in lines for said in continuations for token in said])
-    chosen = log_probs.cpu().gather(-1, tokens[:, None])[:, 0]
-    return list(chosen.split([len(said) for _, continuations in lines for said in continuations]))
+    every = [said for _, continuations in lines for said in continuations]
+    tokens = torch.tensor([*itertools.chain(*every)], device=device)
+    chosen = log_probs.gather(-1, tokens[:, None])[:, 0].cpu()
+    return list(chosen.split([len(said) for said in every]))
 
 
 def _tree_mask(owners: Tensor, dtype: torch.dtype) -> Tensor:

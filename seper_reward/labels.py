@@ -79,11 +79,8 @@ def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) ->
         (better, worse)
         for place, better in enumerate(order)
         for worse in reversed(order[place + 1 :])
-        if _exceeds(
-            labeled.labels[better] - labeled.labels[worse],
-            margin,
-            sigmas * math.hypot(labeled.std_errors[better], labeled.std_errors[worse]),
-        )
+        if labeled.labels[better] - labeled.labels[worse]
+        > max(margin, sigmas * math.hypot(labeled.std_errors[better], labeled.std_errors[worse]))
     ]
 
 
@@ -123,7 +120,3 @@ def informative(labeled: LabeledQuery, margin: float = 0.0) -> bool:
 def helped(labeled: LabeledQuery, margin: float = 0.1) -> bool:
     """Whether some passage helps by ``margin``; an order of useless ones does not teach what to find."""
     return max(labeled.labels, default=0.0) >= margin
-
-
-def _exceeds(difference: float, *bounds: float) -> bool:
-    return all(difference > bound for bound in bounds)

@@ -191,25 +191,25 @@ class RetrieverRun:
         """Run the rounds that are left; return the trained model."""
         model = load_encoder(self._config.model)
         for number in range(1, self._config.rounds + 1):
-            folder = self.folder / f"round-{number}"
+            folder = self._round_folder(number)
             if not (folder / "round.json").is_file():
-                self._round(model, folder, log)
+                self._round(model, number, log)
             # also what was just trained: LoRA checkpoints of the next round name the folder of their base
             model = load_encoder(str(folder / "model"))
         return model
 
-    def _round(self, model: SentenceTransformer, folder: Path, log: Callable[[Mapping[str, Any]], None]) -> None:
-        number, seconds = folder.name.removeprefix("round-"), dict[str, float]()
+    def _round(self, model: SentenceTransformer, number: int, log: Callable[[Mapping[str, Any]], None]) -> None:
+        folder, seconds = self._round_folder(number), dict[str, float]()
         with timed(seconds, "retrieval"):
-            first = self._first_pool if number == "1" else None
+            first = self._first_pool if number == 1 else None
             pool = first if first is not None else propose(model, self._config, self._questions)
         with timed(seconds, "labelling"):
             labeled = self._store.label(pool, self._teacher)
         statistics = label_statistics(labeled, self._config.margin)
-        log({"round": int(number), **{f"labels/{key}": value for key, value in statistics.items()}})
+        log({"round": number, **{f"labels/{key}": value for key, value in statistics.items()}})
         with timed(seconds, "training"):
             history = train_once(model, labeled, self._config, self._round_arguments(folder), self._evaluator())
-        log({"round": int(number), **{f"seconds/{key}": value for key, value in seconds.items()}})
+        log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
         process_state().wait_for_everyone()
         if process_state().is_main_process:
             model.save_pretrained(str(folder / "model"), create_model_card=False)
@@ -218,8 +218,11 @@ class RetrieverRun:
 
     def rounds(self) -> list[dict[str, Any]]:
         """Return what each finished round wrote down."""
-        files = [self.folder / f"round-{number}" / "round.json" for number in range(1, self._config.rounds + 1)]
+        files = [self._round_folder(number) / "round.json" for number in range(1, self._config.rounds + 1)]
         return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+    def _round_folder(self, number: int) -> Path:
+        return self.folder / f"round-{number}"
 
     def _round_arguments(self, folder: Path) -> SentenceTransformerTrainingArguments:
         return replace(self._arguments, output_dir=str(folder / "checkpoints"))
