@@ -8,6 +8,7 @@ differ in the low digits; see ARCHITECTURE, decision 3.)
 import hashlib
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class Cache:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
             self._database = sqlite3.connect(self._path, timeout=60, isolation_level=None)
-            self._database.execute("PRAGMA journal_mode=WAL")
+            _switch_to_wal(self._database)
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
             )
@@ -70,6 +71,19 @@ class Cache:
             marks = ",".join("?" * len(some))
             found.update(self._database.execute(f"SELECT key, value FROM entries WHERE key IN ({marks})", some))
         return found
+
+
+def _switch_to_wal(database: sqlite3.Connection) -> None:
+    """Turn on write-ahead logging; processes that open a new file at once lock it, and SQLite does not wait here."""
+    for pause in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0):
+        try:
+            database.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            time.sleep(pause)
+    database.execute("PRAGMA journal_mode=WAL")
 
 
 def content_key(*parts: Any) -> str:
