@@ -12,7 +12,7 @@ ORDER = [
     "types", "extras", "distributed", "models", "demo", "estimators", "clustering", "utility", "labels",
     "cache", "prompts", "writers", "decoding", "sampling", "entailment", "answer_metrics", "data", "retrieval",
     "scorer", "labeling", "labelers", "report", "evaluation", "ranking", "borrowing", "environment", "tool_chat",
-    "reward", "equivalence", "tracking", "label_run", "config", "cli",
+    "rollouts", "reward", "equivalence", "tracking", "label_run", "config", "cli",
 ]  # fmt: skip
 
 
