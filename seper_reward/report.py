@@ -193,7 +193,7 @@ def tradeoff_figure(found: Tradeoff, path: Path) -> None:
         axes.annotate(name.replace("_", " "), (searches, accuracy), (6, 4), textcoords="offset points", fontsize=8)
     if found.path:
         axes.plot(*zip(*found.path, strict=True), "-o", color="#4c9f70", markersize=4)
-        for name, place in (("before", 0), ("after", -1)):
+        for name, place in {"before": 0, "after": -1}.items() if len(found.path) > 1 else ():
             axes.annotate(name, found.path[place], (6, -10), textcoords="offset points", fontsize=9, color="#2e6b49")
     axes.set_xlabel("searches per question")
     axes.set_ylabel("accuracy (exact match)")

@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 from trainers import policy
 from trainers.policy_data import read_policy_questions
 from trainers.policy_eval import main as print_over_seeds
-from trainers.policy_eval import over_seeds, summarize, table
+from trainers.policy_eval import over_seeds, summarize, table, tradeoff
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,7 +41,7 @@ def results_of(folder):
 
 @pytest.mark.parametrize("reader", ["separate", "policy-base"])
 def test_command(settings, tmp_path, reader):
-    assert policy.main([*settings, "--reader", reader, "--eval_strategy", "steps", "--eval_steps", "1"]) == 0
+    assert policy.main([*settings, "--reader", reader]) == 0
     results = results_of(tmp_path / "run")
     assert list(results) == ["before", "after", "never_search", "always_search", "threshold"]
     for row in (results["before"], results["after"]):
@@ -160,6 +160,15 @@ def test_summary_by_hand():
         "search_rate_known": 0.5, "accuracy": 0.5, "seper": 0.5, "reward": 0.1, "searches_per_question": 0.75,
     }  # fmt: skip
     assert "search_rate_not_needed" not in summarize(ROWS[:3])  # no such question
+
+
+def test_path_by_hand():
+    ends = {name: {"searches_per_question": at, "accuracy": at / 2} for name, at in [("before", 0.4), ("after", 0.6)]}
+    rules = dict.fromkeys(("never_search", "always_search", "threshold"), ends["before"])
+    log = [{"seper/searches": 0.1 * at, "seper/exact_match": 0.5} for at in range(3)] + [{"loss": 1.0}]
+    found = tradeoff({**ends, **rules}, log, block=2)
+    assert sum(found.path, ()) == pytest.approx((0.4, 0.2, 0.05, 0.5, 0.2, 0.5, 0.6, 0.3))
+    assert found.rules["threshold"] == (0.4, 0.2)
 
 
 def test_over_seeds_by_hand():

@@ -104,13 +104,30 @@ def summarize(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {name: round(statistics.fmean(values), 4) for name, values in found.items() if values}
 
 
-def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> Tradeoff:
-    """Return accuracy over searches per question: the rules, and the policy's path through its evaluations."""
-    rules = {name: results[name] for name in ("never_search", "always_search", "threshold")}
-    points = {name: (row["searches_per_question"], row["accuracy"]) for name, row in rules.items()}
-    names = ("eval_seper/searches", "eval_seper/exact_match")
-    path = [tuple(row[name] for name in names) for row in log if all(name in row for name in names)]
-    return Tradeoff(points, path)
+def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block: int = 10) -> Tradeoff:
+    """Return accuracy over searches per question: of the rules, and of the policy before, while and after it trains.
+
+    Args:
+        results: as written to ``results.json``.
+        log: of the trainer; its rows are of training questions, and averaged in blocks.
+        block: rows to average.
+    """
+
+    def point(rows: Sequence[Mapping[str, float]], searches: str, accuracy: str) -> tuple[float, float]:
+        return (statistics.fmean(row[searches] for row in rows), statistics.fmean(row[accuracy] for row in rows))
+
+    rules = {
+        name: point([results[name]], "searches_per_question", "accuracy")
+        for name in ("never_search", "always_search", "threshold")
+    }
+    steps = [row for row in log if "seper/searches" in row]
+    blocks = [steps[start : start + block] for start in range(0, len(steps), block)]
+    path = [point(rows, "seper/searches", "seper/exact_match") for rows in blocks]
+    ends = [
+        [point([results[name]], "searches_per_question", "accuracy")] if name in results else []
+        for name in ("before", "after")
+    ]
+    return Tradeoff(rules, [*ends[0], *path, *ends[1]])
 
 
 def table(results: Mapping[str, Mapping[str, Any]]) -> str:
