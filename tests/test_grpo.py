@@ -8,11 +8,13 @@ import trl
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl.kernels.chunked_logprob import _use_triton
 
 from seper_reward.environment import environment_factory
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward import SePerReward
 from seper_reward.types import Passage
+from trainers.policy import project_completions_only
 
 CORPUS = {str(at): Passage(f"House {at} belongs to Owner {at}.", id=str(at)) for at in range(4)}
 QUESTIONS = [
@@ -45,8 +47,8 @@ class Spying(trl.GRPOTrainer):
         return super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
 
 
-def length(completion_ids, **_):
-    return [float(len(set(ids))) for ids in completion_ids]
+def arbitrary(completion_ids, **_):
+    return [float(sum(ids) % 7) for ids in completion_ids]
 
 
 def train(folder, reader, rewards, weights=None):
@@ -81,12 +83,13 @@ def weights_of(trainer):
 
 @pytest.mark.parametrize("reader", ["separate", "policy-base", "policy"])
 def test_training_does_not_notice_the_reward(tmp_path, tiny_reader, tiny_scorer, reader):
-    alone = train(tmp_path / "alone", tiny_reader, [length])
+    alone = train(tmp_path / "alone", tiny_reader, [arbitrary])
     reward = SePerReward(tiny_scorer, price=0.1, reader=reader)
-    beside = train(tmp_path / "beside", tiny_reader, [length, reward], weights=[1.0, 0.0])
+    beside = train(tmp_path / "beside", tiny_reader, [arbitrary, reward], weights=[1.0, 0.0])
     assert alone.said == beside.said
     one, other = weights_of(alone), weights_of(beside)
     assert all(torch.equal(one[name], other[name]) for name in one)
+    assert any(one[name].abs().max() > 0 for name in one if "lora_B" in name)  # it trained
     assert beside.model.is_gradient_checkpointing
     log = [row for row in beside.state.log_history if "rewards/seper_delta/mean" in row]
     assert len(log) == 2
@@ -125,3 +128,15 @@ def test_rloo(tmp_path, tiny_reader, tiny_scorer):
         SePerReward(tiny_scorer)(**{name: [row[name]] for name in ("question", "answers", "passages")}) for row in rows
     ]
     assert min(expected)[0] <= log["rewards/seper_delta/mean"] <= max(expected)[0]
+
+
+def test_projecting_completions_only_changes_nothing(tmp_path, tiny_reader, tiny_scorer):
+    every = train(tmp_path / "every", tiny_reader, [arbitrary])
+    with project_completions_only():
+        fewer = train(tmp_path / "fewer", tiny_reader, [arbitrary])
+    one, other = weights_of(every), weights_of(fewer)
+    assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
+    assert any(
+        not torch.equal(one[name], torch.zeros_like(one[name])) for name in one if "lora_B" in name
+    )  # it trained
+    assert trl.trainer.utils._use_triton is _use_triton
