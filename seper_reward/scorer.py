@@ -223,9 +223,11 @@ class SePerScorer:
     def responses(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> list[Responses]:
         """Sample the reader's responses given each set of passages; arguments and errors as in [`beliefs`]."""
         prompts = [self.prompts.build(question, passages) for passages in passage_sets]
-        # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it
-        baseline = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
-        sampled = self._sample(sorted(baseline)) | self._sample(sorted(set(prompts) - baseline))
+        # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it; a server
+        # makes its batches itself
+        alone = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
+        batches = [set(prompts)] if self.sampler.prompts_ahead else [alone, set(prompts) - alone]
+        sampled = {prompt: row for batch in batches for prompt, row in self._sample(sorted(batch)).items()}
         return [sampled[prompt] for prompt in prompts]
 
     def answer_log_probs(
