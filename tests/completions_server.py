@@ -14,6 +14,11 @@ from seper_reward.decoding import forced_log_probs
 Answer = tuple[int, Any]  # status, and a JSON value or raw bytes
 
 
+class Http(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
 @dataclass
 class CompletionsServer:
     """What a server says and how it misbehaves.
@@ -38,8 +43,7 @@ class CompletionsServer:
 
     @contextmanager
     def running(self):
-        http = ThreadingHTTPServer(("127.0.0.1", 0), handler(self))
-        http.daemon_threads = True
+        http = Http(("127.0.0.1", 0), handler(self))
         threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         self.url = f"http://127.0.0.1:{http.server_port}/v1"
         try:
