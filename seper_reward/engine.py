@@ -9,35 +9,22 @@ taken whole and cut here.
 import asyncio
 import functools
 import hashlib
-import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .completions import Draw, completion_request, read_draws, read_forced
 from .models import EMBEDDED, hash_with_tokenizer, load_tokenizer
 from .sampling import ResponseSampler, SamplingOptions, cut_at_stop, encode_prompt
 from .servers import Server, ServerPool
 from .types import Responses, UnscorableError
 
 _PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"
-_TOKEN_ID = "token_id:"
 _TOLERANCE = 0.25  # nats, mean; bf16 differs by some hundredths, those of a draw at temperature 2 by several
-
-
-@dataclass(frozen=True)
-class _Draw:
-    """A response as the server gave it: T tokens (ids, or texts where it names no ids) and how it ended."""
-
-    tokens: list[Any]
-    log_probs: list[float]
-    text: str
-    ended: bool  # by itself, not by length
-    stop_string: bool  # which the server found
 
 
 class EngineSampler:
@@ -155,7 +142,7 @@ class EngineSampler:
             said = self.tokenizer(text, add_special_tokens=False).input_ids[: self.options.max_new_tokens]
             if not said:
                 raise UnscorableError(f"texts must have at least one token, got {text!r}")
-            waiting.append(self._pool.start(self._forced(self._encode(prompt), said)))
+            waiting.append(self._pool.start(self._forced(self._pool, self._encode(prompt), said)))
         return [torch.tensor(future.result(), dtype=torch.float32) for future in waiting]
 
     def reading_with(self, model: Any) -> ResponseSampler:
@@ -187,13 +174,12 @@ class EngineSampler:
         The log-probabilities are compared at a high temperature: whether a server shows those of the draw is a setting
         of the server, and plainest there, however sure the model is.
         """
-        options, prompt = self.options, self._encode(_PROBE)
-        count = min(self._count, 2)
-        drawing = self._drawing(temperature=2.0, top_p=1.0, max_tokens=options.max_new_tokens, n=count)
-        drawing["extra_body"]["return_token_ids"] = True
+        options, prompt, count = self.options, self._encode(_PROBE), min(self._count, 2)
+        request = completion_request(self.name, _PROBE, n=count, max_tokens=options.max_new_tokens, temperature=2.0)
+        request["extra_body"]["return_token_ids"] = True
         try:
-            answer = await server.complete({"prompt": _PROBE, **drawing})
-            drawn = self._read(answer, count)
+            answer = await server.complete(request)
+            drawn = read_draws(answer, count, self._decode)
             read = answer["choices"][0].get("prompt_token_ids")
             if read is not None and read != prompt:
                 raise ValueError("it reads a prompt as other tokens; set reader to the model that is served")
@@ -229,94 +215,59 @@ class EngineSampler:
             finished=tuple(row.ended for row in rows),
         )
 
-    async def _past_leading_stops(self, prompt: list[int], row: _Draw, noise: str) -> _Draw:
+    async def _draw(self, prompt: list[int], count: int, noise: str, longest: int | None = None) -> list[Draw]:
+        options = self.options
+        request = completion_request(
+            self.name,
+            prompt,
+            n=count,
+            max_tokens=longest or options.max_new_tokens,
+            temperature=options.temperature,
+            top_p=options.top_p,
+        )
+        digest = hashlib.sha256(f"{options.seed}\0{noise}".encode("utf-8", "surrogatepass")).digest()
+        request["seed"] = int.from_bytes(digest[:4], "big") >> 2  # some keep it in 32 bits, and add the sample's index
+        if self._stops and options.stop:
+            request["stop"] = list(options.stop)
+        return read_draws(await self._pool.complete(request), count, self._decode)
+
+    async def _past_leading_stops(self, prompt: list[int], row: Draw, noise: str) -> Draw:
         """Go on with a response that the server ended at a stop string before its first visible character."""
         while row.stop_string and cut_at_stop(row.text, self.options.stop) is None:
             left = self.options.max_new_tokens - len(row.tokens)
             if not left:
-                return _Draw(row.tokens, row.log_probs, row.text, ended=False, stop_string=False)
+                return Draw(row.tokens, row.log_probs, row.text, ended=False, stop_string=False)
             (more,) = await self._draw([*prompt, *row.tokens], 1, f"{noise}\0{len(row.tokens)}", left)
             tokens = row.tokens + more.tokens
-            row = _Draw(tokens, row.log_probs + more.log_probs, self._text(tokens), more.ended, more.stop_string)
+            row = Draw(tokens, row.log_probs + more.log_probs, self._decode(tokens), more.ended, more.stop_string)
         return row
 
-    def _cut(self, row: _Draw) -> _Draw:
+    def _cut(self, row: Draw) -> Draw:
         """End a response after the token that completes a stop string, as a sampler in process does."""
-        stop = self.options.stop
-        if cut_at_stop(row.text, stop) is None:
+        whole = cut_at_stop(row.text, self.options.stop)
+        if whole is None:
             return row
-        starts = (self._text(row.tokens[:length]) for length in range(1, len(row.tokens) + 1))
-        length, text = next((at, cut) for at, start in enumerate(starts, 1) if (cut := cut_at_stop(start, stop)))
-        return _Draw(row.tokens[:length], row.log_probs[:length], text, ended=True, stop_string=True)
-
-    async def _draw(self, prompt: list[int], count: int, noise: str, longest: int | None = None) -> list[_Draw]:
-        options = self.options
-        digest = hashlib.sha256(f"{options.seed}\0{noise}".encode("utf-8", "surrogatepass")).digest()
-        drawing = self._drawing(options.temperature, options.top_p, longest or options.max_new_tokens, count)
-        # two bits less than 64: vLLM adds the sample's index to the seed
-        seed = int.from_bytes(digest[:8], "big") >> 2
-        stop = {"stop": list(options.stop)} if self._stops and options.stop else {}
-        return self._read(await self._pool.complete({"prompt": prompt, "seed": seed, **stop, **drawing}), count)
-
-    def _drawing(self, temperature: float, top_p: float, max_tokens: int, n: int) -> dict[str, Any]:
-        """Return the settings of a draw, those included that a model's generation_config.json would change."""
-        off = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
-        return {
-            "model": self.name,
-            "n": n,
-            "temperature": temperature,
-            "top_p": top_p,
-            "max_tokens": max_tokens,
-            "logprobs": 1,
-            "presence_penalty": 0.0,
-            "frequency_penalty": 0.0,
-            "extra_body": {**off, "return_tokens_as_token_ids": True},
-        }
-
-    def _read(self, answer: Mapping[str, Any], count: int) -> list[_Draw]:
-        """Take an answer apart; whatever is not there makes it half an answer."""
-        try:
-            drawn = [self._read_choice(choice) for choice in sorted(answer["choices"], key=lambda row: row["index"])]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise UnscorableError(f"engine gave half an answer: {type(error).__name__} {error}") from error
-        if len(drawn) != count:
-            raise UnscorableError(f"engine gave half an answer: expected {count} responses, got {len(drawn)}")
-        return drawn
-
-    def _read_choice(self, choice: Mapping[str, Any]) -> _Draw:
-        reason, tokens, text = choice["finish_reason"], choice["logprobs"]["tokens"], choice["text"]
-        if reason not in ("stop", "length"):
-            raise UnscorableError(f"engine gave half an answer: a response ended with finish_reason={reason!r}")
-        log_probs = _numbers(choice["logprobs"]["token_logprobs"], len(tokens))
-        if all(token.startswith(_TOKEN_ID) for token in tokens):
-            tokens = [int(token.removeprefix(_TOKEN_ID)) for token in tokens]
-            text = self._text(tokens)
-        return _Draw(tokens, log_probs, text, reason == "stop", isinstance(choice.get("stop_reason"), str))
+        for length in range(1, len(row.tokens)):
+            text = cut_at_stop(self._decode(row.tokens[:length]), self.options.stop)
+            if text is not None:
+                return Draw(row.tokens[:length], row.log_probs[:length], text, ended=True, stop_string=True)
+        return Draw(row.tokens, row.log_probs, whole, ended=True, stop_string=True)
 
     async def _apart(
         self, where: Server | ServerPool, prompt: list[int], drawn: Sequence[tuple[Sequence[int], list[float]]]
     ) -> float:
         """Return the mean absolute difference of log-probabilities, as drawn and as read."""
-        forced = [await self._forced(prompt, ids, where) for ids, _ in drawn]
+        forced = [await self._forced(where, prompt, ids) for ids, _ in drawn]
         return statistics.fmean(
             abs(one - other)
             for (_, drew), read in zip(drawn, forced, strict=True)
             for one, other in zip(drew, read, strict=True)
         )
 
-    async def _forced(
-        self, prompt: list[int], said: Sequence[int], where: Server | ServerPool | None = None
-    ) -> list[float]:
-        """Return the log-probabilities of tokens that are part of the prompt."""
-        asked = self._drawing(temperature=1.0, top_p=1.0, max_tokens=0, n=1)
-        answer = await (where or self._pool).complete({"prompt": [*prompt, *said], "echo": True, **asked})
-        try:
-            found = answer["choices"][0]["logprobs"]["token_logprobs"]
-            if len(found) != len(prompt) + len(said):
-                raise UnscorableError("engine gives no log-probabilities of prompts (echo)")
-            return _numbers(found[len(prompt) :], len(said))
-        except (KeyError, IndexError, TypeError) as error:
-            raise UnscorableError("engine gives no log-probabilities of prompts (echo)") from error
+    async def _forced(self, where: Server | ServerPool, prompt: list[int], said: Sequence[int]) -> list[float]:
+        """Return the log-probabilities of tokens as part of a prompt."""
+        request = completion_request(self.name, [*prompt, *said], n=1, max_tokens=0)
+        return read_forced(await where.complete({**request, "echo": True}), len(prompt), len(said))
 
     @property
     def _count(self) -> int:
@@ -326,17 +277,9 @@ class EngineSampler:
     def _encode(self, prompt: str) -> list[int]:
         return encode_prompt(self.tokenizer, prompt, self._window - self.options.max_new_tokens)
 
-    def _text(self, tokens: Sequence[Any]) -> str:
-        if tokens and isinstance(tokens[0], str):
+    def _decode(self, tokens: Sequence[Any]) -> str:
+        """Return the text of token ids, or of tokens' texts."""
+        if isinstance(tokens[0], str):
             return "".join(tokens)
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         return text
-
-
-def _numbers(log_probs: Sequence[Any], count: int) -> list[float]:
-    """Return log-probabilities if there are as many as tokens, at least one, and none is missing."""
-    if len(log_probs) != count or not count:
-        raise UnscorableError(f"engine gave half an answer: {count} tokens, {len(log_probs)} log-probabilities")
-    if not all(isinstance(value, int | float) and math.isfinite(value) for value in log_probs):
-        raise UnscorableError("engine gave half an answer: a log-probability is missing")
-    return [float(value) for value in log_probs]

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import sys
 import time
 from dataclasses import replace
 
@@ -253,6 +254,12 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
     server.models = lambda: {"data": [{"id": "one"}, {"id": "two"}]}
     with pytest.raises(ValueError, match="serves one, two; name one with engine_model"):
         EngineSampler([server.url], tiny_sampler.tokenizer)
+
+
+def test_a_missing_library_is_named(tiny_sampler, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(OSError, match=r"pip install 'seper-reward\[engine\]'"):
+        EngineSampler(["http://127.0.0.1:8000/v1"], tiny_sampler.tokenizer)
 
 
 def test_log_probabilities_of_the_draw_are_refused(tiny_sampler, serve):
