@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import torch
+
 from seper_reward import ResponseSampler
-from seper_reward.decoding import forced_log_probs
 
 Answer = tuple[int, Any]  # status, and a JSON value or raw bytes
 
@@ -67,9 +68,11 @@ class CompletionsServer:
         return 200, answer
 
     def echo(self, body: dict) -> dict:
-        ids = body["prompt"]
-        (rows,) = forced_log_probs(self.sampler._model, [(ids[:1], [ids[1:]])], 0, "alone")
-        log_probs = {"tokens": self.named(ids), "token_logprobs": [None, *rows[0].tolist()]}
+        ids = torch.tensor([body["prompt"]])
+        with torch.no_grad():
+            found = self.sampler._model(input_ids=ids).logits[0, :-1].float().log_softmax(-1)
+        forced = found.gather(1, ids[0, 1:, None])[:, 0].tolist()
+        log_probs = {"tokens": self.named(body["prompt"]), "token_logprobs": [None, *forced]}
         return {"choices": [{"index": 0, "text": "", "finish_reason": "length", "logprobs": log_probs}]}
 
     def draw(self, body: dict) -> dict:

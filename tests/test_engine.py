@@ -16,6 +16,7 @@ from seper_reward.data import as_query
 from seper_reward.engine import EngineSampler
 from seper_reward.types import UnscorableError
 from tests.completions_server import CompletionsServer
+from tests.test_label_run import run
 from tests.test_sampling import PROMPTS, rebuilt
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
@@ -378,6 +379,14 @@ def test_label_on_an_engine(label, tmp_path, serve):
     decides = [json.loads((tmp_path / name / "provenance.json").read_text())["decides"] for name in lines]
     assert decides[0]["reader_weights"] != decides[1]["reader_weights"]
     assert decides[0]["device"] == decides[1]["device"]
+
+
+def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
+    assert main(label("local")) == 0
+    words = label("engine", "--engine", serve().url)
+    two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
+    assert two.returncode == 0, two.stderr
+    assert (tmp_path / "local" / "labels.jsonl").read_bytes() == (tmp_path / "engine" / "labels.jsonl").read_bytes()
 
 
 def test_a_question_whose_answer_is_half_is_rejected_with_its_reason(label, tmp_path, serve, tiny_sampler):
