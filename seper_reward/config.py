@@ -5,6 +5,7 @@ from typing import Any, get_args, get_type_hints
 
 from .cache import Cache
 from .estimators import Aliases, Estimator, Kernel, Match, Weighting
+from .models import LoadedModel
 from .scorer import SePerScorer
 
 
@@ -200,12 +201,13 @@ class ReportConfig:
     output: str = setting("runs/belief.svg", "Image file; its ending decides the format (svg, png, pdf).")
 
 
-def load_scorer(config: ScorerConfig, seed: int) -> SePerScorer:
+def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = None) -> SePerScorer:
     """Load the reader and the entailment model, and open the cache.
 
     Args:
         config: which, and how.
         seed: of the draw.
+        reader: one that is loaded already, instead of the config's and its engine.
 
     Raises:
         OSError: a model or the cache cannot be loaded, or an engine not reached, with what to do about it.
@@ -215,7 +217,7 @@ def load_scorer(config: ScorerConfig, seed: int) -> SePerScorer:
     drawn = {name: getattr(config, name) for name in ("num_samples", "top_p", "temperature", "max_new_tokens")}
     loading = load_options(config)
     return SePerScorer.from_pretrained(
-        config.reader,
+        reader or config.reader,
         config.entailment,
         prompt=config.prompt,
         estimator=Estimator.preset(config.estimator, **_given(options)),
@@ -227,7 +229,7 @@ def load_scorer(config: ScorerConfig, seed: int) -> SePerScorer:
             "max_batch_tokens": config.max_batch_tokens,
         },
         entailment_options={**loading, "revision": config.entailment_revision},
-        engine=config.engine,
+        engine=[] if reader is not None else config.engine,
         engine_options={
             "model": config.engine_model,
             "requests": config.engine_requests,

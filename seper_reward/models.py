@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .distributed import process_state
 
@@ -232,12 +232,22 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
 
 
 def weights_hash(model: nn.Module) -> str:
-    """Return a hash over names, dtypes, shapes and bytes of all parameters and buffers."""
+    """Return a hash over names, dtypes, shapes and bytes of all parameters and buffers.
+
+    LoRA matrices that are switched off are left out, so that the base of a policy has the hash it had without them.
+    """
     digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
+    for name, tensor in sorted(_without_adapters(model).items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]
+
+
+def _without_adapters(model: nn.Module) -> dict[str, Tensor]:
+    off = [name for name, module in model.named_modules() if getattr(module, "disable_adapters", False) is True]
+    weights = model.state_dict()
+    kept = {name for name in weights if not any(name.startswith(f"{layer}.lora_") for layer in off)}
+    return {name.replace(".base_layer.", "."): weights[name] for name in kept}
 
 
 def identity_hash(model: Any, tokenizer: Any) -> str:

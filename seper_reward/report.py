@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .extras import need
 
@@ -165,6 +165,39 @@ def ranking_figure(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     axes.set_xticks(range(len(measures)), measures, rotation=30, ha="right", fontsize=8)
     axes.set_ylim(0, 1)
     axes.legend(ncols=len(found), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
+    axes.spines[["top", "right"]].set_visible(False)
+    _save(figure, path)
+
+
+class Tradeoff(NamedTuple):
+    """Accuracy over searches per question: of fixed rules, by name, and of a policy while it is trained."""
+
+    rules: Mapping[str, tuple[float, float]]
+    path: Sequence[tuple[float, float]]
+
+
+def tradeoff_figure(found: Tradeoff, path: Path) -> None:
+    """Draw accuracy over searches per question, with the policy's path from its first evaluation to its last.
+
+    Args:
+        found: (searches per question, accuracy), each.
+        path: image file.
+
+    Raises:
+        OSError: matplotlib is not installed.
+    """
+    figure = _new_figure(6, 4)
+    axes = figure.subplots()
+    for name, (searches, accuracy) in found.rules.items():
+        axes.scatter(searches, accuracy, marker="s", color="#7f8c8d")
+        axes.annotate(name.replace("_", " "), (searches, accuracy), (6, 4), textcoords="offset points", fontsize=8)
+    if found.path:
+        axes.plot(*zip(*found.path, strict=True), "-o", color="#4c9f70", markersize=4)
+        for name, place in {"before": 0, "after": -1}.items() if len(found.path) > 1 else ():
+            axes.annotate(name, found.path[place], (6, -10), textcoords="offset points", fontsize=9, color="#2e6b49")
+    axes.set_xlabel("searches per question")
+    axes.set_ylabel("accuracy (exact match)")
+    axes.set_ylim(0, 1)
     axes.spines[["top", "right"]].set_visible(False)
     _save(figure, path)
 

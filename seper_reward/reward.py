@@ -15,14 +15,14 @@ import functools
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from .answer_metrics import exact_match
 from .borrowing import borrowed_reader
-from .environment import Turn
+from .rollouts import Rollout, read_rollouts
 from .scorer import SePerScorer
 from .types import Belief, Passage, UnscorableError
 
@@ -31,33 +31,33 @@ _MEMO = 4096  # beliefs kept in memory: a question's baseline serves its whole g
 
 
 @dataclass(frozen=True)
-class Rollout:
-    """What a policy did with one question."""
-
-    question: str
-    answers: tuple[str, ...]
-    turns: tuple[Turn, ...]
-    answer: str
-
-
-@dataclass(frozen=True)
 class Score:
-    """A rollout's reward and what it is made of."""
+    """A rollout's reward and what it is made of.
+
+    Attributes:
+        reward: by the variant's formula.
+        beliefs: of the reader: without passages, then after searches; empty where the variant needs none.
+        cost: price of the searches.
+        answer: SePer of the policy's own answer, where the variant needs it.
+    """
 
     reward: float
-    baseline: float
-    gains: tuple[float, ...]
+    beliefs: tuple[Belief, ...]
     cost: float
-    answer: float | None
+    answer: float | None = None
+
+    @property
+    def gains(self) -> tuple[float, ...]:
+        """What each step added to SePer."""
+        return tuple(after.seper - before.seper for before, after in itertools.pairwise(self.beliefs))
 
 
 class SePerReward:
     """Scores rollouts; pass it as a reward function to a TRL trainer, or call it by hand.
 
     Columns: ``question`` (text) and ``answers`` (aliases of the gold answer). A rollout's searches come from its
-    ``environments`` (as many as the completion has tool results, since TRL rolls back results that are too long), else
-    from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search), else from the texts of the
-    completion's tool messages.
+    ``environments``, else from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search), else
+    from the texts of the completion's tool messages.
 
     Args:
         scorer: measures beliefs; ``None`` makes the embedded one at the first call.
@@ -95,7 +95,10 @@ class SePerReward:
         self.failures: Counter[str] = Counter()
         self._scorer, self._given = scorer, scorer is not None
         self._model: Any = None
+        self._lent: SePerScorer | None = None  # the scorer on the trainer's weights
         self._memo: dict[tuple[Any, ...], Belief] = {}
+        self._reuse: list[float] = []  # of the beliefs of the last call: 1 where it was in memory
+        self._recordings: list[list[tuple[Rollout, Score | None]]] = []
 
     def __call__(
         self,
@@ -111,24 +114,31 @@ class SePerReward:
         **_: Any,
     ) -> list[float | None]:
         """Return one reward per completion; ``None`` where it cannot be scored (see ``failures``)."""
-        count = len(question)
-        for name, column in (("answers", answers), ("passages", passages or [])):
-            wrong = next((row for row in column if isinstance(row, str)), None)
-            if wrong is not None:
-                raise ValueError(f"{name} must be a list per row, got the text {wrong[:80]!r}; wrap it in a list")
-        said = completions if completions is not None else [""] * count
-        given = passages if passages is not None else [None] * count
-        worlds = environments if environments is not None else [None] * count
-        rollouts = [
-            Rollout(asked, tuple(gold), _turns(words, world, shown), _last_answer(words))
-            for asked, gold, words, world, shown in zip(question, answers, said, worlds, given, strict=True)
-        ]
+        rollouts = read_rollouts(question, answers, completions, passages, environments)
         scores = self.score(rollouts)
-        self._log(rollouts, scores, log_metric, log_extra)
+        for seen in self._recordings:
+            seen += zip(rollouts, scores, strict=True)
+        if log_extra is not None:
+            for name, column in self._columns(rollouts, scores).items():
+                log_extra(name, column)
+        if log_metric is not None:
+            for name, value in self._metrics(rollouts, scores).items():
+                log_metric(name, value)
         return [None if score is None else score.reward for score in scores]
+
+    @contextmanager
+    def recording(self) -> Iterator[list[tuple[Rollout, Score | None]]]:
+        """Collect each rollout of this process and its score, until the block ends."""
+        seen: list[tuple[Rollout, Score | None]] = []
+        self._recordings.append(seen)
+        try:
+            yield seen
+        finally:
+            self._recordings.remove(seen)
 
     def score(self, rollouts: Sequence[Rollout]) -> list[Score | None]:
         """Score rollouts, each distinct (question, passages) once."""
+        self._reuse = []
         with self._reading() as scorer:
             self._measure(scorer, rollouts)
             return [self._score(scorer, rollout) for rollout in rollouts]
@@ -154,14 +164,14 @@ class SePerReward:
                 "weights are sharded (ZeRO-3 or FSDP): each forward pass is collective, and ranks read different "
                 "passages; use reader='separate', ZeRO-2 or DDP"
             )
-        self._model = trainer.accelerator.unwrap_model(trainer.model)
+        self._model, self._lent = trainer.accelerator.unwrap_model(trainer.model), None
         self._memo.clear()
         with self._reading() as scorer:
             scorer.sampler.check("Question: Who wrote Hamlet?\nAnswer:")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave models behind: a copy makes the embedded ones anew, or says that it lost those it was given."""
-        return {**self.__dict__, "_scorer": None, "_model": None, "_memo": {}}
+        return {**self.__dict__, "_scorer": None, "_model": None, "_lent": None, "_memo": {}, "_recordings": []}
 
     @contextmanager
     def _reading(self) -> Iterator[SePerScorer]:
@@ -173,7 +183,9 @@ class SePerReward:
         with borrowed_reader(self._model, adapter=self.reader == "policy") as model:
             if self.reader == "policy":
                 self._memo.clear()  # its weights have moved since
-            yield self._own_scorer().reading_with(model)
+            if self._lent is None:
+                self._lent = self._own_scorer().reading_with(model, frozen=self.reader == "policy-base")
+            yield self._lent
 
     def _own_scorer(self) -> SePerScorer:
         if self._scorer is None and self._given:
@@ -192,6 +204,7 @@ class SePerReward:
             self._memo.clear()
         for (question, answers), sets in wanted.items():
             missing = [shown for shown in sets if (question, answers, shown) not in self._memo]
+            self._reuse += [float(shown not in missing) for shown in sets]
             if not missing or not answers:
                 continue
             try:
@@ -203,9 +216,9 @@ class SePerReward:
 
     def _contexts(self, rollout: Rollout) -> list[tuple[Passage, ...]]:
         """Return what the reader sees: nothing, then the passages of the first, the first two ... searches."""
-        every = range(len(rollout.turns) + 1)
-        steps = {"answer": [], "advantage": [0], "delta": sorted({0, len(rollout.turns)}), "stepwise": list(every)}
-        return [_union(rollout.turns[:step]) for step in steps[self.variant]]
+        count = len(rollout.turns)
+        steps = {"answer": [], "advantage": [0], "delta": sorted({0, count}), "stepwise": list(range(count + 1))}
+        return [rollout.found_by(searches) for searches in steps[self.variant]]
 
     def _score(self, scorer: SePerScorer, rollout: Rollout) -> Score | None:
         if not rollout.answers:
@@ -214,59 +227,53 @@ class SePerReward:
         keys = [(rollout.question, rollout.answers, shown) for shown in self._contexts(rollout)]
         if any(key not in self._memo for key in keys):
             return None  # counted where it failed
-        values = [self._memo[key].seper for key in keys]
-        words = sum(len(passage.text.split()) for turn in rollout.turns for passage in turn.passages)
-        cost = self.price * len(rollout.turns) + self.word_price * words
-        gains = tuple(after - before for before, after in itertools.pairwise(values))
-        baseline = values[0] if values else 0.0
+        beliefs = tuple(self._memo[key] for key in keys)
+        cost = self.price * len(rollout.turns) + self.word_price * rollout.words
         if self.variant in ("delta", "stepwise"):
-            return Score(sum(gains) - cost, baseline, gains, cost, None)
+            return Score(beliefs[-1].seper - beliefs[0].seper - cost, beliefs, cost)
         stated = scorer.support(rollout.question, rollout.answer, rollout.answers)
-        return Score(stated - (baseline if self.variant == "advantage" else 0.0) - cost, baseline, (), cost, stated)
+        return Score(stated - (beliefs[0].seper if beliefs else 0.0) - cost, beliefs, cost, stated)
 
-    def _log(
-        self,
-        rollouts: Sequence[Rollout],
-        scores: Sequence[Score | None],
-        log_metric: Callable[[str, float], None] | None,
-        log_extra: Callable[[str, list[Any]], None] | None,
-    ) -> None:
-        if log_extra is not None:
-            log_extra("question", [rollout.question for rollout in rollouts])
-            log_extra("query", [" | ".join(turn.query for turn in rollout.turns) for rollout in rollouts])
-            log_extra(
-                "passages",
-                [" | ".join(p.text for turn in rollout.turns for p in turn.passages) for rollout in rollouts],
-            )
-            for name in ("baseline", "gains", "cost"):
-                log_extra(name, [None if score is None else getattr(score, name) for score in scores])
-        if log_metric is not None:
-            for name, value in self._metrics(rollouts, scores).items():
-                log_metric(name, value)
+    def _columns(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[Any]]:
+        """Return what the table of rollouts shows beside prompt, completion and reward."""
+        known = [score.beliefs if score is not None else () for score in scores]
+        return {
+            "question": [rollout.question for rollout in rollouts],
+            "query": [" | ".join(turn.query for turn in rollout.turns) for rollout in rollouts],
+            "passages": [" | ".join(passage.text for passage in rollout.passages) for rollout in rollouts],
+            "exact_match": [exact_match(rollout.answer, rollout.answers) for rollout in rollouts],
+            "baseline": [beliefs[0].seper if beliefs else None for beliefs in known],
+            "gains": [None if score is None else score.gains for score in scores],
+            "cost": [None if score is None else score.cost for score in scores],
+            "belief_before": [beliefs[0].describe() if beliefs else None for beliefs in known],
+            "belief_after": [beliefs[-1].describe() if len(beliefs) > 1 else None for beliefs in known],
+        }
 
-    def _metrics(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> Mapping[str, float]:
+    def _metrics(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, float]:
         pairs = [(rollout, score) for rollout, score in zip(rollouts, scores, strict=True) if score is not None]
-        searched = [float(bool(rollout.turns)) for rollout, _ in pairs]
         found = {
-            "seper/unscored": [float(score is None) for score in scores],
-            "seper/search_rate": searched,
-            "seper/searches": [float(len(rollout.turns)) for rollout, _ in pairs],
-            "seper/exact_match": [exact_match(rollout.answer, rollout.answers) for rollout, _ in pairs],
-            "seper/cost": [score.cost for _, score in pairs],
+            "unscored": [float(score is None) for score in scores],
+            "search_rate": [float(bool(rollout.turns)) for rollout, _ in pairs],
+            "searches": [float(len(rollout.turns)) for rollout, _ in pairs],
+            "exact_match": [exact_match(rollout.answer, rollout.answers) for rollout, _ in pairs],
+            "cost": [score.cost for _, score in pairs],
+            "reused_beliefs": self._reuse,
         }
         if self.variant != "answer":
+            baselines = [score.beliefs[0].seper for _, score in pairs]
             for name, kind in (("needed", True), ("not_needed", False)):
-                found[f"seper/search_rate_{name}"] = [
-                    value
-                    for value, (_, score) in zip(searched, pairs, strict=True)
-                    if (score.baseline < self.needed) == kind
+                found[f"search_rate_{name}"] = [
+                    searched
+                    for searched, baseline in zip(found["search_rate"], baselines, strict=True)
+                    if (baseline < self.needed) == kind
                 ]
-            found["seper/baseline"] = [score.baseline for _, score in pairs]
-        if self.variant in ("delta", "stepwise"):
+            found["baseline"] = baselines
+        if self.variant in ("answer", "advantage"):
+            found["answer"] = [score.answer for _, score in pairs if score.answer is not None]
+        else:
             deltas = [sum(score.gains) for rollout, score in pairs if rollout.turns]
-            found["seper/delta_of_searches"] = deltas
-            found["seper/share_harmful"] = [float(delta < 0) for delta in deltas]
-        return {name: statistics.fmean(values) for name, values in found.items() if values}
+            found |= {"delta_of_searches": deltas, "share_harmful": [float(delta < 0) for delta in deltas]}
+        return {f"seper/{name}": statistics.fmean(values) for name, values in found.items() if values}
 
 
 @functools.cache
@@ -277,41 +284,6 @@ def _default() -> SePerReward:
 def delta_seper(*args: Any, **columns: Any) -> list[float | None]:
     """``SePerReward`` with the embedded models and a price of 0.1 a search, for ``trl grpo --reward_funcs``."""
     return _default()(*args, **columns)
-
-
-def _turns(completion: Any, environment: Any, given: Sequence[Any] | None) -> tuple[Turn, ...]:
-    results = _tool_results(completion)
-    if environment is not None:
-        return tuple(environment.turns[: len(results)])
-    if given is not None:
-        return (Turn("", tuple(map(_passage, given))),) if len(given) else ()
-    return tuple(Turn("", (Passage(text),)) for text in results)
-
-
-def _passage(value: Any) -> Passage:
-    if isinstance(value, Passage):
-        return value
-    if isinstance(value, str):
-        return Passage(value)
-    return Passage(value["text"], value.get("title") or "", str(value.get("id", "")))
-
-
-def _tool_results(completion: Any) -> list[str]:
-    if isinstance(completion, str):
-        return []
-    return [str(message.get("content") or "") for message in completion if message.get("role") == "tool"]
-
-
-def _last_answer(completion: Any) -> str:
-    if isinstance(completion, str):
-        return completion.strip()
-    last = completion[-1] if len(completion) else {}
-    # cut off after a search: nothing was answered
-    return "" if last.get("role") != "assistant" or last.get("tool_calls") else str(last.get("content") or "").strip()
-
-
-def _union(turns: Sequence[Turn]) -> tuple[Passage, ...]:
-    return tuple(dict.fromkeys(passage for turn in turns for passage in turn.passages))
 
 
 def _is_zero3(trainer: Any) -> bool:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .decoding import Decoder, Layout, Row, choose_layout, forced_log_probs
-from .models import EMBEDDED, identity_hash, load_reader
+from .models import EMBEDDED, LoadedModel, identity_hash, load_reader
 from .types import Responses, UnscorableError
 
 _FORCED_BATCH = 16  # prompts whose texts are scored at once: logits are kept for every token of those
@@ -141,7 +141,7 @@ class ResponseSampler:
     @classmethod
     def from_pretrained(
         cls,
-        name: str = EMBEDDED,
+        reader: str | LoadedModel = EMBEDDED,
         *,
         revision: str | None = None,
         dtype: str = "auto",
@@ -149,8 +149,11 @@ class ResponseSampler:
         trust_remote_code: bool = False,
         **options: Any,
     ) -> "ResponseSampler":
-        """Load the reader (see [`load_reader`][seper_reward.models.load_reader]); ``options`` as above."""
-        reader = load_reader(name, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
+        """Load the reader by name (see [`load_reader`][seper_reward.models.load_reader]); ``options`` as above."""
+        if not isinstance(reader, LoadedModel):
+            reader = load_reader(
+                reader, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code
+            )
         return cls(reader.model, reader.tokenizer, name=reader.name, **options)
 
     @functools.cached_property

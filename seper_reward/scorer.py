@@ -27,7 +27,7 @@ from .estimators import (
     seper_soft,
     standard_error,
 )
-from .models import EMBEDDED, READER_DEFAULTS
+from .models import EMBEDDED, READER_DEFAULTS, LoadedModel
 from .prompts import PromptBuilder
 from .sampling import ResponseSampler, Sampler
 from .types import Belief, Passage, Query, Responses, UnscorableError, Utility
@@ -74,7 +74,7 @@ class SePerScorer:
     @classmethod
     def from_pretrained(
         cls,
-        reader: str = EMBEDDED,
+        reader: str | LoadedModel = EMBEDDED,
         entailment: str = EMBEDDED,
         *,
         prompt: str | None = None,
@@ -90,7 +90,7 @@ class SePerScorer:
         """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id or a local folder.
 
         Args:
-            reader: the causal language model to ask.
+            reader: the causal language model to ask, by name or already loaded.
             entailment: the NLI model that judges.
             prompt: see the class; ``None`` takes the reader's own (``READER_DEFAULTS``), else the paper's.
             estimator: see the class.
@@ -106,10 +106,13 @@ class SePerScorer:
             **sampling: fields of [`SamplingOptions`][seper_reward.sampling.SamplingOptions]. Defaults are the
                 paper's (N=10, temperature 1) unless ``READER_DEFAULTS`` has others for the reader.
         """
-        defaults = READER_DEFAULTS.get(reader, READER_DEFAULTS[None])
+        name = reader.name if isinstance(reader, LoadedModel) else reader
+        defaults = READER_DEFAULTS.get(name, READER_DEFAULTS[None])
         sampling = {"temperature": defaults.temperature, "max_new_tokens": defaults.max_new_tokens, **sampling}
         options = dict(reader_options or {})
         if engine:
+            if isinstance(reader, LoadedModel):
+                raise ValueError(f"engine runs the reader itself; name it, instead of loading {reader.name!r}")
             kept = {key: options[key] for key in ("revision", "trust_remote_code") if key in options}
             sampler: Sampler = EngineSampler.from_pretrained(
                 reader, urls=engine, **kept, **(engine_options or {}), **sampling
@@ -264,15 +267,16 @@ class SePerScorer:
         probs = self._class_probs(question, set(itertools.product([response], answers)))
         return max(float(row[0]) for row in probs.values())
 
-    def reading_with(self, model: Any) -> "SePerScorer":
-        """Return the same scorer with another model of the reader's tokenizer, and without a cache on disk.
+    def reading_with(self, model: Any, *, frozen: bool = False) -> "SePerScorer":
+        """Return the same scorer with another model of the reader's tokenizer.
 
         Args:
-            model: causal language model in eval mode; it may change later, so nothing of it is kept.
+            model: causal language model in eval mode.
+            frozen: its weights never change, so what it says may be kept in the cache.
         """
         other = copy.copy(self)
         other.__dict__.pop("fingerprint", None)
-        other.sampler, other.cache = self.sampler.reading_with(model), None
+        other.sampler, other.cache = self.sampler.reading_with(model), self.cache if frozen else None
         return other
 
     def _first_pairs(self, responses: Sequence[str], answers: Sequence[str]) -> set[Pair]:

@@ -79,6 +79,21 @@ class Belief:
     cluster_ids: tuple[int, ...] = ()
     support: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
 
+    def describe(self, most: int = 3) -> str:
+        """Return the heaviest clusters, each by its shortest response.
+
+        >>> texts = ("Ida", "Ida Voss", "Bob")
+        >>> Belief(0.7, 0.7, 0.1, responses=texts, weights=(0.4, 0.3, 0.3), cluster_ids=(0, 0, 1)).describe()
+        'Ida 70 % | Bob 30 %'
+        """
+        mass: dict[int, float] = {}
+        shown: dict[int, str] = {}
+        for text, weight, cluster in zip(self.responses, self.weights, self.cluster_ids, strict=True):
+            mass[cluster] = mass.get(cluster, 0.0) + weight
+            shown[cluster] = min(shown.get(cluster, text), text, key=len)
+        heaviest = sorted(mass, key=lambda cluster: -mass[cluster])[:most]
+        return " | ".join(f"{shown[cluster]} {100 * mass[cluster]:.0f} %" for cluster in heaviest)
+
 
 @dataclass(frozen=True)
 class Utility:

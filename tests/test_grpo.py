@@ -101,3 +101,27 @@ def test_the_reward_alone_trains(tmp_path, tiny_reader, tiny_scorer):
     assert len(rewards) == 2
     assert max(rewards) > 0
     assert all(torch.isfinite(weight).all() for weight in weights_of(trainer).values())
+
+
+def test_rloo(tmp_path, tiny_reader, tiny_scorer):
+    """Without tools: passages from a dataset column, plain prompts."""
+    rows = [{**row, "prompt": row["question"], "passages": [CORPUS[str(at)].text]} for at, row in enumerate(QUESTIONS)]
+    arguments = trl.RLOOConfig(
+        output_dir=str(tmp_path), max_steps=1, per_device_train_batch_size=4, num_generations=2, report_to="none",
+        max_completion_length=8, use_cpu=True, bf16=False, save_strategy="no", disable_tqdm=True, logging_steps=1,
+    )  # fmt: skip
+    trainer = trl.RLOOTrainer(
+        model=AutoModelForCausalLM.from_pretrained(tiny_reader),
+        reward_funcs=[SePerReward(tiny_scorer), SePerReward(tiny_scorer, variant="answer")],
+        args=arguments,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=AutoTokenizer.from_pretrained(tiny_reader),
+    )
+    trainer.train()
+    (log,) = [row for row in trainer.state.log_history if "seper/search_rate" in row]
+    assert log["seper/search_rate"] == 1.0
+    assert "rewards/seper_answer/mean" in log
+    expected = [
+        SePerReward(tiny_scorer)(**{name: [row[name]] for name in ("question", "answers", "passages")}) for row in rows
+    ]
+    assert min(expected)[0] <= log["rewards/seper_delta/mean"] <= max(expected)[0]

@@ -13,7 +13,7 @@ ORDER = [
     "cache", "prompts", "writers", "decoding", "sampling", "servers", "completions", "engine",
     "entailment", "answer_metrics", "data", "retrieval",
     "scorer", "labeling", "labelers", "report", "evaluation", "ranking", "borrowing", "environment", "tool_chat",
-    "reward", "equivalence", "tracking", "label_run", "config", "cli",
+    "rollouts", "reward", "equivalence", "tracking", "label_run", "config", "cli",
 ]  # fmt: skip
 
 

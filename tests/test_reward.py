@@ -6,10 +6,13 @@ import pytest
 import torch
 
 from seper_reward.borrowing import borrowed_reader
+from seper_reward.cache import Cache
 from seper_reward.data import as_query
 from seper_reward.environment import Turn, environment_factory
 from seper_reward.labeling import label_row
-from seper_reward.reward import Rollout, SePerReward
+from seper_reward.reward import SePerReward
+from seper_reward.rollouts import Rollout
+from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, UnscorableError
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ("Ida Voss",)
@@ -119,8 +122,12 @@ def test_each_question_and_passage_is_measured_once(tiny_scorer):
     counting = Counting(tiny_scorer)
     reward = SePerReward(counting)
     group = [searched(MILL.text), searched(MILL.text), searched(SHEEP.text), [{"role": "assistant", "content": "x"}]]
+    metrics = []
     for _ in range(2):  # two steps
-        values = reward([""] * 4, group, question=[QUESTION] * 4, answers=[list(ANSWERS)] * 4)
+        metrics.append({})
+        columns = {"question": [QUESTION] * 4, "answers": [list(ANSWERS)] * 4}
+        values = reward([""] * 4, group, **columns, log_metric=metrics[-1].__setitem__)
+    assert [row["seper/reused_beliefs"] for row in metrics] == [0.0, 1.0]
     assert sorted(counting.asked) == sorted([(QUESTION,), (QUESTION, MILL.text), (QUESTION, SHEEP.text)])
     assert values[0] == values[1] != values[2]
     assert values[3] == 0
@@ -157,6 +164,18 @@ def test_metrics_and_table(tiny_scorer, seper):
     assert metrics["seper/cost"] == pytest.approx(0.2 / 3)
     assert table["passages"] == [MILL.text, SHEEP.text, ""]
     assert table["cost"] == [0.1, 0.1, 0.0]
+    assert table["exact_match"] == [1.0, 0.0, 0.0]
+    assert all("%" in belief for belief in table["belief_before"])
+    assert table["belief_after"][2] is None  # nothing was searched
+
+
+def test_recording(tiny_scorer):
+    reward = SePerReward(tiny_scorer)
+    with reward.recording() as seen:
+        value = reward_of(reward, searched(MILL.text))
+    reward_of(reward, "x")
+    ((rollout, score),) = seen
+    assert (rollout.passages, rollout.answer, score.reward) == ((MILL,), "Ida Voss", value)
 
 
 def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
@@ -276,6 +295,22 @@ def test_borrowing_leaves_no_trace(policy, tiny_sampler, adapter):
     assert state_of(policy) == before
     plain = tiny_sampler._model(ids).logits
     assert torch.allclose(borrowed, plain, atol=1e-5) is not adapter
+
+
+def test_the_base_keeps_its_identity_and_the_cache(policy, tiny_sampler, tiny_scorer, tmp_path):
+    with borrowed_reader(policy) as base:
+        assert tiny_sampler.reading_with(base).weights_hash == tiny_sampler.weights_hash
+    with borrowed_reader(policy, adapter=True) as live:
+        assert tiny_sampler.reading_with(live).weights_hash != tiny_sampler.weights_hash
+    cached = SePerScorer(
+        tiny_sampler, tiny_scorer.entailment, prompt="brief", cache=Cache(tmp_path / "beliefs.sqlite")
+    )
+    expected = cached.beliefs(QUESTION, ANSWERS, [(), (MILL,)])  # as labelling would, or another rank
+    with borrowed_reader(policy) as base:
+        reader = cached.reading_with(base, frozen=True)
+        reader.sampler.sample = None  # whoever samples now fails
+        assert reader.beliefs(QUESTION, ANSWERS, [(), (MILL,)]) == expected
+        assert cached.reading_with(base).cache is None
 
 
 def test_the_check_sees_a_lost_cache(policy, tiny_sampler):

@@ -1,12 +1,23 @@
-"""The policy's recipe on a tiny model: it runs, measures and saves."""
+"""The policy's recipe on a tiny model: it runs, measures, resumes, saves; its summaries by hand."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+import torch
 import yaml
+from safetensors.torch import load_file
+from transformers import TrainerCallback
 
 from trainers import policy
-from trainers.policy_data import policy_queries
+from trainers.policy_data import read_policy_questions
+from trainers.policy_eval import main as print_over_seeds
+from trainers.policy_eval import over_seeds, summarize, table, tradeoff
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -20,23 +31,106 @@ def settings(tmp_path, tiny_reader, tiny_entailment):
         "--model", str(tiny_reader), "--scorer", str(tmp_path / "scorer.yaml"), "--init_adapter", "none",
         "--output_dir", str(tmp_path / "run"), "--max_steps", "2", "--per_device_train_batch_size", "4",
         "--num_generations", "2", "--per_device_eval_batch_size", "8", "--max_completion_length", "8", "--limit", "6",
-        "--bf16", "false", "--save_steps", "1", "--disable_tqdm", "true", "--lora_r", "2",
+        "--eval_limit", "6", "--bf16", "false", "--save_steps", "1", "--disable_tqdm", "true", "--lora_r", "2",
     ]  # fmt: skip
+
+
+def results_of(folder):
+    return json.loads((folder / "results.json").read_text())
 
 
 @pytest.mark.parametrize("reader", ["separate", "policy-base"])
 def test_command(settings, tmp_path, reader):
     assert policy.main([*settings, "--reader", reader]) == 0
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert set(results) == {"before", "after", "never_search", "always_search", "threshold"}
+    results = results_of(tmp_path / "run")
+    assert list(results) == ["before", "after", "never_search", "always_search", "threshold"]
     for row in (results["before"], results["after"]):
-        assert set(row) >= {"search_rate", "accuracy", "searches_per_question", "reward"}
+        assert set(row) >= {"accuracy", "seper", "searches_per_question", "reward", "unscored"}
+        assert row["unscored"] == 0
     assert results["always_search"]["searches_per_question"] == 1.0
-    assert results["never_search"] | {"seper": 0, "accuracy": 0} == {
-        "accuracy": 0, "seper": 0, "searches_per_question": 0.0, "search_rate_needed": 0.0,
-        "search_rate_not_needed": 0.0, "reward": 0.0,
-    }  # fmt: skip
+    assert results["never_search"]["searches_per_question"] == results["never_search"]["reward"] == 0.0
     assert (tmp_path / "run" / "model" / "adapter_model.safetensors").is_file()
+    assert "before" in (tmp_path / "run" / "tradeoff.svg").read_text()
+    assert print_over_seeds([str(tmp_path / "run")]) == 0
+
+
+def test_evaluation_only(settings, tmp_path):
+    assert policy.main([*settings, "--evaluate_only", "true"]) == 0
+    assert "after" not in results_of(tmp_path / "run")
+    assert not (tmp_path / "run" / "model").exists()
+
+
+def test_all_weights(settings, tmp_path):
+    settings[settings.index("--lora_r") + 1] = "0"
+    assert policy.main(settings) == 0
+    saved = load_file(tmp_path / "run" / "model" / "model.safetensors")
+    assert not any("lora" in name for name in saved)
+    with pytest.raises(ValueError, match="no adapter to switch off"):
+        policy.main([*settings, "--reader", "policy-base"])
+
+
+class Dies(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 2:
+            raise KeyboardInterrupt
+
+
+def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatch):
+    settings += [
+        "--max_steps",
+        "3",
+        "--learning_rate",
+        "0.01",
+        "--beta",
+        "0.1",
+    ]  # beta: something to learn in any case
+    assert policy.main(settings) == 0
+    settings[settings.index("--output_dir") + 1] = str(tmp_path / "again")
+    made = policy.new_trainer
+
+    def dying(*args):
+        trainer = made(*args)
+        trainer.add_callback(Dies())
+        return trainer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(policy, "new_trainer", dying)
+        with pytest.raises(KeyboardInterrupt):
+            policy.main(settings)
+    assert policy.main(settings) == 0
+    one, other = (load_file(tmp_path / name / "model" / "adapter_model.safetensors") for name in ("run", "again"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert results_of(tmp_path / "run") == results_of(tmp_path / "again")
+
+
+def test_two_processes_and_wandb(settings, tmp_path):
+    pytest.importorskip("wandb")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
+    settings += [
+        "--reader",
+        "policy-base",
+        "--report_to",
+        "wandb",
+        "--log_completions",
+        "true",
+        "--logging_steps",
+        "1",
+    ]
+    environment = {
+        **os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "WANDB_MODE": "offline",
+        "WANDB_DIR": str(tmp_path),
+    }  # fmt: skip
+    done = subprocess.run(
+        [*command, "-m", "trainers.policy", *settings],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    results = results_of(tmp_path / "run")
+    assert set(results) == {"before", "after", "never_search", "always_search", "threshold"}
+    (log,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    content = log.read_bytes()
+    for name in (b"train/seper/search_rate", b"frac_reward_zero_std", b"completions", b"before/accuracy"):
+        assert name in content
 
 
 def test_without_a_warm_up_it_says_what_to_do(tmp_path):
@@ -44,7 +138,42 @@ def test_without_a_warm_up_it_says_what_to_do(tmp_path):
         policy.PolicyConfig(init_adapter=str(tmp_path))
 
 
-def test_splits_do_not_meet():
-    splits = [{query.id for query in policy_queries(name)[0]} for name in ("train", "dev", "test")]
-    assert sum(map(len, splits)) == len(set.union(*splits)) == 123
-    assert all(splits)
+def test_held_out_questions_are_held_out():
+    questions = read_policy_questions()
+    train, held_out = ({query.id for query in part} for part in (questions.train, questions.held_out))
+    assert not train & held_out
+    assert len(train) + len(held_out) == 123
+    assert {query.metadata["group"] for query in questions.held_out} == {"known", "fiction"}
+
+
+ROWS = [
+    {"group": "fiction", "needed": True, "searches": 2, "accuracy": 1.0, "seper": 0.9, "reward": 0.5},
+    {"group": "fiction", "needed": True, "searches": 0, "accuracy": 0.0, "seper": 0.1, "reward": 0.0},
+    {"group": "known", "needed": True, "searches": 1, "accuracy": 0.0, "seper": 0.2, "reward": -0.2},
+    {"group": "known", "needed": False, "searches": 0, "accuracy": 1.0, "seper": 0.8, "reward": 0.1},
+]
+
+
+def test_summary_by_hand():
+    assert summarize(ROWS) == {
+        "search_rate_needed": 0.6667, "search_rate_not_needed": 0.0, "search_rate_fiction": 0.5,
+        "search_rate_known": 0.5, "accuracy": 0.5, "seper": 0.5, "reward": 0.1, "searches_per_question": 0.75,
+    }  # fmt: skip
+    assert "search_rate_not_needed" not in summarize(ROWS[:3])  # no such question
+
+
+def test_path_by_hand():
+    ends = {name: {"searches_per_question": at, "accuracy": at / 2} for name, at in [("before", 0.4), ("after", 0.6)]}
+    rules = dict.fromkeys(("never_search", "always_search", "threshold"), ends["before"])
+    log = [{"seper/searches": 0.1 * at, "seper/exact_match": 0.5} for at in range(3)] + [{"loss": 1.0}]
+    found = tradeoff({**ends, **rules}, log, block=2)
+    assert sum(found.path, ()) == pytest.approx((0.4, 0.2, 0.05, 0.5, 0.2, 0.5, 0.6, 0.3))
+    assert found.rules["threshold"] == (0.4, 0.2)
+
+
+def test_over_seeds_by_hand():
+    one, other = {"after": summarize(ROWS)}, {"after": summarize(ROWS[:3])}
+    found = over_seeds([one, other])
+    assert found["after"]["accuracy"] == pytest.approx({"mean": (0.5 + 0.3333) / 2, "sd": 0.1667 / 2**0.5}, abs=1e-4)
+    assert "search_rate_not_needed" not in found["after"]
+    assert "0.417 ± 0.118" in table(found)

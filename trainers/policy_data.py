@@ -1,15 +1,15 @@
 """What a policy is asked, and examples of both of its actions to warm it up: answer, or search first."""
 
+import hashlib
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from transformers.utils import get_json_schema
 
 from seper_reward.data import read_corpus, read_queries
 from seper_reward.demo import CORPUS, QUESTIONS
 from seper_reward.environment import RetrievalEnvironment
-from seper_reward.evaluation import split_of
 from seper_reward.retrieval import Retriever
 from seper_reward.types import Passage, Query
 from trainers.reader_data import UNKNOWN, states
@@ -18,11 +18,20 @@ SEARCH = get_json_schema(RetrievalEnvironment.search)
 CALL_END = "<|im_end|>"
 
 
-def policy_queries(split: str) -> tuple[list[Query], dict[str, Passage]]:
-    """Return the demo's known facts and fiction in one split (by sha1 of the id), and the demo's corpus."""
+class PolicyQuestions(NamedTuple):
+    """Questions to train on, questions held out, and what a search can find."""
+
+    train: list[Query]
+    held_out: list[Query]
+    corpus: dict[str, Passage]
+
+
+def read_policy_questions() -> PolicyQuestions:
+    """Return the demo's known facts and fiction; 6 of 16 parts, by sha1 of the id, are held out."""
     corpus = read_corpus(CORPUS)
-    queries = read_queries(QUESTIONS, corpus).queries
-    return [q for q in queries if q.metadata["group"] in ("known", "fiction") and split_of(q.id) == split], corpus
+    queries = [q for q in read_queries(QUESTIONS, corpus).queries if q.metadata["group"] in ("known", "fiction")]
+    train = [query for query in queries if hashlib.sha1(query.id.encode()).hexdigest()[0] < "a"]
+    return PolicyQuestions(train, [query for query in queries if query not in train], corpus)
 
 
 def messages_of(question: str) -> list[dict[str, Any]]:

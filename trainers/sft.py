@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from peft import LoraConfig, PeftModel, TaskType
+from peft import PeftModel
 from trl import SFTConfig, SFTTrainer, TrlParser
 
 from seper_reward.data import read_valid_rows
@@ -27,7 +27,8 @@ from seper_reward.models import PLAIN, READER_HUB_ID, load_reader
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.sampling import SamplingOptions
 from seper_reward.tool_chat import with_tool_template
-from trainers.policy_data import policy_queries, warm_up_rows
+from trainers.lora import new_lora
+from trainers.policy_data import read_policy_questions, warm_up_rows
 from trainers.reader_data import LICENCES, reader_rows
 from trainers.reader_scores import evaluate, score_table
 
@@ -52,6 +53,9 @@ class SftScriptConfig:
     )
     init_adapter: str | None = field(default=None, metadata={"help": "Go on from this adapter's weights."})
     lora_r: int = field(default=16, metadata={"help": "Rank of the LoRA matrices (all linear layers)."})
+    lora_layers: int | None = field(
+        default=None, metadata={"help": "Adapt only the last so many blocks: no gradient flows below them."}
+    )
     limit: int | None = field(default=None, metadata={"help": "Train on so many examples only."})
     evaluate_only: bool = field(default=False, metadata={"help": "Score the adapter in output_dir again."})
 
@@ -106,8 +110,8 @@ def training_rows(config: SftScriptConfig, tokenizer: Any, seed: int) -> list[di
     if config.data == "reader":
         rows = reader_rows(Path(config.data_dir), tokenizer, seed, config.prompts)
     elif config.data == "policy":
-        queries, corpus = policy_queries("train")
-        rows = warm_up_rows(queries, BM25Retriever(corpus), with_tool_template(tokenizer), seed)
+        questions = read_policy_questions()
+        rows = warm_up_rows(questions.train, BM25Retriever(questions.corpus), with_tool_template(tokenizer), seed)
     else:
         rows = []
         for where, row in read_valid_rows(config.data):
@@ -128,10 +132,8 @@ def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[Completi
     loaded = load_reader(config.model, device="cpu" if arguments.use_cpu else None)
     rows = training_rows(config, loaded.tokenizer, arguments.seed)
     torch.manual_seed(arguments.seed)
-    lora = LoraConfig(
-        task_type=TaskType.CAUSAL_LM, r=config.lora_r, lora_alpha=2 * config.lora_r, target_modules="all-linear"
-    )
     model = loaded.model.train()
+    lora = new_lora(model, config.lora_r, config.lora_layers)
     if config.init_adapter:
         model, lora = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True), None
     trainer = CompletionTrainer(

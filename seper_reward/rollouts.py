@@ -1,0 +1,91 @@
+"""What a policy did with a question: read from the completions, environments and columns of TRL."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .environment import Turn
+from .types import Passage
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What a policy did with one question."""
+
+    question: str
+    answers: tuple[str, ...]
+    turns: tuple[Turn, ...]
+    answer: str
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        """What all searches found, each passage once."""
+        return self.found_by(len(self.turns))
+
+    @property
+    def words(self) -> int:
+        """Words retrieved, as often as they were."""
+        return sum(len(passage.text.split()) for turn in self.turns for passage in turn.passages)
+
+    def found_by(self, searches: int) -> tuple[Passage, ...]:
+        """Return what the first searches found, each passage once."""
+        return tuple(dict.fromkeys(passage for turn in self.turns[:searches] for passage in turn.passages))
+
+
+def read_rollouts(
+    question: Sequence[str],
+    answers: Sequence[Sequence[str]],
+    completions: Sequence[Any] | None,
+    passages: Sequence[Sequence[Any] | None] | None,
+    environments: Sequence[Any] | None,
+) -> list[Rollout]:
+    """Return one rollout per row.
+
+    Its searches come from its environment (as many as the completion has tool results, since TRL rolls back results
+    that are too long), else from the column ``passages`` (one search), else from the completion's tool messages.
+
+    Raises:
+        ValueError: a row of ``answers`` or ``passages`` is a text instead of a list.
+    """
+    for name, column in (("answers", answers), ("passages", passages or [])):
+        wrong = next((row for row in column if isinstance(row, str)), None)
+        if wrong is not None:
+            raise ValueError(f"{name} must be a list per row, got the text {wrong[:80]!r}; wrap it in a list")
+    said = completions if completions is not None else [""] * len(question)
+    given = passages if passages is not None else [None] * len(question)
+    worlds = environments if environments is not None else [None] * len(question)
+    return [
+        Rollout(asked, tuple(gold), _turns(words, world, shown), _last_answer(words))
+        for asked, gold, words, world, shown in zip(question, answers, said, worlds, given, strict=True)
+    ]
+
+
+def _turns(completion: Any, environment: Any, given: Sequence[Any] | None) -> tuple[Turn, ...]:
+    results = _tool_results(completion)
+    if environment is not None:
+        return tuple(environment.turns[: len(results)])
+    if given is not None:
+        return (Turn("", tuple(map(_passage, given))),) if len(given) else ()
+    return tuple(Turn("", (Passage(text),)) for text in results)
+
+
+def _passage(value: Any) -> Passage:
+    if isinstance(value, Passage):
+        return value
+    if isinstance(value, str):
+        return Passage(value)
+    return Passage(value["text"], value.get("title") or "", str(value.get("id", "")))
+
+
+def _tool_results(completion: Any) -> list[str]:
+    if isinstance(completion, str):
+        return []
+    return [str(message.get("content") or "") for message in completion if message.get("role") == "tool"]
+
+
+def _last_answer(completion: Any) -> str:
+    if isinstance(completion, str):
+        return completion.strip()
+    last = completion[-1] if len(completion) else {}
+    # cut off after a search: nothing was answered
+    return "" if last.get("role") != "assistant" or last.get("tool_calls") else str(last.get("content") or "").strip()

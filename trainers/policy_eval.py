@@ -1,0 +1,182 @@
+"""What a policy does on held-out questions, beside fixed rules of when to search; its table and its plot.
+
+python -m trainers.policy_eval runs/policy-demo runs/policy-demo-1 ...     # mean ± sd over the seeds of some runs
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from accelerate.utils import gather_object
+from trl import GRPOTrainer
+
+from seper_reward.answer_metrics import exact_match
+from seper_reward.evaluation import expected_metric
+from seper_reward.report import Tradeoff
+from seper_reward.retrieval import Retriever
+from seper_reward.reward import Score, SePerReward
+from seper_reward.rollouts import Rollout
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Query
+
+MEASURES = (
+    "search_rate_needed", "search_rate_not_needed", "search_rate_fiction", "search_rate_known", "accuracy", "seper",
+    "reward", "searches_per_question",
+)  # fmt: skip
+
+
+def fixed_rules(
+    scorer: SePerScorer, queries: Sequence[Query], retriever: Retriever, *, top_k: int, price: float, needed: float
+) -> dict[str, dict[str, float]]:
+    """Measure the reader under three rules: never search, always, and where its SePer is below ``needed``.
+
+    Args:
+        scorer: measures beliefs; its responses are the answers.
+        queries: with ``group`` in their metadata.
+        retriever: is asked the question.
+        top_k: passages per search.
+        price: of a search.
+        needed: threshold on the baseline SePer.
+
+    Returns:
+        Per rule the [`MEASURES`]; ``accuracy`` is the expected exact match of the reader's responses.
+    """
+    found = retriever.retrieve([query.question for query in queries], top_k)
+    pairs = [
+        scorer.beliefs(query.question, query.answers, [(), passages])
+        for query, passages in zip(queries, found, strict=True)
+    ]
+    needs = [without.seper < needed for without, _ in pairs]
+    rules = {"never_search": [False] * len(pairs), "always_search": [True] * len(pairs), "threshold": needs}
+    measured = {}
+    for rule, searches in rules.items():
+        rows = []
+        for query, pair, need, search in zip(queries, pairs, needs, searches, strict=True):
+            accuracy = expected_metric(pair[search], query.answers, exact_match)
+            gain = pair[search].seper - pair[0].seper
+            rows.append(_row(query, need, int(search), accuracy, pair[search].seper, gain - price * search))
+        measured[rule] = summarize(rows)
+    return measured
+
+
+def measure(trainer: GRPOTrainer, reward: SePerReward, queries: Sequence[Query]) -> dict[str, float]:
+    """Roll the policy out on the trainer's evaluation set; all processes come here together.
+
+    Returns:
+        The [`MEASURES`] over all rollouts that could be scored, and ``unscored``, their share that could not.
+    """
+    with reward.recording() as seen:
+        trainer.evaluate()
+    rollouts: list[tuple[Rollout, Score | None]] = gather_object(seen)
+    by_question = {query.question: query for query in queries}
+    rows = [
+        _row(
+            by_question[rollout.question],
+            score.beliefs[0].seper < reward.needed if score.beliefs else False,
+            len(rollout.turns),
+            exact_match(rollout.answer, rollout.answers),
+            score.beliefs[-1].seper if score.beliefs else score.answer or 0.0,
+            score.reward,
+        )
+        for rollout, score in rollouts
+        if score is not None
+    ]
+    return {**summarize(rows), "unscored": round(1 - len(rows) / len(rollouts), 4)}
+
+
+def summarize(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the means of rows of ``{group, needed, searches, accuracy, seper, reward}``; no key for empty sets."""
+    searched = [(row, float(row["searches"] > 0)) for row in rows]
+    found = {
+        "search_rate_needed": [value for row, value in searched if row["needed"]],
+        "search_rate_not_needed": [value for row, value in searched if not row["needed"]],
+        "search_rate_fiction": [value for row, value in searched if row["group"] == "fiction"],
+        "search_rate_known": [value for row, value in searched if row["group"] == "known"],
+        "accuracy": [row["accuracy"] for row in rows],
+        "seper": [row["seper"] for row in rows],
+        "reward": [row["reward"] for row in rows],
+        "searches_per_question": [row["searches"] for row in rows],
+    }
+    return {name: round(statistics.fmean(values), 4) for name, values in found.items() if values}
+
+
+def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block: int = 10) -> Tradeoff:
+    """Return accuracy over searches per question: of the rules, and of the policy before, while and after it trains.
+
+    Args:
+        results: as written to ``results.json``.
+        log: of the trainer; its rows are of training questions, and averaged in blocks.
+        block: rows to average.
+    """
+
+    def point(rows: Sequence[Mapping[str, float]], searches: str, accuracy: str) -> tuple[float, float]:
+        return (statistics.fmean(row[searches] for row in rows), statistics.fmean(row[accuracy] for row in rows))
+
+    rules = {
+        name: point([results[name]], "searches_per_question", "accuracy")
+        for name in ("never_search", "always_search", "threshold")
+    }
+    steps = [row for row in log if "seper/searches" in row]
+    blocks = [steps[start : start + block] for start in range(0, len(steps), block)]
+    path = [point(rows, "seper/searches", "seper/exact_match") for rows in blocks]
+    ends = [
+        [point([results[name]], "searches_per_question", "accuracy")] if name in results else []
+        for name in ("before", "after")
+    ]
+    return Tradeoff(rules, [*ends[0], *path, *ends[1]])
+
+
+def table(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the measures as a Markdown table; a value is a number or ``{"mean", "sd"}``."""
+
+    def cell(value: Any) -> str:
+        if value is None:
+            return ""
+        return f"{value['mean']:.3f} ± {value['sd']:.3f}" if isinstance(value, Mapping) else f"{value:.3f}"
+
+    lines = [["", *MEASURES], ["---"] * (len(MEASURES) + 1)]
+    lines += [[name, *(cell(row.get(measure)) for measure in MEASURES)] for name, row in results.items()]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def over_seeds(runs: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return mean and sd (of the sample) of each measure over the results of some runs."""
+    return {
+        name: {
+            measure: {
+                "mean": statistics.fmean(run[name][measure] for run in runs),
+                "sd": statistics.stdev(run[name][measure] for run in runs) if len(runs) > 1 else 0.0,
+            }
+            for measure in MEASURES
+            if all(measure in run[name] for run in runs)
+        }
+        for name in runs[0]
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table of some runs' results, mean ± sd."""
+    parser = argparse.ArgumentParser(prog="python -m trainers.policy_eval", description=__doc__.partition("\n")[0])
+    parser.add_argument("runs", nargs="+", type=Path, help="output folders of trainers.policy, one per seed")
+    runs = [json.loads((run / "results.json").read_text(encoding="utf-8")) for run in parser.parse_args(argv).runs]
+    print(table(over_seeds(runs)))
+    return 0
+
+
+def _row(query: Query, needed: bool, searches: int, accuracy: float, seper: float, reward: float) -> dict[str, Any]:
+    return {
+        "group": query.metadata.get("group"),
+        "needed": needed,
+        "searches": searches,
+        "accuracy": accuracy,
+        "seper": seper,
+        "reward": reward,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
