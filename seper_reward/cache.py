@@ -60,6 +60,11 @@ class Cache:
             found.update(fresh)
         return [json.loads(found[key]) for key in keys]
 
+    def missing(self, keys: Sequence[str]) -> list[int]:
+        """Return the positions of the keys that have no value yet."""
+        found = self._get(keys)
+        return [position for position, key in enumerate(keys) if key not in found]
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()

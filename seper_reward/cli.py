@@ -1,4 +1,4 @@
-"""Command line: ``seper-reward label``, ``evaluate``, ``export`` and ``report``."""
+"""Command line: ``seper-reward label``, ``evaluate``, ``export``, ``report`` and ``save-reader``."""
 
 import json
 import sys
@@ -15,11 +15,21 @@ from .config import (
     LabelConfig,
     MarkedConfig,
     ReportConfig,
+    SaveConfig,
     load_options,
     load_scorer,
 )
 
-C = TypeVar("C", LabelConfig, CorrelationConfig, CounterfactualConfig, EquivalenceConfig, ExportConfig, ReportConfig)
+C = TypeVar(
+    "C",
+    LabelConfig,
+    CorrelationConfig,
+    CounterfactualConfig,
+    EquivalenceConfig,
+    ExportConfig,
+    ReportConfig,
+    SaveConfig,
+)
 
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...]
@@ -33,6 +43,7 @@ commands:
   evaluate equivalence     the entailment model against human verdicts on answers
   export                   labels for other trainers: sentence-transformers, Tevatron, FlagEmbedding, TREC
   report                   a figure of one question's beliefs, from a label folder
+  save-reader              a reader as a plain model folder, for an engine to serve
 
 `seper-reward COMMAND --help` explains every setting. A YAML file given with --config holds the same settings;
 the command line wins. Several processes: torchrun --nproc_per_node 2 -m seper_reward label ...
@@ -49,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ("evaluate", "equivalence"): _equivalence,
         ("export",): _export,
         ("report",): _report,
+        ("save-reader",): _save_reader,
     }
     for words, command in commands.items():
         if tuple(arguments[: len(words)]) == words:
@@ -169,6 +181,22 @@ def _export(arguments: list[str]) -> None:
     kept = [row for row in kept if row.labels and (not config.helpful or helped(row, config.margin))]
     lines = write_labels(kept, config.output, config.format, config.margin)
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} questions")
+
+
+def _save_reader(arguments: list[str]) -> None:
+    config = _parse(SaveConfig, arguments, "seper-reward save-reader")
+    from .models import load_reader
+
+    reader = load_reader(
+        config.reader,
+        revision=config.reader_revision,
+        dtype=config.dtype,
+        device="cpu",
+        trust_remote_code=config.trust_remote_code,
+    )
+    reader.model.save_pretrained(config.output_dir)
+    reader.tokenizer.save_pretrained(config.output_dir)
+    print(f"saved; to serve it: vllm serve {config.output_dir} --served-model-name {config.reader}")
 
 
 def _report(arguments: list[str]) -> None:

@@ -36,7 +36,8 @@ class ScorerConfig(JudgeConfig):
 
     reader: str = setting(
         "embedded",
-        "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id or a folder.",
+        "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id or a folder; "
+        "with --engine it names the tokenizer.",
     )
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
     prompt: str | None = setting(
@@ -60,6 +61,13 @@ class ScorerConfig(JudgeConfig):
     threshold: float | None = setting(None, "τ of match=threshold, in (0, 1]; default: preset.")
     max_batch_tokens: int = setting(32768, "Most tokens in the reader's key-value cache at once.")
     cache: str | None = setting(None, "SQLite file that keeps responses and entailment scores between runs.")
+    engine: list[str] = setting(
+        [],
+        "URLs of OpenAI-compatible servers (vLLM) that run the reader, as http://localhost:8000/v1; none: in process.",
+    )
+    engine_model: str | None = setting(None, "The reader's name on the engine; default: the one model it serves.")
+    engine_requests: int = setting(64, "Most requests under way per engine URL; one is a prompt with its samples.")
+    engine_timeout: float = setting(300.0, "Longest wait for an engine's answer, in seconds.")
 
 
 @dataclass
@@ -169,6 +177,22 @@ class ExportConfig:
 
 
 @dataclass
+class SaveConfig:
+    """Save a reader as a plain model folder, its adapter merged, for an engine to serve."""
+
+    output_dir: str = setting("", "Folder to make.")
+    reader: str = setting("embedded", "As in `seper-reward label`.")
+    reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
+    dtype: str = setting("bfloat16", "float32, bfloat16 or float16.")
+    trust_remote_code: bool = setting(False, "Run Python that comes with a model.")
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        if not self.output_dir:
+            raise ValueError("output_dir is required: the folder to make")
+
+
+@dataclass
 class ReportConfig:
     """Draw how passages moved the reader's belief, for one question of a label folder."""
 
@@ -183,10 +207,10 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
     Args:
         config: which, and how.
         seed: of the draw.
-        reader: one that is loaded already, instead of the config's.
+        reader: one that is loaded already, instead of the config's and its engine.
 
     Raises:
-        OSError: a model or the cache cannot be loaded, with what to do about it.
+        OSError: a model or the cache cannot be loaded, or an engine not reached, with what to do about it.
         ValueError: a setting is out of range.
     """
     options = {name: getattr(config, name) for name in ("weighting", "aliases", "kernel", "match", "threshold")}
@@ -205,6 +229,12 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
             "max_batch_tokens": config.max_batch_tokens,
         },
         entailment_options={**loading, "revision": config.entailment_revision},
+        engine=[] if reader is not None else config.engine,
+        engine_options={
+            "model": config.engine_model,
+            "requests": config.engine_requests,
+            "timeout": config.engine_timeout,
+        },
         stop=tuple(config.stop),
         seed=seed,
         **_given(drawn),

@@ -59,7 +59,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
     owner: list[int] = []
     baselines: list[float] = []
     for number, (query, shown) in enumerate(
-        zip(tqdm(queries, desc="measuring", unit="question"), contexts, strict=True)
+        zip(tqdm(scorer.ahead(queries), total=len(queries), desc="measuring", unit="question"), contexts, strict=True)
     ):
         sets = [(), *(context.passages for context in shown)]
         baseline, *beliefs = _measures(scorer, query, sets, rouge)

@@ -107,7 +107,7 @@ class LabelRun:
             bar,
             (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file,
         ):
-            for query in shard(queries):
+            for query in self._scorer.ahead(shard(queries)):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
                 try:
                     entry["label"] = label_row(query, self._scorer.query_utilities(query))
@@ -205,7 +205,7 @@ def _provenance(scorer: SePerScorer, query_keys: Iterable[str], settings: Mappin
     decides = {
         **scorer.fingerprint,
         "queries": content_key(sorted(query_keys)),
-        "device": _device_kind(scorer.sampler.device),
+        "device": _device_kind(scorer.sampler.device or scorer.entailment.device),
         "threads_per_process": torch.get_num_threads(),
         **{name: version(name) for name in ("seper-reward", "torch", "transformers")},
     }

@@ -1,6 +1,7 @@
 """Label passages by ΔSePer: queries in, one plain row per question out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,19 +122,33 @@ def _labeled_query(row: Mapping[str, Any], label: str) -> LabeledQuery:
 
 
 def _label_shard(dataset: "Dataset", scorer: SePerScorer, strict: bool) -> list[dict[str, Any] | None]:
-    share = shard(range(len(dataset)))
-    labels: list[dict[str, Any] | None] = []
-    for index in tqdm(share, desc="labelling", unit="question", disable=not process_state().is_main_process):
-        row: Mapping[str, Any] = dataset[index]
-        try:
-            query = as_query(row)
-            labels.append(label_row(query, scorer.query_utilities(query)))
-        except (BadRowError, UnscorableError) as error:
-            if strict:
-                raise type(error)(f"row {index}: {error}") from error
-            tqdm.write(f"row {index} left out: {error}")
-            labels.append(None)
-    return labels
+    labels: dict[int, dict[str, Any] | None] = dict.fromkeys(shard(range(len(dataset))))
+    queries: dict[int, Query] = {}
+    for index in labels:
+        with _bad_rows(index, strict):
+            queries[index] = as_query(dataset[index])
+    bar = tqdm(
+        zip(queries, scorer.ahead(queries.values()), strict=True),
+        total=len(queries),
+        desc="labelling",
+        unit="question",
+        disable=not process_state().is_main_process,
+    )
+    for index, query in bar:
+        with _bad_rows(index, strict):
+            labels[index] = label_row(query, scorer.query_utilities(query))
+    return list(labels.values())
+
+
+@contextmanager
+def _bad_rows(index: int, strict: bool) -> Iterator[None]:
+    """Name the row of an error, or tell of it and go on."""
+    try:
+        yield
+    except (BadRowError, UnscorableError) as error:
+        if strict:
+            raise type(error)(f"row {index}: {error}") from error
+        tqdm.write(f"row {index} left out: {error}")
 
 
 def _rounded(value: float) -> float:

@@ -82,25 +82,31 @@ def load_reader(
     Raises:
         OSError: the model is neither a folder nor known to the hub, with what to do about it.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     device = resolve_device(device)
     torch_dtype = resolve_dtype(dtype, device)
-    adapter = _adapter_in(_READER_ADAPTER if name == EMBEDDED else name, READER_HUB_ID)
-    options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-    source: str | Path = name
-    if adapter or name == PLAIN:
-        source, options = embedded_reader_folder(), {}
+    source, adapter, options = _reader_source(name, revision, trust_remote_code)
+    tokenizer = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
     with _helpful_errors("reader", name):
-        tokenizer = AutoTokenizer.from_pretrained(source, **options)
         model = AutoModelForCausalLM.from_pretrained(
             source, dtype=torch.float32 if adapter else torch_dtype, use_safetensors=True, **options
         )
         if adapter:
             model = _merged(model, adapter).to(torch_dtype)
+    return _finish(model, tokenizer, name, revision, device)
+
+
+def load_tokenizer(name: str = EMBEDDED, *, revision: str | None = None, trust_remote_code: bool = False) -> Any:
+    """Load a reader's tokenizer without its weights; arguments and errors as in [`load_reader`]."""
+    from transformers import AutoTokenizer
+
+    source, _, options = _reader_source(name, revision, trust_remote_code)
+    with _helpful_errors("reader", name):
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
-    return _finish(model, tokenizer, name, revision, device)
+    return tokenizer
 
 
 def load_entailment(
@@ -247,9 +253,24 @@ def _without_adapters(model: nn.Module) -> dict[str, Tensor]:
 def identity_hash(model: Any, tokenizer: Any) -> str:
     """Return a hash over weights, configuration (label order, windows, positions), vocabulary and chat template."""
     settings = {key: value for key, value in model.config.to_dict().items() if key != "_name_or_path"}
-    parts = [weights_hash(model), settings, tokenizer.get_vocab(), tokenizer.chat_template]
+    return hash_with_tokenizer([weights_hash(model), settings], tokenizer)
+
+
+def hash_with_tokenizer(parts: list[Any], tokenizer: Any) -> str:
+    """Return a hash over JSON-able parts, vocabulary and chat template."""
+    parts = [*parts, tokenizer.get_vocab(), tokenizer.chat_template]
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _reader_source(
+    name: str, revision: str | None, trust_remote_code: bool
+) -> tuple[str | Path, Path | None, dict[str, Any]]:
+    """Return what a reader is loaded from, its adapter if it has one, and how."""
+    adapter = _adapter_in(_READER_ADAPTER if name == EMBEDDED else name, READER_HUB_ID)
+    if adapter or name == PLAIN:
+        return embedded_reader_folder(), adapter, {}
+    return name, None, {"revision": revision, "trust_remote_code": trust_remote_code}
 
 
 def _adapter_in(folder: str | Path, base: str) -> Path | None:

@@ -1,4 +1,4 @@
-"""ResponseSampler: prompts in, sampled responses with their log-probabilities out, in process.
+"""Prompts in, sampled responses with their log-probabilities out; ResponseSampler does it in process.
 
 The noise of a row is a function of (prompt, sample index, seed) alone, and a batch a function of the prompts of
 one call alone. So who else is labelled, in which order and by how many processes, cannot change a response.
@@ -11,7 +11,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -54,6 +54,51 @@ class SamplingOptions:
             raise ValueError("stop must not hold an empty string")
 
 
+class Sampler(Protocol):
+    """What [`SePerScorer`][seper_reward.scorer.SePerScorer] needs of a reader, wherever it runs.
+
+    Attributes:
+        name: of the reader, for provenance.
+        tokenizer: of the reader.
+        options: how responses are drawn.
+        max_batch_tokens: most tokens in the reader's cache at once; 0 where a server decides.
+        prompts_ahead: prompts it can work on before they are asked for, see [`expect`]; 0 for none.
+    """
+
+    name: str
+    tokenizer: Any
+    options: SamplingOptions
+    max_batch_tokens: int
+    prompts_ahead: int
+
+    @property
+    def weights_hash(self) -> str:
+        """Hash of all of the reader that decides a response."""
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where the reader is; ``None`` if that is another machine's business."""
+
+    @property
+    def max_prompt_tokens(self) -> int:
+        """Longest prompt that leaves room for a whole response."""
+
+    def sample(self, prompts: Sequence[str]) -> list[Responses]:
+        """Sample N responses for each prompt; see [`ResponseSampler.sample`]."""
+
+    def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
+        """Return how likely the reader finds given texts; see [`ResponseSampler.log_probs`]."""
+
+    def expect(self, prompts: Sequence[str]) -> None:
+        """Begin with prompts that [`sample`] will be asked for; changes nothing but the time it takes."""
+
+    def reading_with(self, model: Any) -> "ResponseSampler":
+        """Return a sampler with the same options in process, on a model that has this one's tokenizer."""
+
+    def check(self, prompt: str, tolerance: float = 0.25) -> None:
+        """Compare the log-probabilities of sampled tokens with forced ones; see [`ResponseSampler.check`]."""
+
+
 class ResponseSampler:
     """Samples N responses for each prompt from a causal language model.
 
@@ -70,6 +115,8 @@ class ResponseSampler:
             shared (linear attention).
         **sampling: fields of [`SamplingOptions`].
     """
+
+    prompts_ahead = 0
 
     def __init__(
         self,
@@ -176,6 +223,9 @@ class ResponseSampler:
                 found.update(zip(itertools.product([prompt], lines[prompt]), log_probs, strict=True))
         return [found[pair] for pair in zip(prompts, texts, strict=True)]
 
+    def expect(self, prompts: Sequence[str]) -> None:
+        """Do nothing: this process is busy with what it was asked for."""
+
     def reading_with(self, model: Any) -> "ResponseSampler":
         """Return the same sampler on another model that has this one's tokenizer."""
         other = copy.copy(self)
@@ -211,17 +261,7 @@ class ResponseSampler:
             )
 
     def _encode(self, prompt: str) -> list[int]:
-        if not prompt:
-            raise UnscorableError("prompts must not be empty, got ''")
-        bos = self.tokenizer.bos_token
-        templated = bool(bos) and prompt.startswith(bos)
-        ids: list[int] = self.tokenizer(prompt, add_special_tokens=not templated).input_ids
-        if len(ids) + self.options.max_new_tokens > self._window:
-            raise UnscorableError(
-                f"prompts must leave room for the response: got {len(ids)} tokens, at most "
-                f"{self.max_prompt_tokens} fit; cut the passages (PromptBuilder does)"
-            )
-        return ids
+        return encode_prompt(self.tokenizer, prompt, self._window - self.options.max_new_tokens)
 
     def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
         """Group prompts of similar length, as many as the key-value cache may hold."""
@@ -277,12 +317,9 @@ class ResponseSampler:
             row.text = self._decode(row.token_ids[:-1])
             row.finished = True
         elif self._may_end_stop[token]:
-            text = self._decode(row.token_ids).lstrip()
-            # every occurrence: a stop string before the first visible character does not end the response
-            cuts = [found.start() for stop in self.options.stop for found in re.finditer(re.escape(stop), text)]
-            cut = min((place for place in cuts if text[:place].strip()), default=None)
-            if cut is not None:
-                row.text, row.finished = text[:cut], True
+            text = cut_at_stop(self._decode(row.token_ids), self.options.stop)
+            if text is not None:
+                row.text, row.finished = text, True
 
     def _responses(self, rows: Sequence[Row]) -> Responses:
         return Responses(
@@ -306,6 +343,41 @@ class ResponseSampler:
         last.add("\N{REPLACEMENT CHARACTER}")  # a token that ends inside a character may end any
         marks = [any(character in text for character in last) for text in known]
         return marks + [False] * (size - len(marks))
+
+
+def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
+    """Return the prompt's tokens, with those a tokenizer puts in front unless a chat template has done so.
+
+    Args:
+        tokenizer: of the reader.
+        prompt: text.
+        room: most tokens.
+
+    Raises:
+        UnscorableError: it is empty, or longer than ``room``.
+    """
+    if not prompt:
+        raise UnscorableError("prompts must not be empty, got ''")
+    bos = tokenizer.bos_token
+    templated = bool(bos) and prompt.startswith(bos)
+    ids: list[int] = tokenizer(prompt, add_special_tokens=not templated).input_ids
+    if len(ids) > room:
+        raise UnscorableError(
+            f"prompts must leave room for the response: got {len(ids)} tokens, at most {room} fit; cut the passages "
+            "(PromptBuilder does)"
+        )
+    return ids
+
+
+def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
+    """Return what stands before the first stop string, ``None`` if none ends the text.
+
+    One before the first visible character does not: many readers begin a response with a line break.
+    """
+    text = text.lstrip()
+    cuts = [found.start() for string in stop for found in re.finditer(re.escape(string), text)]
+    cut = min((place for place in cuts if text[:place].strip()), default=None)
+    return None if cut is None else text[:cut]
 
 
 def _generator(prompt: str, index: int, seed: int, device: torch.device) -> torch.Generator:

@@ -3,7 +3,8 @@
 import copy
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from .cache import Cache, content_key
 from .clustering import cluster_ids
 from .data import as_query
+from .engine import EngineSampler
 from .entailment import EntailmentScorer
 from .estimators import (
     Estimator,
@@ -27,8 +29,8 @@ from .estimators import (
 )
 from .models import EMBEDDED, READER_DEFAULTS, LoadedModel
 from .prompts import PromptBuilder
-from .sampling import ResponseSampler
-from .types import Belief, Passage, Query, Responses, Utility
+from .sampling import ResponseSampler, Sampler
+from .types import Belief, Passage, Query, Responses, UnscorableError, Utility
 from .utility import utility
 
 Pair = tuple[str, str]  # premise, hypothesis
@@ -38,7 +40,8 @@ class SePerScorer:
     """Measures a reader's belief in the gold answers, and what passages do to it (ΔSePer).
 
     Args:
-        sampler: of the reader's responses.
+        sampler: of the reader's responses: a [`ResponseSampler`][seper_reward.sampling.ResponseSampler] in this
+            process, or an [`EngineSampler`][seper_reward.engine.EngineSampler] over servers.
         entailment: judge of what the responses say.
         prompt: a name of [`prompts.STYLES`][seper_reward.prompts.STYLES].
         estimator: the options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
@@ -48,7 +51,7 @@ class SePerScorer:
 
     def __init__(
         self,
-        sampler: ResponseSampler,
+        sampler: Sampler,
         entailment: EntailmentScorer,
         *,
         prompt: str = "paper",
@@ -80,6 +83,8 @@ class SePerScorer:
         cache: Cache | None = None,
         reader_options: Mapping[str, Any] | None = None,
         entailment_options: Mapping[str, Any] | None = None,
+        engine: Sequence[str] = (),
+        engine_options: Mapping[str, Any] | None = None,
         **sampling: Any,
     ) -> "SePerScorer":
         """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id or a local folder.
@@ -94,14 +99,28 @@ class SePerScorer:
             reader_options: ``revision``, ``dtype``, ``device``, ``trust_remote_code`` of the reader, and
                 ``max_batch_tokens``.
             entailment_options: the same for the entailment model.
+            engine: base URLs of servers that run the reader, as ``["http://localhost:8000/v1"]``; ``reader`` then
+                names its tokenizer, and of ``reader_options`` only ``revision`` and ``trust_remote_code`` count.
+            engine_options: ``model``, ``requests``, ``timeout`` and ``retries`` of
+                [`EngineSampler`][seper_reward.engine.EngineSampler].
             **sampling: fields of [`SamplingOptions`][seper_reward.sampling.SamplingOptions]. Defaults are the
                 paper's (N=10, temperature 1) unless ``READER_DEFAULTS`` has others for the reader.
         """
         name = reader.name if isinstance(reader, LoadedModel) else reader
         defaults = READER_DEFAULTS.get(name, READER_DEFAULTS[None])
         sampling = {"temperature": defaults.temperature, "max_new_tokens": defaults.max_new_tokens, **sampling}
+        options = dict(reader_options or {})
+        if engine:
+            if isinstance(reader, LoadedModel):
+                raise ValueError(f"engine runs the reader itself; name it, instead of loading {reader.name!r}")
+            kept = {key: options[key] for key in ("revision", "trust_remote_code") if key in options}
+            sampler: Sampler = EngineSampler.from_pretrained(
+                reader, urls=engine, **kept, **(engine_options or {}), **sampling
+            )
+        else:
+            sampler = ResponseSampler.from_pretrained(reader, **options, **sampling)
         return cls(
-            ResponseSampler.from_pretrained(reader, **(reader_options or {}), **sampling),
+            sampler,
             EntailmentScorer.from_pretrained(entailment, **(entailment_options or {})),
             prompt=prompt or defaults.prompt,
             estimator=estimator,
@@ -141,7 +160,36 @@ class SePerScorer:
             BadRowError: a dict is not a usable query.
             UnscorableError: a question is longer than the reader's window.
         """
-        return [self.query_utilities(as_query(query)) for query in queries]
+        return [self.query_utilities(query) for query in self.ahead(map(as_query, queries))]
+
+    def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
+        """Yield the queries; an engine is told of the next ones while one is measured.
+
+        A server answers many prompts at once. What is measured does not depend on it.
+        """
+        waiting: deque[Query] = deque()
+        prompts = 0
+        for query in queries:
+            waiting.append(query)
+            prompts += 1 + len(query.passages)
+            self.expect(query.question, [(), *((passage,) for passage in query.passages)])
+            while prompts > self.sampler.prompts_ahead:
+                prompts -= 1 + len(waiting[0].passages)
+                yield waiting.popleft()
+        yield from waiting
+
+    def expect(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> None:
+        """Begin to sample what [`beliefs`] will be asked for, where the sampler can; arguments as there."""
+        if not self.sampler.prompts_ahead:
+            return
+        try:
+            prompts = [self.prompts.build(question, passages) for passages in passage_sets]
+        except UnscorableError:
+            return  # raised when it is measured
+        if self.cache is not None:
+            keys = self._keys("responses", self.sampler, self._sampled_by(prompts))
+            prompts = [prompts[at] for at in self.cache.missing(keys)]
+        self.sampler.expect(prompts)
 
     def query_utilities(self, query: Query) -> list[Utility]:
         """Measure the passages of one query: the fixed unit of work, whose batches depend on it alone."""
@@ -178,9 +226,11 @@ class SePerScorer:
     def responses(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> list[Responses]:
         """Sample the reader's responses given each set of passages; arguments and errors as in [`beliefs`]."""
         prompts = [self.prompts.build(question, passages) for passages in passage_sets]
-        # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it
-        baseline = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
-        sampled = self._sample(sorted(baseline)) | self._sample(sorted(set(prompts) - baseline))
+        # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it; a server
+        # makes its batches itself
+        alone = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
+        batches = [set(prompts)] if self.sampler.prompts_ahead else [alone, set(prompts) - alone]
+        sampled = {prompt: row for batch in batches for prompt, row in self._sample(sorted(batch)).items()}
         return [sampled[prompt] for prompt in prompts]
 
     def answer_log_probs(
@@ -271,9 +321,12 @@ class SePerScorer:
         def compute(missing: list[int]) -> list[dict[str, Any]]:
             return [_to_json(row) for row in self.sampler.sample([prompts[at] for at in missing])]
 
-        options = asdict(self.sampler.options)
-        rows = self._through("responses", self.sampler, [(options, prompt) for prompt in prompts], compute)
+        rows = self._through("responses", self.sampler, self._sampled_by(prompts), compute)
         return {prompt: _from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
+
+    def _sampled_by(self, prompts: Sequence[str]) -> list[tuple[Any, ...]]:
+        options = asdict(self.sampler.options)
+        return [(options, prompt) for prompt in prompts]
 
     def _class_probs(self, question: str, wanted: set[Pair]) -> dict[Pair, Tensor]:
         pairs = sorted(wanted)
@@ -289,7 +342,7 @@ class SePerScorer:
     def _through(
         self,
         kind: str,
-        model: ResponseSampler | EntailmentScorer,
+        model: Sampler | EntailmentScorer,
         keys: Sequence[tuple[Any, ...]],
         compute: Callable[[list[int]], list[Any]],
     ) -> list[Any]:
@@ -298,7 +351,10 @@ class SePerScorer:
             return []
         if self.cache is None:
             return compute(list(range(len(keys))))
-        return self.cache.through([content_key(kind, model.weights_hash, *key) for key in keys], compute)
+        return self.cache.through(self._keys(kind, model, keys), compute)
+
+    def _keys(self, kind: str, model: Sampler | EntailmentScorer, keys: Sequence[tuple[Any, ...]]) -> list[str]:
+        return [content_key(kind, model.weights_hash, *key) for key in keys]
 
 
 def _table(probs: Mapping[Pair, Tensor], premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:

@@ -10,7 +10,8 @@ PURE = {"estimators", "clustering", "utility", "labels"}
 # a module may import those before it
 ORDER = [
     "types", "extras", "distributed", "models", "demo", "estimators", "clustering", "utility", "labels",
-    "cache", "prompts", "writers", "decoding", "sampling", "entailment", "answer_metrics", "data", "retrieval",
+    "cache", "prompts", "writers", "decoding", "sampling", "servers", "completions", "engine",
+    "entailment", "answer_metrics", "data", "retrieval",
     "scorer", "labeling", "labelers", "report", "evaluation", "ranking", "borrowing", "environment", "tool_chat",
     "rollouts", "reward", "equivalence", "tracking", "label_run", "config", "cli",
 ]  # fmt: skip

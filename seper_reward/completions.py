@@ -1,0 +1,107 @@
+"""What is asked of a completions server, and what makes its answer whole."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .types import UnscorableError
+
+_TOKEN_ID = "token_id:"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A response as a server gave it.
+
+    Attributes:
+        tokens: T token ids, or the T tokens' texts where the server names no ids.
+        log_probs: T natural-log probabilities.
+        text: of the response.
+        ended: whether it ended by itself, not by length.
+        stop_string: whether it was a stop string that the server found.
+    """
+
+    tokens: list[Any]
+    log_probs: list[float]
+    text: str
+    ended: bool
+    stop_string: bool
+
+
+def completion_request(
+    model: str, prompt: str | list[int], *, n: int, max_tokens: int, temperature: float = 1.0, top_p: float = 1.0
+) -> dict[str, Any]:
+    """Return a request for ``n`` responses with their log-probabilities.
+
+    Settings that a server would take from the model's ``generation_config.json`` are switched off: the reader is the
+    model itself.
+    """
+    return {
+        "model": model,
+        "prompt": prompt,
+        "n": n,
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "top_p": top_p,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "logprobs": 1,
+        # what only vLLM and its like know
+        "extra_body": {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "return_tokens_as_token_ids": True},
+    }
+
+
+def read_draws(answer: Mapping[str, Any], count: int, decode: Callable[[list[int]], str]) -> list[Draw]:
+    """Take an answer apart.
+
+    Args:
+        answer: JSON of the server.
+        count: of the responses that were asked for.
+        decode: token ids to text.
+
+    Raises:
+        UnscorableError: something is missing: a response, a log-probability, the way a response ended.
+    """
+    try:
+        draws = [_read(choice, decode) for choice in sorted(answer["choices"], key=lambda row: row["index"])]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UnscorableError(f"engine gave half an answer: {type(error).__name__} {error}") from error
+    if len(draws) != count:
+        raise UnscorableError(f"engine gave half an answer: expected {count} responses, got {len(draws)}")
+    return draws
+
+
+def read_forced(answer: Mapping[str, Any], prompt: int, said: int) -> list[float]:
+    """Return the log-probabilities of the last ``said`` tokens of an echoed prompt, which follow ``prompt`` others.
+
+    Raises:
+        UnscorableError: the server gives none.
+    """
+    try:
+        found = answer["choices"][0]["logprobs"]["token_logprobs"]
+        if len(found) == prompt + said:
+            return _numbers(found[prompt:], said)
+    except (KeyError, IndexError, TypeError):
+        pass
+    raise UnscorableError("engine gives no log-probabilities of prompts (echo)")
+
+
+def _read(choice: Mapping[str, Any], decode: Callable[[list[int]], str]) -> Draw:
+    reason, tokens, text = choice["finish_reason"], choice["logprobs"]["tokens"], choice["text"]
+    if reason not in ("stop", "length"):
+        raise UnscorableError(f"engine gave half an answer: a response ended with finish_reason={reason!r}")
+    log_probs = _numbers(choice["logprobs"]["token_logprobs"], len(tokens))
+    if all(token.startswith(_TOKEN_ID) for token in tokens):
+        tokens = [int(token.removeprefix(_TOKEN_ID)) for token in tokens]
+        text = decode(tokens)
+    return Draw(tokens, log_probs, text, reason == "stop", isinstance(choice.get("stop_reason"), str))
+
+
+def _numbers(log_probs: Sequence[Any], count: int) -> list[float]:
+    """Return log-probabilities if there are as many as tokens, at least one, and none is missing."""
+    if len(log_probs) != count or not count:
+        raise UnscorableError(f"engine gave half an answer: {count} tokens, {len(log_probs)} log-probabilities")
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in log_probs):
+        raise UnscorableError("engine gave half an answer: a log-probability is missing")
+    return [float(value) for value in log_probs]

@@ -1,0 +1,175 @@
+"""Several OpenAI-compatible completions servers as one: the least busy is asked, a failing one is passed over.
+
+The API key comes from the environment variable ``SEPER_ENGINE_API_KEY`` and nowhere else, so that it is in no config,
+log or provenance file. ``OPENAI_API_KEY`` is not read: a key for one place must not be sent to another.
+"""
+
+import asyncio
+import math
+import os
+import threading
+import time
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from .extras import need
+from .types import UnscorableError
+
+T = TypeVar("T")
+
+API_KEY = "SEPER_ENGINE_API_KEY"
+_COOL_DOWN = 60.0  # seconds for which a server that failed is asked only after all others
+_PROMPT_AT_FAULT = (400, 413, 422)
+
+
+class Server:
+    """One server, and how busy it is.
+
+    Args:
+        url: base URL, as ``http://localhost:8000/v1``.
+        timeout: longest wait for an answer, in seconds.
+        retries: of a request that got none, with exponential back-off (the client library's own).
+
+    Raises:
+        OSError: the library ``openai`` is not installed.
+        ValueError: the URL is none, or holds a password.
+    """
+
+    def __init__(self, url: str, timeout: float, retries: int) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError(f"engine must be URLs such as http://localhost:8000/v1, got {url!r}")
+        if parts.username or parts.password:
+            raise ValueError(f"engine must not hold a password (on {parts.hostname}); put the key into ${API_KEY}")
+        openai = need("openai", "engine")
+        self.url, self._errors = url, openai.APIError
+        self._client = openai.AsyncOpenAI(
+            base_url=url,
+            api_key=os.environ.get(API_KEY) or "EMPTY",
+            timeout=openai.Timeout(timeout, connect=min(timeout, 10.0)),
+            max_retries=retries,
+        )
+        self.in_flight = self._asked = 0
+        self._failed_at = -math.inf
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """Who is asked first: those that work, then the least busy, then in turn."""
+        return time.monotonic() - self._failed_at < _COOL_DOWN, self.in_flight, self._asked
+
+    async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a completion request and return the answer's JSON.
+
+        Raises:
+            UnscorableError: the server refuses this prompt, or its answer is no JSON object.
+            ConnectionError: it did not answer, or with an error that is not the prompt's; retries included.
+        """
+        self.in_flight += 1
+        self._asked += 1
+        try:
+            answer = (await self._client.completions.with_raw_response.create(**request)).http_response.json()
+        except self._errors as error:
+            if getattr(error, "status_code", None) in _PROMPT_AT_FAULT:
+                raise UnscorableError(f"engine refused the prompt: {_said(error)}") from error
+            self._failed_at = time.monotonic()
+            raise ConnectionError(_said(error)) from error
+        except ValueError as error:
+            raise UnscorableError(f"engine gave half an answer: {error}") from error
+        finally:
+            self.in_flight -= 1
+        if not isinstance(answer, dict):
+            raise UnscorableError(f"engine gave half an answer: expected a JSON object, got {str(answer)[:60]!r}")
+        return answer
+
+    async def models(self) -> dict[str, dict[str, Any]]:
+        """Return what it serves by name.
+
+        Raises:
+            ConnectionError: it does not answer, or not as such a server does; nothing is tried twice.
+        """
+        try:
+            client = self._client.with_options(max_retries=0)
+            rows = (await client.models.with_raw_response.list()).http_response.json()["data"]
+            return {row["id"]: row for row in rows}
+        except (self._errors, ValueError, KeyError, TypeError) as error:
+            raise ConnectionError(
+                f"engine={self.url!r} does not answer as an OpenAI-compatible server: {_said(error)}; start it (vllm "
+                f"serve MODEL), or correct the URL, which mostly ends in /v1; a key belongs into ${API_KEY}"
+            ) from error
+
+
+class ServerPool:
+    """Sends requests from a thread of its own, so many at a time.
+
+    Args:
+        urls: of servers of the same model.
+        model: its name there; ``None`` if they serve only one.
+        requests: most requests under way per server.
+        timeout: see [`Server`].
+        retries: see [`Server`].
+
+    Raises:
+        ConnectionError: a server does not answer.
+        ValueError: one serves no such model, or several and none was named; no URL, or a broken one.
+        OSError: the library ``openai`` is not installed.
+    """
+
+    def __init__(self, urls: Sequence[str], *, model: str | None, requests: int, timeout: float, retries: int) -> None:
+        if not urls or requests < 1 or not timeout > 0 or retries < 0:
+            raise ValueError(
+                "expected at least one URL and one request at a time, a timeout above 0 and retries >= 0, got "
+                f"urls={list(urls)}, requests={requests}, timeout={timeout}, retries={retries}"
+            )
+        self.servers = [Server(url, timeout, retries) for url in dict.fromkeys(urls)]
+        self.capacity = requests * len(self.servers)
+        self._places = asyncio.Semaphore(self.capacity)
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="engine", daemon=True).start()
+        served = [(server, self.start(server.models()).result()) for server in self.servers]
+        self.model = model if model is not None else _only(*served[0])
+        for server, models in served:
+            if self.model not in models:
+                raise ValueError(
+                    f"engine_model={self.model!r} is not what engine={server.url!r} serves, which is "
+                    f"{', '.join(sorted(models))}; name one of those, the same on all servers"
+                )
+        self.rows = [models[self.model] for _, models in served]
+
+    def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Run a coroutine in the pool's thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a completion request to the least busy server, and to the others if it fails.
+
+        Raises:
+            UnscorableError: see [`Server.complete`].
+            ConnectionError: none of them answered.
+        """
+        failures: dict[str, str] = {}
+        async with self._places:
+            while left := [server for server in self.servers if server.url not in failures]:
+                server = min(left, key=lambda one: one.rank)
+                try:
+                    return await server.complete(request)
+                except ConnectionError as error:
+                    failures[server.url] = str(error)
+        raise ConnectionError(
+            f"no engine answered: {'; '.join(f'{url}: {reason}' for url, reason in failures.items())}; start it again "
+            "(or raise engine_timeout) and give the same command: what is finished stays on disk"
+        )
+
+
+def _only(server: Server, models: dict[str, Any]) -> str:
+    if len(models) != 1:
+        raise ValueError(
+            f"engine={server.url!r} serves {', '.join(sorted(models)) or 'nothing'}; name one with engine_model"
+        )
+    return next(iter(models))
+
+
+def _said(error: Exception) -> str:
+    cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
+    return f"{str(error)[:300] or type(error).__name__}{cause}"

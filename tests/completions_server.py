@@ -1,0 +1,158 @@
+"""A server in the test process that answers as vLLM's /v1/completions does, with what a ResponseSampler says."""
+
+import json
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import torch
+
+from seper_reward import ResponseSampler
+
+Answer = tuple[int, Any]  # status, and a JSON value or raw bytes
+
+
+class Http(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+@dataclass
+class CompletionsServer:
+    """What a server says and how it misbehaves.
+
+    ``fault`` sees a request and returns what to answer instead, or ``None``; ``spoil`` changes a right answer.
+    """
+
+    sampler: ResponseSampler
+    model: str = "tiny"
+    window: int | None = 512
+    names_ids: bool = True
+    fault: Callable[[dict], Answer | None] = lambda body: None
+    spoil: Callable[[dict, dict], None] = lambda body, answer: None
+    requests: list[dict] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    in_flight: int = 0
+    most_in_flight: int = 0
+    url: str = ""
+    _lock: Any = field(default_factory=threading.Lock)
+    _drawn: dict = field(default_factory=dict)
+    _taken: set = field(default_factory=set)
+
+    @contextmanager
+    def running(self):
+        http = Http(("127.0.0.1", 0), handler(self))
+        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        self.url = f"http://127.0.0.1:{http.server_port}/v1"
+        try:
+            yield self
+        finally:
+            http.shutdown()
+            http.server_close()
+
+    def models(self) -> dict:
+        return {"data": [{"id": self.model, "root": f"/models/{self.model}", "max_model_len": self.window}]}
+
+    def complete(self, body: dict) -> Answer:
+        self.requests.append(body)
+        if body["model"] != self.model:
+            return 404, {"error": {"message": f"The model {body['model']} does not exist"}}
+        if (faulty := self.fault(body)) is not None:
+            return faulty
+        with self._lock:
+            answer = self.echo(body) if body.get("echo") else self.draw(body)
+        self.spoil(body, answer)
+        return 200, answer
+
+    def echo(self, body: dict) -> dict:
+        ids = torch.tensor([body["prompt"]])
+        with torch.no_grad():
+            found = self.sampler._model(input_ids=ids).logits[0, :-1].float().log_softmax(-1)
+        forced = found.gather(1, ids[0, 1:, None])[:, 0].tolist()
+        log_probs = {"tokens": self.named(body["prompt"]), "token_logprobs": [None, *forced]}
+        return {"choices": [{"index": 0, "text": "", "finish_reason": "length", "logprobs": log_probs}]}
+
+    def draw(self, body: dict) -> dict:
+        tokenizer, prompt = self.sampler.tokenizer, body["prompt"]
+        ids = tuple(tokenizer(prompt).input_ids if isinstance(prompt, str) else prompt)
+        rows = self.rest_of_a_response(ids, body) or self.rows(ids)
+        choices = [self.choice(index, *row, body) for index, row in enumerate(rows[: body["n"]])]
+        if body.get("return_token_ids"):
+            choices[0]["prompt_token_ids"] = list(ids)
+        return {"choices": choices[::-1]}  # in no particular order
+
+    def rows(self, ids):
+        if ids not in self._drawn:
+            (responses,) = self.sampler.sample([self.sampler.tokenizer.decode(ids)])
+            ended = zip(responses.token_ids, responses.token_log_probs, responses.finished, strict=True)
+            self._drawn[ids] = [(tokens, log_probs.tolist(), finished) for tokens, log_probs, finished in ended]
+        return self._drawn[ids]
+
+    def rest_of_a_response(self, ids, body):
+        """Go on with a response that was ended too early, one of those that begin like this."""
+        for prompt, rows in list(self._drawn.items()):
+            said = ids[len(prompt) :]
+            if not said or ids[: len(prompt)] != prompt or body["n"] != 1:
+                continue
+            for place, (tokens, log_probs, finished) in enumerate(rows):
+                if tokens[: len(said)] == said and (prompt, place, said) not in self._taken:
+                    self._taken.add((prompt, place, said))
+                    return [(tokens[len(said) :], log_probs[len(said) :], finished)]
+        return None
+
+    def choice(self, index, tokens, log_probs, finished, body):
+        """Stop as a server does: at the first stop string, wherever it is."""
+        text = self.sampler.tokenizer.decode
+        stop_reason = None
+        for length in range(1, len(tokens) + 1):
+            stop_reason = next((stop for stop in body.get("stop", ()) if stop in text(tokens[:length])), None)
+            if stop_reason is not None:
+                tokens, log_probs, finished = tokens[:length], log_probs[:length], True
+                break
+        return {
+            "index": index,
+            "text": text(tokens, skip_special_tokens=True),
+            "finish_reason": "stop" if finished else "length",
+            "stop_reason": stop_reason,
+            "logprobs": {"tokens": self.named(tokens), "token_logprobs": list(log_probs)},
+        }
+
+    def named(self, tokens):
+        return [f"token_id:{token}" if self.names_ids else self.sampler.tokenizer.decode([token]) for token in tokens]
+
+
+def handler(server: CompletionsServer):
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            self.reply(200, server.models())
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.keys.append(self.headers["Authorization"])
+            server.in_flight += 1
+            server.most_in_flight = max(server.most_in_flight, server.in_flight)
+            status, answer = server.complete(body)
+            server.in_flight -= 1
+            self.reply(status, answer)
+
+        def reply(self, status, answer):
+            data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            try:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.send_header("retry-after-ms", "1")
+                self.end_headers()
+                self.wfile.write(data)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # who asked has gone
+
+        def log_message(self, *_):
+            pass
+
+    return Handler

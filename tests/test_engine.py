@@ -1,0 +1,427 @@
+"""The engine against a server in this process: same responses, and failures that are counted or stop the run."""
+
+import json
+import socket
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+from seper_reward import ResponseSampler, SePerReward, SePerScorer
+from seper_reward.cache import Cache
+from seper_reward.cli import main
+from seper_reward.data import as_query
+from seper_reward.engine import EngineSampler
+from seper_reward.types import UnscorableError
+from tests.completions_server import CompletionsServer
+from tests.test_label_run import run
+from tests.test_sampling import PROMPTS, rebuilt
+
+QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
+
+
+@pytest.fixture
+def serve(tiny_sampler):
+    """Return a function that starts a server, by default over the tiny reader."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        yield lambda sampler=tiny_sampler, **behaviour: stack.enter_context(
+            CompletionsServer(sampler, **behaviour).running()
+        )
+
+
+def engine(sampler, *servers, **options) -> EngineSampler:
+    urls = [server.url for server in servers]
+    return EngineSampler(urls, sampler.tokenizer, **{"retries": 1, **vars(sampler.options), **options})
+
+
+def same(one, other, ordered=True):
+    """Compare responses; those that a server went on with may have changed places."""
+    for left, right in zip(one, other, strict=True):
+        rows = [
+            list(zip(row.texts, row.token_ids, row.finished, (p.tolist() for p in row.token_log_probs), strict=True))
+            for row in (left, right)
+        ]
+        for (*said, log_probs), (*expected, forced) in zip(*(rows if ordered else map(sorted, rows)), strict=True):
+            assert said == expected
+            assert log_probs == pytest.approx(forced, abs=1e-4)  # batches differ
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+def test_responses_are_those_of_the_sampler_in_process(tiny_sampler, serve, temperature):
+    sampler = rebuilt(tiny_sampler, temperature=temperature, max_new_tokens=12)
+    server = serve(sampler)
+    prompts = [*PROMPTS, PROMPTS[0]]
+    same(engine(sampler, server).sample(prompts), sampler.sample(prompts))
+    assert all(isinstance(body["prompt"], list) for body in server.requests[1:])
+    assert {body["n"] for body in server.requests[1:] if not body.get("echo")} == {1 if temperature == 0 else 4}
+
+
+def test_a_stop_string_in_front_ends_nothing_on_a_server_either(tiny_sampler, serve):
+    sampler = rebuilt(tiny_sampler, stop=(" ", "e"), num_samples=8, max_new_tokens=12)
+    server = serve(sampler)
+    expected = sampler.sample(PROMPTS)
+    same(engine(sampler, server).sample(PROMPTS), expected, ordered=False)
+    went_on = [body for body in server.requests if body["n"] == 1]
+    assert went_on  # it was about something
+    assert len({body["seed"] for body in went_on}) == len(went_on)
+    assert any(row.texts[0] for row in expected)
+
+
+def test_a_server_that_names_no_token_ids_is_cut_here(tiny_sampler, serve):
+    sampler = rebuilt(tiny_sampler, stop=("e",), num_samples=8, max_new_tokens=12)
+    whole = rebuilt(sampler, stop=())
+    server = serve(whole, names_ids=False)
+    expected = sampler.sample(PROMPTS)
+    assert len({len(ids) for row in expected for ids in row.token_ids}) > 2
+    for found, row in zip(engine(sampler, server).sample(PROMPTS), expected, strict=True):
+        assert (found.texts, found.token_ids, found.finished) == (row.texts, (), row.finished)
+        for log_probs, forced in zip(found.token_log_probs, row.token_log_probs, strict=True):
+            torch.testing.assert_close(log_probs, forced, atol=1e-4, rtol=1e-4)
+    assert not any("stop" in body for body in server.requests)
+
+
+def test_log_probs_of_given_texts(tiny_sampler, serve):
+    prompts, texts = [*PROMPTS, PROMPTS[0]], [" honey", " in 1840", " 4 or so", " wax"]
+    found = engine(tiny_sampler, serve()).log_probs(prompts, texts)
+    for one, other in zip(found, tiny_sampler.log_probs(prompts, texts), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_a_request_depends_on_prompt_and_seed_only(tiny_sampler, serve):
+    server = serve()
+    sampler = engine(tiny_sampler, server)
+    for prompts in (PROMPTS, PROMPTS[::-1], PROMPTS[:1]):
+        sampler.sample(prompts)
+    bodies = [json.dumps(body, sort_keys=True) for body in server.requests[1:]]
+    assert len(set(bodies)) == len(PROMPTS)
+    assert len({body["seed"] for body in server.requests[1:]}) == len(PROMPTS)
+    assert all(
+        (body["top_k"], body["repetition_penalty"]) == (-1, 1.0) for body in server.requests
+    )  # no model default
+    engine(tiny_sampler, server, seed=5).sample(PROMPTS)
+    assert not {body["seed"] for body in server.requests[-3:]} & {body["seed"] for body in server.requests[1:4]}
+
+
+def test_the_key_comes_from_the_environment_and_goes_nowhere_else(tiny_sampler, tiny_judge, serve, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "of-another-place")
+    server = serve()
+    engine(tiny_sampler, server)
+    monkeypatch.setenv("SEPER_ENGINE_API_KEY", "secret")
+    scorer = SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief")
+    scorer.utilities([QUESTION])
+    assert server.keys[0] == "Bearer EMPTY"
+    assert set(server.keys[1:]) == {"Bearer secret"}
+    assert "secret" not in json.dumps(scorer.fingerprint)
+    assert scorer.fingerprint["reader"] == "tiny"
+
+
+def drop_one(answer):
+    answer["choices"].pop()
+
+
+def no_log_probs(answer):
+    answer["choices"][0]["logprobs"] = None
+
+
+def a_hole(answer):
+    answer["choices"][0]["logprobs"]["token_logprobs"][0] = None
+
+
+def too_few(answer):
+    answer["choices"][0]["logprobs"]["token_logprobs"].pop()
+
+
+def an_error(answer):
+    answer["choices"][0]["finish_reason"] = "error"
+
+
+def no_choices(answer):
+    answer.clear()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "reason"),
+    [
+        (drop_one, "expected 4 responses, got 3"),
+        (no_log_probs, "half an answer: TypeError"),
+        (a_hole, "a log-probability is missing"),
+        (too_few, "tokens, "),
+        (an_error, "finish_reason='error'"),
+        (no_choices, "half an answer: KeyError 'choices'"),
+    ],
+)
+def test_half_an_answer_is_no_number(tiny_sampler, tiny_judge, serve, break_it, reason):
+    server = serve()
+    sampler = engine(tiny_sampler, server)
+    server.spoil = lambda body, answer: break_it(answer)
+    with pytest.raises(UnscorableError, match=reason):
+        sampler.sample(PROMPTS[:1])
+    reward = SePerReward(SePerScorer(sampler, tiny_judge, prompt="brief"))
+    given = {"question": [QUESTION["question"]], "answers": [["Voss"]], "passages": [["Voss built the mill."]]}
+    assert reward(**given) == [None]
+    assert sum(reward.failures.values()) == 1
+    server.spoil = lambda body, answer: None
+    assert reward(**given) != [None]
+
+
+@pytest.mark.parametrize(
+    "answer", [(200, b'{"choices": [{"ind'), (200, b"[]"), (400, {"error": {"message": "too long"}})]
+)
+def test_what_is_no_answer_is_no_number(tiny_sampler, serve, answer):
+    server = serve()
+    sampler = engine(tiny_sampler, server)
+    server.fault = lambda body: answer
+    with pytest.raises(UnscorableError, match=r"half an answer|refused the prompt: .*too long"):
+        sampler.sample(PROMPTS[:1])
+
+
+def test_too_long_a_prompt_is_not_sent(tiny_sampler, serve):
+    server = serve()
+    with pytest.raises(UnscorableError, match="leave room"):
+        engine(tiny_sampler, server).sample(["word " * 600])
+    assert len(server.requests) == 1
+
+
+def test_a_server_that_recovers_is_asked_again(tiny_sampler, serve):
+    server = serve()
+    sampler = engine(tiny_sampler, server, retries=3)
+    failures = iter([(500, {"error": "busy"}), (503, {"error": "busy"})])
+    server.fault = lambda body: next(failures, None)
+    same(sampler.sample(PROMPTS[:1]), tiny_sampler.sample(PROMPTS[:1]))
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize("kind", ["broken", "slow"])
+def test_a_server_that_does_not_answer_stops_the_run(tiny_sampler, serve, kind):
+    server = serve()
+    sampler = engine(tiny_sampler, server, timeout=1.0, retries=1)
+    server.fault = lambda body: (500, {"error": {"message": "out of memory"}}) if kind == "broken" else time.sleep(3)
+    with pytest.raises(
+        ConnectionError, match=r"no engine answered: http://127.*(out of memory|timed out).*same command"
+    ):
+        sampler.sample(PROMPTS[:1])
+    assert len(server.requests) == 3  # one more try
+
+
+def test_the_less_busy_server_is_asked(tiny_sampler, serve):
+    fast, slow = serve(), serve(fault=lambda body: time.sleep(1))
+    sampler = engine(tiny_sampler, fast, slow, requests=2)
+    prompts = [f"Question: What is {number}?\nAnswer:" for number in range(24)]
+    same(sampler.sample(prompts), tiny_sampler.sample(prompts))
+    assert len(fast.requests) + len(slow.requests) == len(prompts) + 2
+    assert len(fast.requests) > 2 * len(slow.requests)
+    assert slow.most_in_flight <= 3
+
+
+def test_the_other_server_steps_in(tiny_sampler, serve):
+    good, bad = serve(), serve()
+    sampler = engine(tiny_sampler, bad, good, retries=0)
+    bad.fault = lambda body: (500, {"error": "out of memory"})
+    for prompts in (PROMPTS, PROMPTS):
+        same(sampler.sample(prompts), tiny_sampler.sample(prompts))
+    assert len(bad.requests) <= 1 + len(PROMPTS)  # once it failed, it comes last
+
+
+def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
+    server, other = serve(), serve(model="other")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    for urls, options, error, message in [
+        ([nobody], {}, ConnectionError, f"engine='{nobody}' does not answer .*vllm serve"),
+        (
+            [server.url],
+            {"model": "mine"},
+            ValueError,
+            "engine_model='mine' is not what engine=.* serves, which is tiny",
+        ),
+        (
+            [server.url, other.url],
+            {},
+            ValueError,
+            "engine_model='tiny' is not what engine='.*' serves, which is other",
+        ),
+        (["localhost:8000"], {}, ValueError, "engine must be URLs such as"),
+        (["http://me:secret@localhost/v1"], {}, ValueError, "must not hold a password"),
+        ([], {}, ValueError, "at least one URL"),
+        ([server.url], {"requests": 0}, ValueError, "requests=0"),
+    ]:
+        with pytest.raises(error, match=message):
+            EngineSampler(urls, tiny_sampler.tokenizer, **options)
+    server.models = lambda: {"data": [{"id": "one"}, {"id": "two"}]}
+    with pytest.raises(ValueError, match="serves one, two; name one with engine_model"):
+        EngineSampler([server.url], tiny_sampler.tokenizer)
+
+
+def test_a_missing_library_is_named(tiny_sampler, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(OSError, match=r"pip install 'seper-reward\[engine\]'"):
+        EngineSampler(["http://127.0.0.1:8000/v1"], tiny_sampler.tokenizer)
+
+
+def test_log_probabilities_of_the_draw_are_refused(tiny_sampler, serve):
+    def tempered(body, answer):
+        if body["temperature"] != 1:
+            for choice in answer["choices"]:
+                choice["logprobs"]["token_logprobs"] = [value / 2 for value in choice["logprobs"]["token_logprobs"]]
+
+    server = serve(spoil=tempered)
+    engine(tiny_sampler, server)  # at temperature 1 they are the model's own
+    with pytest.raises(ValueError, match=r"temperature=0.7.*not the model's own.*raw_logprobs"):
+        engine(tiny_sampler, server, temperature=0.7)
+    server.spoil = lambda body, answer: answer.clear() if body.get("echo") else None
+    with pytest.raises(ValueError, match=r"top_p=0.9: engine gives no log-probabilities of prompts"):
+        engine(tiny_sampler, server, top_p=0.9)
+    with pytest.raises(ValueError, match="names no token ids"):
+        engine(tiny_sampler, serve(names_ids=False), temperature=0.7)
+
+
+def test_another_tokenizer_is_refused(tiny_sampler, serve):
+    def other_tokens(body, answer):
+        answer["choices"][0]["prompt_token_ids"] = [1, 2, 3]
+
+    with pytest.raises(ValueError, match="reads a prompt as other tokens; set reader"):
+        engine(tiny_sampler, serve(spoil=other_tokens))
+
+
+def test_check_compares_sampled_with_forced(tiny_sampler, serve):
+    server = serve()
+    sampler = engine(tiny_sampler, server)
+    sampler.check(PROMPTS[0])
+
+    def shift(body, answer):
+        if body.get("echo"):
+            row = answer["choices"][0]["logprobs"]
+            row["token_logprobs"] = [None, *(value - 1 for value in row["token_logprobs"][1:])]
+
+    server.spoil = shift
+    with pytest.raises(RuntimeError, match=r"differ by 1\.00 nats"):
+        sampler.check(PROMPTS[0])
+
+
+def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_judge, serve):
+    server = serve(fault=lambda body: time.sleep(0.05))
+    queries = [
+        as_query({**QUESTION, "id": str(number), "question": f"Who built mill {number}?"}) for number in range(12)
+    ]
+    scorer = SePerScorer(engine(tiny_sampler, server, requests=16), tiny_judge, prompt="brief")
+    found = [(query.id, scorer.query_utilities(query)) for query in scorer.ahead(queries)]
+    local = SePerScorer(tiny_sampler, tiny_judge, prompt="brief")
+    for (name, utilities), query in zip(found, queries, strict=True):
+        assert name == query.id
+        for one, other in zip(utilities, local.query_utilities(query), strict=True):
+            assert (one.belief.responses, one.baseline.responses) == (other.belief.responses, other.baseline.responses)
+            assert one.delta_seper == pytest.approx(other.delta_seper, abs=1e-4)
+    assert sum(body["n"] == 4 for body in server.requests) == 3 * 12
+    assert server.most_in_flight > 8
+    assert not scorer.sampler._expected
+
+
+def test_in_process_nothing_is_read_ahead(tiny_scorer):
+    read = []
+    queries = (read.append(number) or replace(as_query(QUESTION), id=str(number)) for number in range(3))
+    for query in tiny_scorer.ahead(queries):
+        assert len(read) == int(query.id) + 1
+
+
+def test_what_the_cache_knows_is_not_asked(tiny_sampler, tiny_judge, serve):
+    server = serve()
+    scorer = SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief", cache=Cache(":memory:"))
+    first = scorer.utilities([QUESTION])
+    asked = len(server.requests)
+    assert scorer.utilities([QUESTION]) == first
+    assert len(server.requests) == asked
+    assert not scorer.sampler._expected
+
+
+def test_a_question_that_is_too_long_does_not_stop_the_others(tiny_sampler, tiny_judge, serve):
+    scorer = SePerScorer(engine(tiny_sampler, serve()), tiny_judge, prompt="brief")
+    long = replace(as_query(QUESTION), question="why " * 600)
+    kept = list(scorer.ahead([as_query(QUESTION), long]))
+    assert kept[1] is long
+    scorer.query_utilities(kept[0])
+    with pytest.raises(UnscorableError, match="no room"):
+        scorer.query_utilities(kept[1])
+
+
+def test_the_policys_own_weights_are_read_in_process(tiny_sampler, serve):
+    other = engine(tiny_sampler, serve()).reading_with(tiny_sampler._model)
+    assert isinstance(other, ResponseSampler)
+    same(other.sample(PROMPTS), tiny_sampler.sample(PROMPTS))
+
+
+def rows(count):
+    return [{**QUESTION, "id": f"q{number}", "question": f"Who built mill {number}?"} for number in range(count)]
+
+
+@pytest.fixture
+def label(tiny_reader, tiny_entailment, tmp_path):
+    source = tmp_path / "data.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows(6)))
+
+    def words(output, *more):
+        fixed = f"--input {source} --output_dir {tmp_path / output} --reader {tiny_reader} --prompt brief --device cpu"
+        rest = f"--entailment {tiny_entailment} --num_samples 4 --max_new_tokens 8 --dtype float32"
+        return ["label", *fixed.split(), *rest.split(), *more]
+
+    return words
+
+
+def test_label_on_an_engine(label, tmp_path, serve):
+    assert main(label("local")) == 0
+    assert main(label("engine", "--engine", serve().url, serve().url)) == 0
+    lines = {name: (tmp_path / name / "labels.jsonl").read_bytes() for name in ("local", "engine")}
+    assert lines["local"] == lines["engine"]
+    decides = [json.loads((tmp_path / name / "provenance.json").read_text())["decides"] for name in lines]
+    assert decides[0]["reader_weights"] != decides[1]["reader_weights"]
+    assert decides[0]["device"] == decides[1]["device"]
+
+
+def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
+    assert main(label("local")) == 0
+    words = label("engine", "--engine", serve().url)
+    two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
+    assert two.returncode == 0, two.stderr
+    assert (tmp_path / "local" / "labels.jsonl").read_bytes() == (tmp_path / "engine" / "labels.jsonl").read_bytes()
+
+
+def test_a_question_whose_answer_is_half_is_rejected_with_its_reason(label, tmp_path, serve, tiny_sampler):
+    def half(body, answer):
+        if "mill 3" in tiny_sampler.tokenizer.decode(body["prompt"]) if isinstance(body["prompt"], list) else False:
+            drop_one(answer)
+
+    assert main(label("out", "--engine", serve(spoil=half).url)) == 0
+    (rejected,) = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()
+    assert json.loads(rejected)["where"] == "id q3"
+    assert "expected 4 responses, got 3" in rejected
+    assert len((tmp_path / "out" / "labels.jsonl").read_text().splitlines()) == 5
+
+
+def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp_path, serve, capsys):
+    assert main(label("whole", "--engine", serve().url)) == 0
+    dying = serve()
+    dying.fault = lambda body: (404, {"error": "gone"}) if len(dying.requests) > 8 else None
+    assert main(label("out", "--engine", dying.url, "--engine_requests", "1")) == 2
+    error = capsys.readouterr().err
+    assert "no engine answered" in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "out" / "labels.jsonl").exists()
+    assert (tmp_path / "out" / "progress" / "process-0.jsonl").read_text().count("\n") in (1, 2)
+    assert main(label("out", "--engine", serve().url)) == 0
+    assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "whole" / "labels.jsonl").read_bytes()
+
+
+def test_save_reader_merges_the_adapter(tmp_path, capsys):
+    from seper_reward.models import load_reader
+
+    assert main(["save-reader", "--output_dir", str(tmp_path / "reader"), "--dtype", "float32"]) == 0
+    assert f"vllm serve {tmp_path / 'reader'}" in capsys.readouterr().out
+    saved = load_reader(str(tmp_path / "reader"), dtype="float32", device="cpu")
+    merged = load_reader("embedded", dtype="float32", device="cpu")
+    one, other = saved.model.state_dict(), merged.model.state_dict()
+    assert all(torch.equal(one[name], other[name]) for name in other)
+    assert saved.tokenizer.chat_template == merged.tokenizer.chat_template

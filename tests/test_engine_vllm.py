@@ -1,0 +1,126 @@
+"""The engine against a real vLLM with the embedded reader: `make engine-test` sets it up and runs this."""
+
+import json
+import math
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
+from seper_reward.cli import main
+from seper_reward.data import read_corpus, read_queries
+from seper_reward.demo import CORPUS, QUESTIONS
+from seper_reward.engine import EngineSampler
+from seper_reward.prompts import PromptBuilder
+from tests.test_sampling import PROMPTS, rebuilt, teacher_forced
+from tests.vllm_server import ABSENT, PYTHON, vllm_server
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PYTHON.exists(), reason=ABSENT)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The embedded reader, its adapter merged."""
+    folder = tmp_path_factory.mktemp("vllm")
+    assert main(["save-reader", "--output_dir", str(folder / "reader"), "--dtype", "float32"]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(folder):
+    with vllm_server(folder / "reader", folder / "log.txt") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def local():
+    return ResponseSampler.from_pretrained("embedded", dtype="float32", device="cpu", max_new_tokens=12)
+
+
+def on_engine(local, url, **changes):
+    return EngineSampler([url], local.tokenizer, **{**vars(local.options), **changes})
+
+
+@pytest.mark.parametrize("drawn", [{}, {"temperature": 0.6, "top_p": 0.9}, {"temperature": 0.0}])
+def test_log_probs_are_those_of_the_reader_in_process(local, url, drawn):
+    engine = on_engine(local, url, **drawn)
+    engine.check(PROMPTS[0])
+    sampled = engine.sample(PROMPTS)
+    for prompt, responses in zip(PROMPTS, sampled, strict=True):
+        assert len(responses.texts) == 10
+        for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
+            torch.testing.assert_close(log_probs, teacher_forced(local, prompt, token_ids), atol=5e-3, rtol=1e-3)
+    if drawn.get("temperature") == 0:
+        greedy = rebuilt(local, temperature=0.0).sample(PROMPTS)
+        assert [row.token_ids for row in sampled] == [row.token_ids for row in greedy]
+        assert [(row.texts, row.finished) for row in sampled] == [(row.texts, row.finished) for row in greedy]
+
+
+def test_log_probs_of_given_texts(local, url):
+    texts = [" honey", " in 1840", " 4 or so"]
+    for one, other in zip(
+        on_engine(local, url).log_probs(PROMPTS, texts), local.log_probs(PROMPTS, texts), strict=True
+    ):
+        torch.testing.assert_close(one, other, atol=5e-3, rtol=1e-3)
+
+
+def test_first_tokens_follow_the_readers_distribution(local, url):
+    engine = on_engine(local, url, num_samples=200, max_new_tokens=1, temperature=0.7, stop=())
+    first = torch.tensor([ids[0] for ids in engine.sample(PROMPTS[:1])[0].token_ids])
+    with torch.no_grad():
+        logits = local._model(input_ids=torch.tensor([local._encode(PROMPTS[0])])).logits[0, -1]
+    probs, tokens = (logits.double() / 0.7).softmax(-1).topk(5)
+    observed = [int((first == token).sum()) for token in tokens]
+    expected = (probs * len(first)).tolist()
+    rest = len(first) - sum(expected)
+    assert min(*expected, rest) > 4  # else the test would not mean much
+    assert chisquare([*observed, len(first) - sum(observed)], [*expected, rest]).pvalue > 0.001
+
+
+def test_stop_strings_end_a_response_where_they_do_in_process(local, url):
+    """A greedy reader, told to stop at a space: its responses begin with one, which ends nothing."""
+    options = {"temperature": 0.0, "num_samples": 1, "stop": (" ", ".")}
+    prompts = ["The mill stands in", "Bees make", "She said:"]
+    expected = rebuilt(local, **options).sample(prompts)
+    found = on_engine(local, url, **options).sample(prompts)
+    assert [(row.texts, row.token_ids, row.finished) for row in found] == [
+        (row.texts, row.token_ids, row.finished) for row in expected
+    ]
+    assert any(row.texts[0] and local.tokenizer.decode(row.token_ids[0])[0] == " " for row in expected)
+
+
+def test_labels_are_the_same_in_distribution(local, url):
+    """Within the joint standard error, of 20 samples each; of equal samples it is 0, whatever their number."""
+    judge = EntailmentScorer.from_pretrained(dtype="float32", device="cpu")
+    queries = read_queries(QUESTIONS, read_corpus(CORPUS)).queries[::50]
+    here = SePerScorer(rebuilt(local, num_samples=20), judge, prompt="brief")
+    there = SePerScorer(on_engine(local, url, num_samples=20), judge, prompt="brief")
+    apart = []
+    for query, utilities in zip(queries, map(there.query_utilities, there.ahead(queries)), strict=True):
+        for one, other in zip(utilities, here.query_utilities(query), strict=True):
+            apart.append((one.delta_seper - other.delta_seper) / (math.hypot(one.std_error, other.std_error) + 0.02))
+    assert len(apart) >= 8
+    assert max(map(abs, apart)) < 3.5
+    assert abs(sum(apart)) / math.sqrt(len(apart)) < 3
+
+
+def test_the_command_labels_on_it(url, tmp_path):
+    words = f"label --limit 3 --output_dir {tmp_path} --engine {url} --num_samples 4 --device cpu --dtype float32"
+    assert main(words.split()) == 0
+    assert json.loads((tmp_path / "summary.json").read_text())["questions"] == 3
+    assert json.loads((tmp_path / "provenance.json").read_text())["decides"]["reader"] == "reader"
+
+
+def test_a_server_that_shows_tempered_log_probs_is_refused(local, folder):
+    with vllm_server(folder / "reader", folder / "log-2.txt", "--logprobs-mode", "processed_logprobs") as url:
+        on_engine(local, url)
+        with pytest.raises(ValueError, match="not the model's own at temperature 1"):
+            on_engine(local, url, temperature=0.6)
+
+
+def test_prompts_of_the_builder_fit_the_servers_window(local, url):
+    engine = on_engine(local, url)
+    assert engine.max_prompt_tokens == 2048 - 12
+    long = PromptBuilder(engine.tokenizer, "brief", max_prompt_tokens=engine.max_prompt_tokens)
+    assert engine.sample([long.build("Who? " * 200 + "why?")])[0].texts
