@@ -202,17 +202,21 @@ class SePerReward:
             sets.update(dict.fromkeys(self._contexts(rollout)))
         if len(self._memo) > _MEMO:
             self._memo.clear()
-        for (question, answers), sets in wanted.items():
-            missing = [shown for shown in sets if (question, answers, shown) not in self._memo]
-            self._reuse += [float(shown not in missing) for shown in sets]
-            if not missing or not answers:
-                continue
+        missing: dict[tuple[str, tuple[str, ...]], list[tuple[Passage, ...]]] = {}
+        for asked, sets in wanted.items():
+            unknown = [shown for shown in sets if (*asked, shown) not in self._memo]
+            self._reuse += [float(shown not in unknown) for shown in sets]
+            if unknown and asked[1]:
+                missing[asked] = unknown
+        for (question, _), contexts in missing.items():
+            scorer.expect(question, contexts)  # an engine works on all questions at once
+        for (question, answers), contexts in missing.items():
             try:
-                beliefs = scorer.beliefs(question, answers, missing)
+                beliefs = scorer.beliefs(question, answers, contexts)
             except UnscorableError as error:
                 self.failures[str(error)[:200]] += 1
                 continue
-            self._memo |= {(question, answers, shown): belief for shown, belief in zip(missing, beliefs, strict=True)}
+            self._memo |= {(question, answers, shown): belief for shown, belief in zip(contexts, beliefs, strict=True)}
 
     def _contexts(self, rollout: Rollout) -> list[tuple[Passage, ...]]:
         """Return what the reader sees: nothing, then the passages of the first, the first two ... searches."""

@@ -111,6 +111,9 @@ class Counting:
     def __init__(self, scorer, fails=()):
         self.scorer, self.asked, self.fails = scorer, [], fails
 
+    def expect(self, question, sets):
+        assert question
+
     def beliefs(self, question, answers, sets):
         self.asked += [(question, *(passage.text for passage in shown)) for shown in sets]
         if question in self.fails:

@@ -51,17 +51,19 @@ def warm_up_rows(
     """Make ``{prompt, completion, kind}`` rows that teach the format of both actions and prefer neither.
 
     Every question has one example of answering from memory and one of searching, so that the question tells nothing
-    about the action. After a search the answer is the gold one where the passage holds it, else "unknown"; from memory
-    it is the gold one for questions marked ``group: known``, else "unknown".
+    about the action. They follow each other, to be learned in one step: else the last one seen would win. After a
+    search the answer is the gold one where the passage holds it, else "unknown"; from memory it is the gold one for
+    questions marked ``group: known``, else "unknown".
 
     Args:
         queries: training questions.
         retriever: what the search finds.
         tokenizer: with a tool template (see [`with_tool_template`][seper_reward.tool_chat.with_tool_template]).
-        seed: of the order.
+        seed: of the questions' order.
         max_passage_words: longest tool result.
     """
     rows = []
+    queries = random.Random(seed).sample(queries, len(queries))
     for query, (passage, *_) in zip(queries, retriever.retrieve([q.question for q in queries], 1), strict=True):
         asked, call = messages_of(query.question), call_of(query.question)
         found = " ".join(passage.text.split()[:max_passage_words])
@@ -74,7 +76,6 @@ def warm_up_rows(
             _row(tokenizer, asked, call, "search"),
             _row(tokenizer, [*asked, call, result], {"role": "assistant", "content": read}, "after a search"),
         ]
-    random.Random(seed).shuffle(rows)
     return rows
 
 
