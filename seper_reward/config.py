@@ -84,6 +84,7 @@ class LabelConfig(CommandConfig):
     limit: int | None = setting(None, "Label so many questions only, evenly spread over the input.")
     strict: bool = setting(False, "Stop at the first unusable row instead of writing rejected.jsonl.")
     report_to: str = setting("none", "none or wandb (WANDB_MODE=offline works).")
+    profile: bool = setting(False, "Show and log seconds and tokens by stage (prefill, decode, entailment, ...).")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,126 +1,194 @@
-"""Decoder: a causal language model, its key-value cache, and the samples of several prompts side by side."""
+"""Decoders: a causal language model, its key-value cache, and the samples of several prompts side by side."""
 
 import inspect
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
 Layout = Literal["tree", "repeat", "alone"]
 
+_WORTH_SHARING = 0.125  # of the longest prompt: less in common costs more, in a mask, than it saves
+
 
 @dataclass
 class Row:
-    """One response while it is drawn: sample ``sample`` of prompt ``prompt`` of the batch."""
+    """One response while it is drawn: sample ``sample`` of prompt ``prompt`` of the batch.
 
-    generator: torch.Generator
+    Attributes:
+        noise: a number in [0, 1) per token, which decides it.
+        slots: where a tree's line holds this response's tokens.
+    """
+
+    noise: Sequence[float]
     prompt: int
     sample: int
     token_ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
+    slots: tuple[int, ...] = ()
     text: str = ""
     finished: bool = False
 
 
-class Decoder:
-    """The model and its key-value cache, in one of three layouts.
+class Decoder(Protocol):
+    """A model and its key-value cache.
 
-    ``tree``: one line of the cache per prompt; its samples are decoded side by side as queries of that line, each
-    seeing the prompt and its own tokens. ``repeat``: one line per sample, copied after the prompt was read.
-    ``alone``: one line per sample, the prompt read for each.
+    Both methods give the logits of the next token, ``(B, V)``, one row per branch (responses equal so far may share
+    one), and the branch of each response.
     """
 
-    def __init__(self, model: Any, pad_id: int, layout: Layout, samples: int) -> None:
-        self._model, self._pad_id, self._layout, self._samples = model, pad_id, layout, samples
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
+        """Read the prompts; responses are ordered by prompt, then sample."""
+
+    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
+        """Append the newest token of each row still alive."""
+
+
+def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decoder:
+    """Return the decoder of a layout.
+
+    ``tree``: one line of the cache per prompt; its samples are decoded side by side as queries of that line, each
+    seeing the prompt and its own tokens, and those that are equal so far are one query. ``repeat``: one line per
+    sample, copied after the prompt was read. ``alone``: one line per sample, the prompt read for each.
+    """
+    if layout == "tree":
+        return TreeDecoder(model, pad_id, samples)
+    return LineDecoder(model, pad_id, samples, share=layout == "repeat")
+
+
+class TreeDecoder:
+    """One line of the cache per prompt, and in it the tree of its responses."""
+
+    def __init__(self, model: Any, pad_id: int, samples: int) -> None:
+        self._model, self._pad_id, self._samples = model, pad_id, samples
         self._cache = _new_cache(model)
-        self._can_drop = all(hasattr(layer, "batch_select_indices") for layer in self._cache.layers)
-        self._last_logits_only = _keep_logits(model, 1)
 
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> Tensor:
-        """Read the prompts; return the logits of the first token, ``(prompts * samples, V)``."""
-        device, samples = self._model.device, self._samples
-        copies = samples if self._layout == "alone" else 1
-        rows = [ids for ids in prompts for _ in range(copies)]
-        # elsewhere the padding between common start and rest would shift a sliding window
-        common = _common_prefix(rows) if self._layout == "tree" else 0
-        # who wrote a slot of the cache: -1 nobody (padding), 0 the prompt, n + 1 sample n
-        self._owner = torch.zeros(1, common, dtype=torch.long, device=device)
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
+        """Read the prompts (see [`Decoder`])."""
+        common, longest = _common_prefix(prompts), max(map(len, prompts))
+        if common < _WORTH_SHARING * longest:
+            common = 0
+        device = self._model.device
         if common:
-            shared = torch.tensor([rows[0][:common]], device=device)
-            self._forward(shared, torch.arange(common, device=device)[None], self._owner >= 0)
-            self._repeat(len(rows))
-        input_ids, mask = _left_pad([ids[common:] for ids in rows], self._pad_id)
-        self._owner = torch.cat([self._owner.expand(len(rows), common), mask.to(device) - 1], dim=1)
-        positions = ((self._owner >= 0).cumsum(1) - 1).clamp(min=0)[:, common:]
-        logits = self._forward(input_ids.to(device), positions, self._owner >= 0)[:, -1]
-        self._next_position = positions[:, -1] + 1  # (L,) per line of the cache
-        if self._layout == "repeat":
-            self._repeat(samples)
-            self._next_position = self._next_position.repeat_interleave(samples)
-        # the lines of the cache, by what is decoded in them
-        self._lines = [
-            (prompt, sample)
-            for prompt in range(len(prompts))
-            for sample in range(1 if self._layout == "tree" else samples)
-        ]
-        return logits if self._layout == "alone" else logits.repeat_interleave(samples, dim=0)
+            self._forward(torch.tensor([prompts[0][:common]], device=device), **_keep_logits(self._model, 1))
+            self._cache.batch_repeat_interleave(len(prompts))
+        # padding stands behind the prompts, where no prompt looks: attention needs no mask, which takes longer
+        rest = torch.tensor([[*ids[common:], *[self._pad_id] * (longest - len(ids))] for ids in prompts])
+        lengths = torch.tensor([len(ids) for ids in prompts])
+        last = lengths - common - 1
+        kept, places = torch.unique(last, return_inverse=True)
+        if keep := _keep_logits(self._model, kept.to(device)):
+            last = places
+        logits = self._forward(rest.to(device), **keep)[torch.arange(len(prompts)), last]
+        self._prompt = torch.arange(longest)[None] < lengths[:, None]  # (L, slots) bool: the line's prompt
+        self._next_position, self._lines, self._written = lengths, list(range(len(prompts))), 0
+        return logits, [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
 
-    def step(self, rows: Sequence[Row]) -> Tensor:
-        """Append the newest token of each row; return the logits of the next, ``(R, V)``."""
-        by_line: dict[tuple[int, int], list[Row]] = {}
+    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
+        """Append the newest tokens, equal beginnings once (see [`Decoder`])."""
+        by_line: dict[int, dict[tuple[int, ...], list[Row]]] = {}
         for row in rows:
-            by_line.setdefault((row.prompt, 0 if self._layout == "tree" else row.sample), []).append(row)
+            by_line.setdefault(row.prompt, {}).setdefault(tuple(row.token_ids), []).append(row)
         # dropping lines copies the cache: not for one or two
-        if self._can_drop and len(by_line) <= 0.75 * len(self._lines):
+        if len(by_line) <= 0.75 * len(self._lines):
             self._keep([place for place, line in enumerate(self._lines) if line in by_line])
         width = max(map(len, by_line.values()))
-        tokens, owners = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, -1))
-        places = []
-        for line, name in enumerate(self._lines):
-            for column, row in enumerate(by_line.get(name, ())):
-                tokens[line, column], owners[line, column] = row.token_ids[-1], row.sample + 1
+        tokens = torch.full((len(self._lines), width), self._pad_id)
+        own = torch.zeros(len(self._lines), width, self._written + width, dtype=torch.bool)
+        places: list[tuple[int, int]] = []
+        branches: dict[tuple[int, tuple[int, ...]], int] = {}
+        for line, prompt in enumerate(self._lines):
+            for column, (said, equal) in enumerate(by_line.get(prompt, {}).items()):
+                slots = (*equal[0].slots, self._written + column)
+                tokens[line, column], own[line, column, list(slots)] = said[-1], True
+                branches[prompt, said] = len(places)
                 places.append((line, column))
-        owners = owners.to(self._owner.device)
-        self._owner = torch.cat([self._owner, owners], dim=1)
+                for row in equal:
+                    row.slots = slots
+        self._written += width
+        seen = torch.cat([self._prompt[:, None].expand(-1, width, -1), own], dim=2)  # (L, W, slots)
         positions = self._next_position[:, None].expand(-1, width)
-        logits = self._forward(tokens.to(owners.device), positions, self._visible(owners))  # (L, W, V)
+        logits = self._step(tokens, seen, positions)
         self._next_position = self._next_position + 1
-        lines, columns = zip(*places, strict=True)  # rows come line by line, as they were drawn
-        return logits[list(lines), list(columns)]
+        lines, columns = zip(*places, strict=True)
+        return logits[list(lines), list(columns)], [branches[row.prompt, tuple(row.token_ids)] for row in rows]
 
-    def _visible(self, owners: Tensor) -> Tensor:
-        """Return the mask of the newest tokens, written by ``owners`` ``(L, W)``, over all slots."""
-        if self._layout != "tree":
-            return self._owner >= 0
-        seen = (self._owner == 0)[:, None] | (self._owner[:, None] == owners[..., None]) & (owners >= 0)[..., None]
-        dtype = self._model.dtype
-        mask = torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
-        return mask[:, None]  # (L, 1, W, slots)
-
-    def _repeat(self, copies: int) -> None:
-        self._cache.batch_repeat_interleave(copies)
-        self._owner = self._owner.repeat_interleave(copies, dim=0)
+    def _step(self, tokens: Tensor, seen: Tensor, positions: Tensor) -> Tensor:
+        device, dtype = self._model.device, self._model.dtype
+        mask = torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
+        return self._forward(
+            tokens.to(device), attention_mask=mask[:, None].to(device), position_ids=positions.to(device)
+        )
 
     def _keep(self, places: list[int]) -> None:
-        index = torch.tensor(places, device=self._owner.device)
-        self._cache.batch_select_indices(index)
-        self._owner, self._next_position = self._owner[index], self._next_position[index]
+        index = torch.tensor(places)
+        self._cache.batch_select_indices(index.to(self._model.device))
+        self._prompt, self._next_position = self._prompt[index], self._next_position[index]
         self._lines = [self._lines[place] for place in places]
 
-    def _forward(self, input_ids: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
-        prefill = mask.ndim == 2 and input_ids.shape[1] > 1
-        output = self._model(
+    def _forward(self, input_ids: Tensor, **options: Any) -> Tensor:
+        logits: Tensor = self._model(
+            input_ids=input_ids, past_key_values=self._cache, use_cache=True, **options
+        ).logits
+        return logits
+
+
+class LineDecoder:
+    """One line of the cache per sample, for caches and attention that take no mask of any shape."""
+
+    def __init__(self, model: Any, pad_id: int, samples: int, *, share: bool) -> None:
+        self._model, self._pad_id, self._samples, self._share = model, pad_id, samples, share
+        self._cache = _new_cache(model)
+        self._can_drop = all(hasattr(layer, "batch_select_indices") for layer in self._cache.layers)
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
+        """Read the prompts (see [`Decoder`])."""
+        device, samples = self._model.device, self._samples
+        # nothing in common is read once: the padding behind it would shift a sliding window
+        rows = [ids for ids in prompts for _ in range(1 if self._share else samples)]
+        input_ids, mask = (tensor.to(device) for tensor in _left_pad(rows, self._pad_id))
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        logits = self._forward(input_ids, mask, positions, **_keep_logits(self._model, 1))[:, -1]
+        self._mask, self._next_position = mask, positions[:, -1] + 1
+        if self._share:
+            self._cache.batch_repeat_interleave(samples)
+            self._mask = mask.repeat_interleave(samples, dim=0)
+            self._next_position = self._next_position.repeat_interleave(samples)
+        self._lines = list(itertools.product(range(len(prompts)), range(samples)))
+        branches = list(range(len(self._lines)))
+        return logits, [branch // samples for branch in branches] if self._share else branches
+
+    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
+        """Append the newest tokens (see [`Decoder`])."""
+        newest = {(row.prompt, row.sample): row.token_ids[-1] for row in rows}
+        # dropping lines copies the cache: not for one or two
+        if self._can_drop and len(newest) <= 0.75 * len(self._lines):
+            self._keep([place for place, line in enumerate(self._lines) if line in newest])
+        device = self._model.device
+        tokens = torch.tensor([[newest.get(line, self._pad_id)] for line in self._lines], device=device)
+        self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
+        logits = self._forward(tokens, self._mask, self._next_position[:, None])[:, 0]
+        self._next_position = self._next_position + 1
+        return logits[[place for place, line in enumerate(self._lines) if line in newest]], list(range(len(rows)))
+
+    def _keep(self, places: list[int]) -> None:
+        index = torch.tensor(places, device=self._mask.device)
+        self._cache.batch_select_indices(index)
+        self._mask, self._next_position = self._mask[index], self._next_position[index]
+        self._lines = [self._lines[place] for place in places]
+
+    def _forward(self, input_ids: Tensor, mask: Tensor, positions: Tensor, **options: Any) -> Tensor:
+        logits: Tensor = self._model(
             input_ids=input_ids,
-            attention_mask=mask if mask.ndim == 4 else mask.long(),
+            attention_mask=mask,
             position_ids=positions,
             past_key_values=self._cache,
             use_cache=True,
-            **(self._last_logits_only if prefill else {}),
-        )
-        logits: Tensor = output.logits
+            **options,
+        ).logits
         return logits
 
 
@@ -137,7 +205,7 @@ def forced_log_probs(
         model: causal language model in eval mode.
         lines: (prompt ids, continuations' ids), one batch; continuations are not empty.
         pad_id: of the tokenizer.
-        layout: see [`Decoder`].
+        layout: see [`make_decoder`].
 
     Returns:
         Per line and continuation, ``(T,)`` natural-log probabilities of its T tokens.
@@ -216,9 +284,9 @@ def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
     return next((position for position, same in enumerate(agree) if not same), shortest)
 
 
-def _keep_logits(model: Any, count: int) -> dict[str, int]:
-    """Ask for the logits of the last positions only, where the model can."""
-    return {"logits_to_keep": count} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+def _keep_logits(model: Any, which: int | Tensor) -> dict[str, int | Tensor]:
+    """Ask for the logits of the last positions, or of some, only, where the model can."""
+    return {"logits_to_keep": which} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
 
 
 def _left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .models import EMBEDDED, identity_hash, load_entailment
+from .profiling import timed
 
 _OTHER_LABELS = ("neutral", "contradiction")
 
@@ -153,7 +154,8 @@ class EntailmentScorer:
     @torch.no_grad()
     def _forward(self, rows: Sequence[_Pair]) -> Tensor:
         encoded = self._encode(rows, padding=True, return_tensors="pt").to(self._model.device)
-        logits: Tensor = self._model(**encoded).logits  # (n, K) in the model's order
+        with timed("entailment", tokens=encoded["input_ids"].numel()):
+            logits: Tensor = self._model(**encoded).logits  # (n, K) in the model's order
         return logits.float().softmax(-1)[:, self._columns].cpu()
 
 

@@ -22,6 +22,7 @@ from .cache import content_key
 from .data import Rejected, query_key
 from .distributed import agree, process_state, shard
 from .labeling import label_row
+from .profiling import timed
 from .report import summarize
 from .scorer import SePerScorer
 from .tracking import Tracker
@@ -85,7 +86,8 @@ class LabelRun:
             done = {entry["key"] for entry in _read_lines(self._done) if "label" in entry or not strict}
             self._label([query for query in self._queries if self._keys[query.id] not in done], strict, tracker)
             process_state().wait_for_everyone()
-            self._together(self._publish)
+            with timed("io"):
+                self._together(self._publish)
         summary: dict[str, Any] = json.loads((self.folder / SUMMARY).read_text(encoding="utf-8"))
         return summary
 
@@ -115,9 +117,10 @@ class LabelRun:
                     if strict:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error
                     entry["reason"] = str(error)
-                file.write(_line(entry))
-                file.flush()
-                os.fsync(file.fileno())
+                with timed("io"):
+                    file.write(_line(entry))
+                    file.flush()
+                    os.fsync(file.fileno())
                 bar.update(min(state.num_processes, len(self._queries) - bar.n))  # the others keep pace
                 if tracker is not None and "label" in entry:
                     tracker.progress(entry["label"], self._scorer.cache)

@@ -9,6 +9,8 @@ import functools
 import hashlib
 import itertools
 import re
+import struct
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .decoding import Decoder, Layout, Row, choose_layout, forced_log_probs
+from .decoding import Layout, Row, choose_layout, forced_log_probs, make_decoder
 from .models import EMBEDDED, identity_hash, load_reader
+from .profiling import timed
 from .types import Responses, UnscorableError
 
 _FORCED_BATCH = 16  # prompts whose texts are scored at once: logits are kept for every token of those
@@ -236,36 +239,43 @@ class ResponseSampler:
 
     @torch.no_grad()
     def _sample_batch(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
-        samples = self.options.num_samples
+        samples, longest = self.options.num_samples, self.options.max_new_tokens
         drawn = [
-            Row(_generator(prompt, index, self.options.seed, self.device), place, index)
+            Row(_noise(prompt, index, self.options.seed, longest), place, index)
             for place, prompt in enumerate(prompts)
             for index in range(samples)
         ]
-        decoder = Decoder(self._model, self.tokenizer.pad_token_id, self._layout, samples)
-        logits, alive = decoder.prefill([encoded[prompt] for prompt in prompts]), drawn
-        for _ in range(self.options.max_new_tokens):
-            log_probs = logits.float().log_softmax(-1)  # (R, V)
-            if bool(log_probs.isnan().any()):
-                raise UnscorableError(f"reader {self.name!r} gave NaN logits; load it with dtype='float32'")
-            tokens = self._draw(log_probs, [row.generator for row in alive])  # (R,)
-            chosen = log_probs.gather(1, tokens[:, None])[:, 0]
-            for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
-                self._append(row, token, log_prob)
-            alive = [row for row in alive if not row.finished]
-            if not alive or len(alive[0].token_ids) == self.options.max_new_tokens:
-                break
-            logits = decoder.step(alive)
+        decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, samples)
+        with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
+            (logits, branches), alive = decoder.prefill([encoded[prompt] for prompt in prompts]), drawn
+        for step in range(longest):
+            with timed("decode", tokens=len(alive)):
+                alive = self._advance(logits, branches, alive, step)
+                if not alive or step + 1 == longest:
+                    break
+                logits, branches = decoder.step(alive)
         return [self._responses(drawn[start : start + samples]) for start in range(0, len(drawn), samples)]
 
-    def _draw(self, log_probs: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        """Draw one token per row: arg-max of tempered log-probabilities plus the row's Gumbel noise."""
+    def _advance(self, logits: Tensor, branches: Sequence[int], alive: list[Row], step: int) -> list[Row]:
+        """Draw the next token of each row; return the rows that go on."""
+        log_probs = logits.float().log_softmax(-1)  # (B, V)
+        if bool(log_probs[:, 0].isnan().any()):  # one NaN makes its whole row NaN
+            raise UnscorableError(f"reader {self.name!r} gave NaN logits; load it with dtype='float32'")
+        tokens = self._draw(log_probs, branches, [row.noise[step] for row in alive])  # (R,)
+        chosen = log_probs[branches, tokens]
+        for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
+            self._append(row, token, log_prob)
+        return [row for row in alive if not row.finished]
+
+    def _draw(self, log_probs: Tensor, branches: Sequence[int], noise: Sequence[float]) -> Tensor:
+        """Draw one token per response: where its noise falls in the cumulated probabilities of its branch."""
         if self.options.temperature == 0:
-            return log_probs.argmax(-1)
-        scores = log_probs / self.options.temperature
+            return log_probs.argmax(-1)[list(branches)]
+        if self.options.temperature != 1:
+            log_probs = (log_probs / self.options.temperature).log_softmax(-1)
         if self.options.top_p < 1:
-            scores = _nucleus(scores, self.options.top_p)
-        return (scores + _gumbel(scores.shape[-1], generators)).argmax(-1)
+            log_probs = _nucleus(log_probs, self.options.top_p)
+        return _inverse_cdf(log_probs.exp(), branches, noise)
 
     def _append(self, row: Row, token: int, log_prob: float) -> None:
         row.token_ids.append(token)
@@ -305,21 +315,28 @@ class ResponseSampler:
         return marks + [False] * (size - len(marks))
 
 
-def _generator(prompt: str, index: int, seed: int, device: torch.device) -> torch.Generator:
-    digest = hashlib.sha256(f"{seed}\0{index}\0{prompt}".encode("utf-8", "surrogatepass")).digest()
-    return torch.Generator(device=device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+def _noise(prompt: str, index: int, seed: int, length: int) -> list[float]:
+    """Return ``length`` numbers, even in [0, 1) with 53 bits, that prompt, sample index and seed decide."""
+    text = f"{seed}\0{index}\0{prompt}".encode("utf-8", "surrogatepass")
+    stream = hashlib.shake_256(text).digest(8 * length)  # a longer stream only goes on
+    return [(word >> 11) * 2.0**-53 for (word,) in struct.iter_unpack(">Q", stream)]
 
 
-def _gumbel(vocabulary: int, generators: Sequence[torch.Generator]) -> Tensor:
-    # drawn in float64: on float32's grid one token in 2^24 would be exactly 0 and win, at V=49k every 340 draws
-    uniform = torch.stack(
-        [
-            torch.rand(vocabulary, generator=generator, device=generator.device, dtype=torch.float64)
-            for generator in generators
-        ]
-    )
-    exponential = -torch.log1p(-(1.0 - uniform).float())
-    return -exponential.log()
+def _inverse_cdf(probs: Tensor, branches: Sequence[int], noise: Sequence[float]) -> Tensor:
+    """Draw from rows of ``probs`` ``(B, V)``: for each response the token its noise falls on, ``(R,)``."""
+    # in float64: summed up in float32, rare tokens would be lost
+    cumulated = probs.cumsum(-1, dtype=torch.float64)  # (B, V)
+    counts: Counter[int] = Counter()
+    columns = []
+    for branch in branches:
+        columns.append(counts[branch])
+        counts[branch] += 1
+    falls = torch.zeros(len(probs), max(counts.values()), dtype=torch.float64)
+    falls[list(branches), columns] = torch.tensor(noise, dtype=torch.float64)
+    total = cumulated[:, -1:]
+    # rounding may reach the total, behind which there is no token
+    falls = (falls.to(probs.device) * total).minimum(total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(cumulated, falls, right=True)[list(branches), columns]
 
 
 def _nucleus(scores: Tensor, top_p: float) -> Tensor:

@@ -26,6 +26,7 @@ from .estimators import (
     standard_error,
 )
 from .models import EMBEDDED, READER_DEFAULTS
+from .profiling import timed
 from .prompts import PromptBuilder
 from .sampling import ResponseSampler
 from .types import Belief, Passage, Query, Responses, Utility
@@ -172,7 +173,8 @@ class SePerScorer:
         probs |= self._class_probs(
             question, {turned for row in texts for turned in self._second_pairs(row, probs)} - probs.keys()
         )
-        return [self._belief(row, answers, probs) for row in sampled]
+        with timed("clustering"):
+            return [self._belief(row, answers, probs) for row in sampled]
 
     def responses(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> list[Responses]:
         """Sample the reader's responses given each set of passages; arguments and errors as in [`beliefs`]."""
@@ -278,7 +280,8 @@ class SePerScorer:
 
         def compute(missing: list[int]) -> list[list[float]]:
             asked = [question] * len(missing)
-            probs: list[list[float]] = self.entailment.class_probs([pairs[at] for at in missing], asked).tolist()
+            with timed("entailment"):
+                probs: list[list[float]] = self.entailment.class_probs([pairs[at] for at in missing], asked).tolist()
             return probs
 
         probs = self._through("entailment", self.entailment, [(question, *pair) for pair in pairs], compute)

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "seper_reward"
 PURE = {"estimators", "clustering", "utility", "labels"}
 # a module may import those before it
 ORDER = [
-    "types", "extras", "distributed", "models", "demo", "estimators", "clustering", "utility", "labels",
+    "types", "extras", "profiling", "distributed", "models", "demo", "estimators", "clustering", "utility", "labels",
     "cache", "prompts", "writers", "decoding", "sampling", "entailment", "answer_metrics", "data", "retrieval",
     "scorer", "labeling", "labelers", "report", "evaluation", "ranking", "borrowing", "environment", "tool_chat",
     "reward", "equivalence", "tracking", "label_run", "config", "cli",

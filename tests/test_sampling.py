@@ -137,7 +137,7 @@ def test_other_architectures_give_their_own_log_probs(tiny_sampler, kind, layout
 
 def test_a_stop_string_in_front_ends_nothing_and_later_ones_do(tiny_sampler):
     sampler = rebuilt(tiny_sampler, stop=("\n", "- "))
-    row = Row(torch.Generator(), 0, 0)
+    row = Row([], 0, 0)
     for token in sampler.tokenizer("- Paris\nBob").input_ids:
         if not row.finished:
             sampler._append(row, token, -1.0)
