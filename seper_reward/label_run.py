@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 from .cache import content_key
 from .data import Rejected, query_key
 from .distributed import agree, process_state, shard
-from .labeling import label_row
+from .labeling import label_row, query_cost
 from .profiling import timed
 from .report import summarize
 from .scorer import SePerScorer
@@ -109,7 +109,7 @@ class LabelRun:
             bar,
             (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file,
         ):
-            for query in shard(queries):
+            for query in shard(queries, list(map(query_cost, queries))):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
                 try:
                     entry["label"] = label_row(query, self._scorer.query_utilities(query))

@@ -1,12 +1,14 @@
 """Sampling: right log-probabilities, right distribution, and no dependence on who is sampled beside whom."""
 
+from collections import Counter
+
 import pytest
 import torch
-from scipy.stats import chisquare
+from scipy.stats import chisquare, kstest
 
 from seper_reward import ResponseSampler
-from seper_reward.decoding import Row
-from seper_reward.sampling import SamplingOptions, _nucleus
+from seper_reward.decoding import Row, TreeDecoder
+from seper_reward.sampling import SamplingOptions, _inverse_cdf, _noise, _nucleus
 from seper_reward.types import UnscorableError
 
 PROMPTS = [
@@ -111,6 +113,55 @@ def test_first_tokens_follow_the_models_distribution(tiny_sampler):
     expected = [*(probs * len(first)).tolist(), (1 - float(probs.sum())) * len(first)]
     assert chisquare(observed, expected).pvalue > 0.001
     assert min(expected) > 5  # else the test would not mean much
+
+
+@pytest.mark.parametrize("layout", ["tree", "repeat", "alone"])
+def test_whole_responses_follow_the_models_distribution(tiny_sampler, layout):
+    """χ² over pairs of tokens, the second after the first: responses that share a branch are drawn apart."""
+    sampler = rebuilt(tiny_sampler, num_samples=800, max_new_tokens=2, stop=(), temperature=0.4)
+    sampler._layout = layout
+    drawn = Counter(ids for ids in sampler.sample(PROMPTS[2:])[0].token_ids)
+    start = sampler._encode(PROMPTS[2])
+    expected = {}
+    with torch.no_grad():
+        first = (sampler._model(input_ids=torch.tensor([start])).logits[0, -1].double() / 0.4).softmax(-1).topk(4)
+        for probability, token in zip(first.values.tolist(), first.indices.tolist(), strict=True):
+            logits = sampler._model(input_ids=torch.tensor([[*start, token]])).logits[0, -1].double() / 0.4
+            second = logits.softmax(-1).topk(4)
+            expected |= {
+                (token, other): probability * after * 800
+                for after, other in zip(second.values.tolist(), second.indices.tolist(), strict=True)
+            }
+    likely = {pair: count for pair, count in expected.items() if count > 5}
+    assert len(likely) > 3  # else the test would not mean much
+    observed = [drawn[pair] for pair in likely]
+    rest = [800 - sum(observed)], [800 - sum(likely.values())]
+    assert chisquare([*observed, *rest[0]], [*likely.values(), *rest[1]]).pvalue > 0.001
+
+
+def test_noise_is_even_independent_and_only_goes_on():
+    numbers = torch.tensor([_noise("prompt", index, 0, 32) for index in range(300)])  # (S, T)
+    assert kstest(numbers.flatten().tolist(), "uniform").pvalue > 0.001
+    assert abs(float(torch.corrcoef(numbers[:, :2].T)[0, 1])) < 0.2
+    assert _noise("prompt", 3, 0, 5) == _noise("prompt", 3, 0, 32)[:5]
+
+
+def test_inverse_cdf_by_hand():
+    probs = torch.tensor([[0.5, 0.0, 0.25, 0.25, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0]])
+    noise = [0.0, 0.4999, 0.5, 0.7501, 1 - 2**-53, 0.0, 1 - 2**-53]
+    assert _inverse_cdf(probs, [0, 0, 0, 0, 0, 1, 1], noise).tolist() == [0, 0, 2, 3, 3, 1, 1]
+
+
+def test_equal_beginnings_are_decoded_once(plain_sampler, monkeypatch):
+    sampler = rebuilt(plain_sampler, temperature=0.0, num_samples=6, stop=())
+    widths = []
+    step = TreeDecoder._step
+    monkeypatch.setattr(
+        TreeDecoder, "_step", lambda self, tokens, *rest: widths.append(tokens.shape[1]) or step(self, tokens, *rest)
+    )
+    responses = sampler.sample(PROMPTS[1:2])[0]
+    assert len(set(responses.token_ids)) == 1
+    assert set(widths) == {1}
 
 
 @pytest.mark.parametrize(("kind", "layout"), [("Mistral", "repeat"), ("Mpt", "alone"), ("Lfm2", "alone")])

@@ -19,6 +19,7 @@ from seper_reward.types import Passage, Query
 SHARED = Path(os.environ.get("SEPER_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 NQ = SHARED / "qa" / "nq_oracle_bm25neg.jsonl.gz"
 CONTEXTS = 10  # per question
+CLOCK = "wall" if torch.accelerator.is_available() else "cpu"  # a busy processor distorts the wall clock more
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:
@@ -44,6 +45,14 @@ def clocked(act: Callable[[], Any]) -> tuple[dict[str, float], Any]:
     if torch.accelerator.is_available():
         torch.accelerator.synchronize()
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - processor}, given
+
+
+def now() -> float:
+    """Return the seconds of ``CLOCK``."""
+    if CLOCK == "cpu":
+        return time.process_time()
+    torch.accelerator.synchronize()
+    return time.perf_counter()
 
 
 def questions(count: int, words: int = 100) -> list[Query]:

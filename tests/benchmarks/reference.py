@@ -4,7 +4,6 @@ Per prompt one `generate(num_return_sequences=N)` that keeps scores and hidden s
 every row at every token; entailment both ways on every pair of texts; a baseline for every passage set.
 """
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 from seper_reward import SePerScorer
 from seper_reward.entailment import qa_statement
 from seper_reward.types import Passage, Query
+from tests.benchmarks.common import now
 
 _CHUNK = 128  # pairs at once, as published
 
@@ -36,7 +36,7 @@ class Reference:
     """The published procedure with a scorer's models, prompts and sampling options.
 
     Attributes:
-        seconds: spent so far in ``baseline``, ``context`` and ``entailment``.
+        seconds: spent so far in ``baseline``, ``context`` and ``entailment``, by ``CLOCK``.
     """
 
     def __init__(self, scorer: SePerScorer) -> None:
@@ -101,6 +101,6 @@ class Reference:
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
-        start = time.perf_counter()
+        start = now()
         yield
-        self.seconds[stage] += time.perf_counter() - start
+        self.seconds[stage] += now() - start
