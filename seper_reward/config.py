@@ -57,7 +57,13 @@ class ScorerConfig(JudgeConfig):
     kernel: str | None = setting(None, f"Entailment kernel, {', '.join(get_args(Kernel))}; default: preset.")
     match: str | None = setting(None, f"Hard match, {', '.join(get_args(Match))}; default: preset.")
     threshold: float | None = setting(None, "τ of match=threshold, in (0, 1]; default: preset.")
-    max_batch_tokens: int = setting(32768, "Most tokens in the reader's key-value cache at once.")
+    max_batch_tokens: int = setting(
+        32768, "Most tokens in the reader's key-value cache at once; 0: what half of the free memory holds."
+    )
+    throughput: bool = setting(
+        False,
+        "Let waiting prompts of other questions take the room of finished ones: equally likely, not equal bytes.",
+    )
     cache: str | None = setting(None, "SQLite file that keeps responses and entailment scores between runs.")
 
 
@@ -202,6 +208,7 @@ def load_scorer(config: ScorerConfig, seed: int) -> SePerScorer:
             **loading,
             "revision": config.reader_revision,
             "max_batch_tokens": config.max_batch_tokens,
+            "refill": config.throughput,
         },
         entailment_options={**loading, "revision": config.entailment_revision},
         stop=tuple(config.stop),

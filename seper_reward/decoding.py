@@ -65,6 +65,7 @@ class TreeDecoder:
     def __init__(self, model: Any, pad_id: int, samples: int) -> None:
         self._model, self._pad_id, self._samples = model, pad_id, samples
         self._cache = _new_cache(model)
+        self._lines: list[int] = []  # the prompt of each line
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
         """Read the prompts (see [`Decoder`])."""
@@ -73,18 +74,18 @@ class TreeDecoder:
             common = 0
         device = self._model.device
         if common:
-            self._forward(torch.tensor([prompts[0][:common]], device=device), **_keep_logits(self._model, 1))
+            self._forward(torch.tensor([prompts[0][:common]], device=device), **keep_logits(self._model, 1))
             self._cache.batch_repeat_interleave(len(prompts))
         # padding stands behind the prompts, where no prompt looks: attention needs no mask, which takes longer
         rest = torch.tensor([[*ids[common:], *[self._pad_id] * (longest - len(ids))] for ids in prompts])
         lengths = torch.tensor([len(ids) for ids in prompts])
         last = lengths - common - 1
         kept, places = torch.unique(last, return_inverse=True)
-        if keep := _keep_logits(self._model, kept.to(device)):
+        if keep := keep_logits(self._model, kept.to(device)):
             last = places
         logits = self._forward(rest.to(device), **keep)[torch.arange(len(prompts)), last]
-        self._prompt = torch.arange(longest)[None] < lengths[:, None]  # (L, slots) bool: the line's prompt
-        self._next_position, self._lines, self._written = lengths, list(range(len(prompts))), 0
+        self._prompt = torch.arange(longest)[None] < lengths[:, None]  # (L, slots) bool: which hold the prompt
+        self._lengths, self._lines = lengths, list(range(len(prompts)))
         return logits, [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
 
     def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
@@ -95,26 +96,71 @@ class TreeDecoder:
         # dropping lines copies the cache: not for one or two
         if len(by_line) <= 0.75 * len(self._lines):
             self._keep([place for place, line in enumerate(self._lines) if line in by_line])
-        width = max(map(len, by_line.values()))
-        tokens = torch.full((len(self._lines), width), self._pad_id)
-        own = torch.zeros(len(self._lines), width, self._written + width, dtype=torch.bool)
+        width, written = max(map(len, by_line.values())), self._prompt.shape[1]
+        tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
+        self._prompt = torch.nn.functional.pad(self._prompt, (0, width))
+        seen = self._prompt[:, None].repeat(1, width, 1)  # (L, W, slots)
         places: list[tuple[int, int]] = []
         branches: dict[tuple[int, tuple[int, ...]], int] = {}
         for line, prompt in enumerate(self._lines):
             for column, (said, equal) in enumerate(by_line.get(prompt, {}).items()):
-                slots = (*equal[0].slots, self._written + column)
-                tokens[line, column], own[line, column, list(slots)] = said[-1], True
+                slots = (*equal[0].slots, written + column)
+                tokens[line, column], seen[line, column, list(slots)] = said[-1], True
+                positions[line, column] = self._lengths[line] + len(said) - 1
                 branches[prompt, said] = len(places)
                 places.append((line, column))
                 for row in equal:
                     row.slots = slots
-        self._written += width
-        seen = torch.cat([self._prompt[:, None].expand(-1, width, -1), own], dim=2)  # (L, W, slots)
-        positions = self._next_position[:, None].expand(-1, width)
         logits = self._step(tokens, seen, positions)
-        self._next_position = self._next_position + 1
         lines, columns = zip(*places, strict=True)
         return logits[list(lines), list(columns)], [branches[row.prompt, tuple(row.token_ids)] for row in rows]
+
+    def join(self, prompts: Sequence[Sequence[int]], first: int, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
+        """Read more prompts, numbered from ``first``, into the room of the finished ones; ``rows`` are alive."""
+        fresh = TreeDecoder(self._model, self._pad_id, self._samples)
+        found = fresh.prefill(prompts)
+        fresh._lines = [first + line for line in fresh._lines]
+        if rows:
+            self._compact(rows)
+            slots = max(self._prompt.shape[1], fresh._prompt.shape[1])
+            for tree in (self, fresh):
+                tree._widen(slots - tree._prompt.shape[1])
+            for layer, other in zip(self._cache.layers, fresh._cache.layers, strict=True):
+                layer.keys, layer.values = (
+                    torch.cat(pair) for pair in ((layer.keys, other.keys), (layer.values, other.values))
+                )
+            fresh._cache = self._cache
+            fresh._prompt = torch.cat([self._prompt, fresh._prompt])
+            fresh._lengths = torch.cat([self._lengths, fresh._lengths])
+            fresh._lines = [*self._lines, *fresh._lines]
+        self.__dict__.update(vars(fresh))
+        return found
+
+    def _compact(self, rows: Sequence[Row]) -> None:
+        """Keep the lines of rows that are alive, and of them the prompt and what those rows see."""
+        alive = {row.prompt for row in rows}
+        self._keep([place for place, line in enumerate(self._lines) if line in alive])
+        used = [set(mine.nonzero()[:, 0].tolist()) for mine in self._prompt]
+        at = {prompt: line for line, prompt in enumerate(self._lines)}
+        for row in rows:
+            used[at[row.prompt]].update(row.slots)
+        slots = max(map(len, used))
+        index = torch.tensor([[*sorted(mine), *[0] * (slots - len(mine))] for mine in used])  # (L, slots)
+        moved = [{slot: place for place, slot in enumerate(sorted(mine))} for mine in used]
+        for row in rows:
+            row.slots = tuple(moved[at[row.prompt]][slot] for slot in row.slots)
+        self._prompt = torch.arange(slots)[None] < self._lengths[:, None]  # a prompt's slots come first
+        for layer in self._cache.layers:
+            places = index.to(layer.keys.device)[:, None, :, None]
+            layer.keys = layer.keys.take_along_dim(places, 2)
+            layer.values = layer.values.take_along_dim(places, 2)
+
+    def _widen(self, slots: int) -> None:
+        self._prompt = torch.nn.functional.pad(self._prompt, (0, slots))
+        for layer in self._cache.layers:
+            layer.keys, layer.values = (
+                torch.nn.functional.pad(tensor, (0, 0, 0, slots)) for tensor in (layer.keys, layer.values)
+            )
 
     def _step(self, tokens: Tensor, seen: Tensor, positions: Tensor) -> Tensor:
         device, dtype = self._model.device, self._model.dtype
@@ -126,7 +172,7 @@ class TreeDecoder:
     def _keep(self, places: list[int]) -> None:
         index = torch.tensor(places)
         self._cache.batch_select_indices(index.to(self._model.device))
-        self._prompt, self._next_position = self._prompt[index], self._next_position[index]
+        self._prompt, self._lengths = self._prompt[index], self._lengths[index]
         self._lines = [self._lines[place] for place in places]
 
     def _forward(self, input_ids: Tensor, **options: Any) -> Tensor:
@@ -149,9 +195,9 @@ class LineDecoder:
         device, samples = self._model.device, self._samples
         # nothing in common is read once: the padding behind it would shift a sliding window
         rows = [ids for ids in prompts for _ in range(1 if self._share else samples)]
-        input_ids, mask = (tensor.to(device) for tensor in _left_pad(rows, self._pad_id))
+        input_ids, mask = (tensor.to(device) for tensor in left_pad(rows, self._pad_id))
         positions = (mask.cumsum(1) - 1).clamp(min=0)
-        logits = self._forward(input_ids, mask, positions, **_keep_logits(self._model, 1))[:, -1]
+        logits = self._forward(input_ids, mask, positions, **keep_logits(self._model, 1))[:, -1]
         self._mask, self._next_position = mask, positions[:, -1] + 1
         if self._share:
             self._cache.batch_repeat_interleave(samples)
@@ -192,71 +238,6 @@ class LineDecoder:
         return logits
 
 
-@torch.no_grad()
-def forced_log_probs(
-    model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int, layout: Layout
-) -> list[list[Tensor]]:
-    """Return the log-probabilities of given tokens after given prompts (teacher forcing), at temperature 1.
-
-    In the layout ``tree`` a prompt is read once, with all its continuations behind it, each seeing the prompt and
-    itself; in the others once for each.
-
-    Args:
-        model: causal language model in eval mode.
-        lines: (prompt ids, continuations' ids), one batch; continuations are not empty.
-        pad_id: of the tokenizer.
-        layout: see [`make_decoder`].
-
-    Returns:
-        Per line and continuation, ``(T,)`` natural-log probabilities of its T tokens.
-    """
-    alone = [(prompt, [said]) for prompt, continuations in lines for said in continuations]
-    found = iter(_forced(model, lines if layout == "tree" else alone, pad_id))
-    return [[next(found) for _ in continuations] for _, continuations in lines]
-
-
-def _forced(model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int) -> list[Tensor]:
-    device = model.device
-    ids = [[*prompt, *itertools.chain(*continuations)] for prompt, continuations in lines]
-    input_ids, mask = (tensor.to(device) for tensor in _left_pad(ids, pad_id))
-    length = input_ids.shape[1]
-    owners, positions = torch.full_like(input_ids, -1), torch.zeros_like(input_ids)
-    asked: list[tuple[int, int]] = []  # (line, place) of the logits of each continuation's tokens
-    for line, (prompt, continuations) in enumerate(lines):
-        place = length - len(ids[line])
-        owners[line, place : place + len(prompt)] = 0
-        positions[line, place : place + len(prompt)] = torch.arange(len(prompt))
-        end = place = place + len(prompt)
-        for number, said in enumerate(continuations):
-            owners[line, place : place + len(said)] = number + 1
-            positions[line, place : place + len(said)] = torch.arange(len(prompt), len(prompt) + len(said))
-            asked += [(line, end - 1), *((line, at) for at in range(place, place + len(said) - 1))]
-            place += len(said)
-    single = all(len(continuations) == 1 for _, continuations in lines)
-    kept = max(length - min(place for _, place in asked), 1)
-    logits = model(
-        input_ids=input_ids,
-        attention_mask=mask if single else _tree_mask(owners, model.dtype),
-        position_ids=positions,
-        use_cache=False,
-        **_keep_logits(model, kept),  # left-padded: all continuations end at the end
-    ).logits[:, -kept:]
-    rows, places = zip(*asked, strict=True)
-    log_probs = logits[list(rows), [place - (length - kept) for place in places]].float().log_softmax(-1)
-    every = [said for _, continuations in lines for said in continuations]
-    tokens = torch.tensor([*itertools.chain(*every)], device=device)
-    chosen = log_probs.gather(-1, tokens[:, None])[:, 0].cpu()
-    return list(chosen.split([len(said) for said in every]))
-
-
-def _tree_mask(owners: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the mask ``(L, 1, T, T)``: a token sees the prompt, and its own continuation up to itself."""
-    theirs, mine = owners[:, None], owners[..., None]
-    seen = ((theirs == 0) | (theirs == mine)) & (mine >= 0)
-    seen = seen & torch.ones_like(seen[0]).tril()
-    return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[:, None]
-
-
 def choose_layout(model: Any) -> Layout:
     """Choose how samples share a prompt: what the model's cache and attention can do."""
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
@@ -284,12 +265,13 @@ def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
     return next((position for position, same in enumerate(agree) if not same), shortest)
 
 
-def _keep_logits(model: Any, which: int | Tensor) -> dict[str, int | Tensor]:
+def keep_logits(model: Any, which: int | Tensor) -> dict[str, int | Tensor]:
     """Ask for the logits of the last positions, or of some, only, where the model can."""
     return {"logits_to_keep": which} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
 
 
-def _left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+def left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Return ids and mask, ``(L, T)`` each, with the padding in front."""
     longest = max(map(len, sequences))
     ids = torch.tensor([[pad_id] * (longest - len(ids)) + list(ids) for ids in sequences])
     mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in sequences])

@@ -10,7 +10,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -26,9 +26,10 @@ from .profiling import timed
 from .report import summarize
 from .scorer import SePerScorer
 from .tracking import Tracker
-from .types import Query, UnscorableError
+from .types import Query, UnscorableError, Utility
 
 LABELS, REJECTED, PROVENANCE, SUMMARY = "labels.jsonl", "rejected.jsonl", "provenance.json", "summary.json"
+_BLOCK = 32  # questions that share a refilled batch; a kill loses as many
 
 
 class LabelRun:
@@ -109,14 +110,14 @@ class LabelRun:
             bar,
             (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file,
         ):
-            for query in shard(queries, list(map(query_cost, queries))):
+            for query, judged in self._judged(shard(queries, list(map(query_cost, queries)))):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
-                try:
-                    entry["label"] = label_row(query, self._scorer.query_utilities(query))
-                except UnscorableError as error:
+                if isinstance(judged, UnscorableError):
                     if strict:
-                        raise UnscorableError(f"question id={query.id!r}: {error}") from error
-                    entry["reason"] = str(error)
+                        raise UnscorableError(f"question id={query.id!r}: {judged}") from judged
+                    entry["reason"] = str(judged)
+                else:
+                    entry["label"] = label_row(query, judged)
                 with timed("io"):
                     file.write(_line(entry))
                     file.flush()
@@ -124,6 +125,19 @@ class LabelRun:
                 bar.update(min(state.num_processes, len(self._queries) - bar.n))  # the others keep pace
                 if tracker is not None and "label" in entry:
                     tracker.progress(entry["label"], self._scorer.cache)
+
+    def _judged(self, queries: Sequence[Query]) -> Iterator[tuple[Query, list[Utility] | UnscorableError]]:
+        size = _BLOCK if self._scorer.sampler.refill else 1
+        for start in range(0, len(queries), size):
+            block = queries[start : start + size]
+            if self._scorer.sampler.refill:
+                yield from zip(block, self._scorer.block_utilities(block), strict=True)
+                continue
+            try:
+                judged: list[Utility] | UnscorableError = self._scorer.query_utilities(block[0])
+            except UnscorableError as error:
+                judged = error
+            yield block[0], judged
 
     def _claim(self) -> None:
         """Lock the folder, compare provenance, and gather what earlier processes finished."""

@@ -6,11 +6,8 @@ one call alone. So who else is labelled, in which order and by how many processe
 
 import copy
 import functools
-import hashlib
 import itertools
 import re
-import struct
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .decoding import Layout, Row, choose_layout, forced_log_probs, make_decoder
+from .decoding import Layout, Row, TreeDecoder, choose_layout, make_decoder
+from .drawing import inverse_cdf, noise, nucleus
+from .forcing import forced_log_probs
+from .memory import in_halves, token_budget, warn_of_halving
 from .models import EMBEDDED, identity_hash, load_reader
 from .profiling import timed
 from .types import Responses, UnscorableError
@@ -68,9 +68,11 @@ class ResponseSampler:
         model: causal language model in eval mode, on its device.
         tokenizer: its tokenizer.
         name: what to call the model in provenance.
-        max_batch_tokens: most tokens held in the key-value cache at once.
+        max_batch_tokens: most tokens held in the key-value cache at once; 0 takes what half of the free memory holds.
         share_prefix: ``False`` prefills each sample by itself, as is done anyway for caches that cannot be
             shared (linear attention).
+        refill: let waiting prompts take the room of finished ones in the running batch. Faster where many prompts
+            are sampled in one call; a response may then depend, in low digits, on who is sampled beside it.
         **sampling: fields of [`SamplingOptions`].
     """
 
@@ -82,12 +84,14 @@ class ResponseSampler:
         name: str = "reader",
         max_batch_tokens: int = 32_768,
         share_prefix: bool = True,
+        refill: bool = False,
         **sampling: Any,
     ) -> None:
         self.name, self.tokenizer = name, tokenizer
         self.options = SamplingOptions(**sampling)
         self._model = model
-        self.max_batch_tokens = max_batch_tokens
+        self.max_batch_tokens, self.refill = max_batch_tokens or token_budget(model), refill
+        self._refill_tokens = self.max_batch_tokens
         self._layout: Layout = choose_layout(model) if share_prefix else "alone"
         text_config = model.config.get_text_config()
         self._window: int = getattr(text_config, "max_position_embeddings", None) or tokenizer.model_max_length
@@ -142,9 +146,13 @@ class ResponseSampler:
         distinct = sorted(set(prompts))
         encoded = {prompt: self._encode(prompt) for prompt in distinct}
         sampled: dict[str, Responses] = {}
-        for batch in self._batches(encoded):
-            for prompt, responses in zip(batch, self._sample_batch(batch, encoded), strict=True):
-                sampled[prompt] = responses
+        if self.refill and self._layout == "tree":
+            order = sorted(encoded, key=lambda prompt: (len(encoded[prompt]), prompt))
+            sampled.update(zip(order, self._refilled(order, encoded), strict=True))
+        else:
+            for batch in self._batches(encoded):
+                drawn = in_halves(functools.partial(self._sample_batch, encoded=encoded), batch)
+                sampled.update(zip(batch, drawn, strict=True))
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
@@ -225,12 +233,9 @@ class ResponseSampler:
 
     def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
         """Group prompts of similar length, as many as the key-value cache may hold."""
-        samples, longest = self.options.num_samples, self.options.max_new_tokens
         batch: list[str] = []
         for prompt in sorted(encoded, key=lambda text: (len(encoded[text]), text)):
-            length = len(encoded[prompt])
-            slots = length + samples * longest if self._layout == "tree" else samples * (length + longest)
-            if batch and (len(batch) + 1) * slots > self.max_batch_tokens:
+            if batch and (len(batch) + 1) * self._slots(len(encoded[prompt])) > self.max_batch_tokens:
                 yield batch
                 batch = []
             batch.append(prompt)
@@ -239,43 +244,85 @@ class ResponseSampler:
 
     @torch.no_grad()
     def _sample_batch(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
-        samples, longest = self.options.num_samples, self.options.max_new_tokens
-        drawn = [
-            Row(_noise(prompt, index, self.options.seed, longest), place, index)
-            for place, prompt in enumerate(prompts)
-            for index in range(samples)
-        ]
-        decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, samples)
+        drawn = self._rows(prompts)
+        decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, self.options.num_samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
-            (logits, branches), alive = decoder.prefill([encoded[prompt] for prompt in prompts]), drawn
-        for step in range(longest):
+            logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
+        alive = self._advance(logits, branches, drawn)
+        while alive:
             with timed("decode", tokens=len(alive)):
-                alive = self._advance(logits, branches, alive, step)
-                if not alive or step + 1 == longest:
-                    break
-                logits, branches = decoder.step(alive)
-        return [self._responses(drawn[start : start + samples]) for start in range(0, len(drawn), samples)]
+                alive = self._advance(*decoder.step(alive), alive)
+        return self._by_prompt(drawn)
 
-    def _advance(self, logits: Tensor, branches: Sequence[int], alive: list[Row], step: int) -> list[Row]:
+    def _refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
+        """Sample in a refilled batch, of half the size where memory ends."""
+        while True:
+            try:
+                return self._sample_refilled(prompts, encoded)
+            except torch.OutOfMemoryError:
+                if self._refill_tokens <= self._slots(len(encoded[prompts[-1]])):
+                    raise
+            self._refill_tokens //= 2
+            warn_of_halving("the batch")
+
+    @torch.no_grad()
+    def _sample_refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
+        """Sample all prompts in one batch in which waiting prompts take the room of finished ones."""
+        decoder = TreeDecoder(self._model, self.tokenizer.pad_token_id, self.options.num_samples)
+        drawn: list[Row] = []
+        alive: list[Row] = []
+        done = 0
+        while done < len(prompts) or alive:
+            lines = len({row.prompt for row in alive})
+            room = max(self._refill_tokens // self._slots(len(encoded[prompts[min(done, len(prompts) - 1)]])), 1)
+            # joining copies the cache: not for one or two
+            if done < len(prompts) and lines <= 0.75 * room:
+                some = prompts[done : done + max(room - lines, 1)]
+                rows = self._rows(some, done)
+                with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in some)):
+                    logits, branches = decoder.join([encoded[prompt] for prompt in some], done, alive)
+                drawn, alive, done = drawn + rows, alive + self._advance(logits, branches, rows), done + len(some)
+            elif alive:
+                with timed("decode", tokens=len(alive)):
+                    alive = self._advance(*decoder.step(alive), alive)
+        return self._by_prompt(drawn)
+
+    def _rows(self, prompts: Sequence[str], first: int = 0) -> list[Row]:
+        return [
+            Row(noise(prompt, index, self.options.seed, self.options.max_new_tokens), place, index)
+            for place, prompt in enumerate(prompts, first)
+            for index in range(self.options.num_samples)
+        ]
+
+    def _by_prompt(self, rows: Sequence[Row]) -> list[Responses]:
+        samples = self.options.num_samples
+        return [self._responses(rows[start : start + samples]) for start in range(0, len(rows), samples)]
+
+    def _slots(self, length: int) -> int:
+        """Return how many tokens of the key-value cache a prompt of so many tokens may take."""
+        samples, longest = self.options.num_samples, self.options.max_new_tokens
+        return length + samples * longest if self._layout == "tree" else samples * (length + longest)
+
+    def _advance(self, logits: Tensor, branches: Sequence[int], alive: Sequence[Row]) -> list[Row]:
         """Draw the next token of each row; return the rows that go on."""
         log_probs = logits.float().log_softmax(-1)  # (B, V)
         if bool(log_probs[:, 0].isnan().any()):  # one NaN makes its whole row NaN
             raise UnscorableError(f"reader {self.name!r} gave NaN logits; load it with dtype='float32'")
-        tokens = self._draw(log_probs, branches, [row.noise[step] for row in alive])  # (R,)
+        tokens = self._draw(log_probs, branches, [row.noise[len(row.token_ids)] for row in alive])  # (R,)
         chosen = log_probs[branches, tokens]
         for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
             self._append(row, token, log_prob)
-        return [row for row in alive if not row.finished]
+        return [row for row in alive if not row.finished and len(row.token_ids) < self.options.max_new_tokens]
 
-    def _draw(self, log_probs: Tensor, branches: Sequence[int], noise: Sequence[float]) -> Tensor:
+    def _draw(self, log_probs: Tensor, branches: Sequence[int], noises: Sequence[float]) -> Tensor:
         """Draw one token per response: where its noise falls in the cumulated probabilities of its branch."""
         if self.options.temperature == 0:
             return log_probs.argmax(-1)[list(branches)]
         if self.options.temperature != 1:
             log_probs = (log_probs / self.options.temperature).log_softmax(-1)
         if self.options.top_p < 1:
-            log_probs = _nucleus(log_probs, self.options.top_p)
-        return _inverse_cdf(log_probs.exp(), branches, noise)
+            log_probs = nucleus(log_probs, self.options.top_p)
+        return inverse_cdf(log_probs.exp(), branches, noises)
 
     def _append(self, row: Row, token: int, log_prob: float) -> None:
         row.token_ids.append(token)
@@ -313,38 +360,6 @@ class ResponseSampler:
         last.add("\N{REPLACEMENT CHARACTER}")  # a token that ends inside a character may end any
         marks = [any(character in text for character in last) for text in known]
         return marks + [False] * (size - len(marks))
-
-
-def _noise(prompt: str, index: int, seed: int, length: int) -> list[float]:
-    """Return ``length`` numbers, even in [0, 1) with 53 bits, that prompt, sample index and seed decide."""
-    text = f"{seed}\0{index}\0{prompt}".encode("utf-8", "surrogatepass")
-    stream = hashlib.shake_256(text).digest(8 * length)  # a longer stream only goes on
-    return [(word >> 11) * 2.0**-53 for (word,) in struct.iter_unpack(">Q", stream)]
-
-
-def _inverse_cdf(probs: Tensor, branches: Sequence[int], noise: Sequence[float]) -> Tensor:
-    """Draw from rows of ``probs`` ``(B, V)``: for each response the token its noise falls on, ``(R,)``."""
-    # in float64: summed up in float32, rare tokens would be lost
-    cumulated = probs.cumsum(-1, dtype=torch.float64)  # (B, V)
-    counts: Counter[int] = Counter()
-    columns = []
-    for branch in branches:
-        columns.append(counts[branch])
-        counts[branch] += 1
-    falls = torch.zeros(len(probs), max(counts.values()), dtype=torch.float64)
-    falls[list(branches), columns] = torch.tensor(noise, dtype=torch.float64)
-    total = cumulated[:, -1:]
-    # rounding may reach the total, behind which there is no token
-    falls = (falls.to(probs.device) * total).minimum(total.nextafter(torch.zeros_like(total)))
-    return torch.searchsorted(cumulated, falls, right=True)[list(branches), columns]
-
-
-def _nucleus(scores: Tensor, top_p: float) -> Tensor:
-    """Keep the smallest set of tokens whose probability reaches ``top_p``; the rest gets -inf."""
-    ordered, order = scores.log_softmax(-1).sort(dim=-1, descending=True)
-    before = ordered.exp().cumsum(-1) - ordered.exp()  # mass in front of each token
-    dropped = torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before >= top_p)
-    return scores.masked_fill(dropped, -torch.inf)
 
 
 def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:

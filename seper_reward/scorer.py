@@ -29,7 +29,7 @@ from .models import EMBEDDED, READER_DEFAULTS
 from .profiling import timed
 from .prompts import PromptBuilder
 from .sampling import ResponseSampler
-from .types import Belief, Passage, Query, Responses, Utility
+from .types import Belief, Passage, Query, Responses, UnscorableError, Utility
 from .utility import utility
 
 Pair = tuple[str, str]  # premise, hypothesis
@@ -122,7 +122,7 @@ class SePerScorer:
             "max_passage_tokens": self.prompts.max_passage_tokens,
             "sampling": asdict(self.sampler.options),
             "batching": {
-                "reader": self.sampler.max_batch_tokens,
+                "reader": "refilled" if self.sampler.refill else self.sampler.max_batch_tokens,
                 "entailment": self.entailment.max_batch_tokens,
             },
             "estimator": asdict(self.estimator),
@@ -145,9 +145,32 @@ class SePerScorer:
 
     def query_utilities(self, query: Query) -> list[Utility]:
         """Measure the passages of one query: the fixed unit of work, whose batches depend on it alone."""
-        baseline, *beliefs = self.beliefs(
-            query.question, query.answers, [(), *((passage,) for passage in query.passages)]
-        )
+        return self._utilities(query, self.responses(query.question, _passage_sets(query)))
+
+    def block_utilities(self, queries: Sequence[Query]) -> list[list[Utility] | UnscorableError]:
+        """Measure the passages of several queries, with the responses to all of them sampled in one call.
+
+        Faster with a sampler that refills its batch, for the price of bit-identity: see
+        [`ResponseSampler`][seper_reward.sampling.ResponseSampler].
+
+        Returns:
+            Per query, what [`query_utilities`] gives, or the error that it would raise.
+        """
+        prompts: list[list[str] | UnscorableError] = []
+        for query in queries:
+            try:
+                prompts.append([self.prompts.build(query.question, passages) for passages in _passage_sets(query)])
+            except UnscorableError as error:
+                prompts.append(error)
+        every = {prompt for asked in prompts if isinstance(asked, list) for prompt in asked}
+        sampled = self._sample(sorted(every))
+        return [
+            self._utilities(query, [sampled[prompt] for prompt in asked]) if isinstance(asked, list) else asked
+            for query, asked in zip(queries, prompts, strict=True)
+        ]
+
+    def _utilities(self, query: Query, sampled: Sequence[Responses]) -> list[Utility]:
+        baseline, *beliefs = self._beliefs(query.question, query.answers, sampled)
         return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, beliefs, strict=True)]
 
     def beliefs(
@@ -166,7 +189,9 @@ class SePerScorer:
         Raises:
             UnscorableError: the question is longer than the reader's window.
         """
-        sampled = self.responses(question, passage_sets)
+        return self._beliefs(question, answers, self.responses(question, passage_sets))
+
+    def _beliefs(self, question: str, answers: Sequence[str], sampled: Sequence[Responses]) -> list[Belief]:
         texts = [row.texts for row in sampled]
         probs = self._class_probs(question, {pair for row in texts for pair in self._first_pairs(row, answers)})
         # equivalence needs both directions: the second only where the first holds
@@ -300,6 +325,11 @@ class SePerScorer:
         if self.cache is None:
             return compute(list(range(len(keys))))
         return self.cache.through([content_key(kind, model.weights_hash, *key) for key in keys], compute)
+
+
+def _passage_sets(query: Query) -> list[tuple[Passage, ...]]:
+    """Return what the reader sees, one after another: nothing (the baseline), then each passage by itself."""
+    return [(), *((passage,) for passage in query.passages)]
 
 
 def _table(probs: Mapping[Pair, Tensor], premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:

@@ -8,7 +8,8 @@ from scipy.stats import chisquare, kstest
 
 from seper_reward import ResponseSampler
 from seper_reward.decoding import Row, TreeDecoder
-from seper_reward.sampling import SamplingOptions, _inverse_cdf, _noise, _nucleus
+from seper_reward.drawing import inverse_cdf, noise, nucleus
+from seper_reward.sampling import SamplingOptions
 from seper_reward.types import UnscorableError
 
 PROMPTS = [
@@ -21,7 +22,7 @@ PROMPTS = [
 
 def rebuilt(sampler: ResponseSampler, **changes) -> ResponseSampler:
     options = {**vars(sampler.options), **changes}
-    extra = {key: options.pop(key) for key in ("max_batch_tokens", "share_prefix") if key in options}
+    extra = {key: options.pop(key) for key in ("max_batch_tokens", "share_prefix", "refill") if key in options}
     return ResponseSampler(sampler._model, sampler.tokenizer, **extra, **options)
 
 
@@ -140,16 +141,70 @@ def test_whole_responses_follow_the_models_distribution(tiny_sampler, layout):
 
 
 def test_noise_is_even_independent_and_only_goes_on():
-    numbers = torch.tensor([_noise("prompt", index, 0, 32) for index in range(300)])  # (S, T)
+    numbers = torch.tensor([noise("prompt", index, 0, 32) for index in range(300)])  # (S, T)
     assert kstest(numbers.flatten().tolist(), "uniform").pvalue > 0.001
     assert abs(float(torch.corrcoef(numbers[:, :2].T)[0, 1])) < 0.2
-    assert _noise("prompt", 3, 0, 5) == _noise("prompt", 3, 0, 32)[:5]
+    assert noise("prompt", 3, 0, 5) == noise("prompt", 3, 0, 32)[:5]
 
 
 def test_inverse_cdf_by_hand():
     probs = torch.tensor([[0.5, 0.0, 0.25, 0.25, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0]])
-    noise = [0.0, 0.4999, 0.5, 0.7501, 1 - 2**-53, 0.0, 1 - 2**-53]
-    assert _inverse_cdf(probs, [0, 0, 0, 0, 0, 1, 1], noise).tolist() == [0, 0, 2, 3, 3, 1, 1]
+    falls = [0.0, 0.4999, 0.5, 0.7501, 1 - 2**-53, 0.0, 1 - 2**-53]
+    assert inverse_cdf(probs, [0, 0, 0, 0, 0, 1, 1], falls).tolist() == [0, 0, 2, 3, 3, 1, 1]
+
+
+def test_refilling_gives_each_prompt_its_responses(tiny_sampler, plain_sampler):
+    """In float32 the same ones, to low digits; prompts of all lengths join and leave, in rooms of three."""
+    for sampler, longest in ((tiny_sampler, 8), (rebuilt(plain_sampler, temperature=0.7, num_samples=3), 12)):
+        prompts = [f"{'The mill burned down. ' * (number % 5)}{number} {PROMPTS[number % 3]}" for number in range(11)]
+        room = 3 * (60 + sampler.options.num_samples * longest)
+        refilled = rebuilt(sampler, refill=True, max_batch_tokens=room).sample(prompts)
+        for one, other in zip(sampler.sample(prompts), refilled, strict=True):
+            assert one.token_ids == other.token_ids
+            assert one.texts == other.texts
+            for log_probs, expected in zip(one.token_log_probs, other.token_log_probs, strict=True):
+                torch.testing.assert_close(log_probs, expected, atol=2e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_batch_too_large_for_memory_is_halved(tiny_sampler, monkeypatch, limit):
+    sampler = rebuilt(tiny_sampler)
+    expected, asked, prefill = sampler.sample(PROMPTS), [], TreeDecoder.prefill
+
+    def short_of_memory(self, prompts):
+        asked.append(len(prompts))
+        if len(prompts) > limit:
+            raise torch.OutOfMemoryError("out of memory")
+        return prefill(self, prompts)
+
+    monkeypatch.setattr(TreeDecoder, "prefill", short_of_memory)
+    with pytest.warns(UserWarning, match="a batch of 3 is halved"):
+        found = sampler.sample(PROMPTS)
+    assert [row.token_ids for row in found] == [row.token_ids for row in expected]
+    assert asked == ([3, 1, 2, 1, 1] if limit == 1 else [3, 1, 2])
+    monkeypatch.setattr(TreeDecoder, "prefill", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("full")))
+    with pytest.raises(torch.OutOfMemoryError):
+        sampler.sample(PROMPTS[:1])
+
+
+def test_a_refilled_batch_too_large_for_memory_is_halved(tiny_sampler, monkeypatch):
+    sampler, failures = rebuilt(tiny_sampler, refill=True, max_batch_tokens=400), iter([True])
+    join = TreeDecoder.join
+
+    def short_of_memory(self, *given):
+        if next(failures, False):
+            raise torch.OutOfMemoryError("out of memory")
+        return join(self, *given)
+
+    monkeypatch.setattr(TreeDecoder, "join", short_of_memory)
+    with pytest.warns(UserWarning, match="the batch is halved"):
+        found = sampler.sample(PROMPTS)
+    assert [row.token_ids for row in found] == [row.token_ids for row in tiny_sampler.sample(PROMPTS)]
+    assert (sampler.max_batch_tokens, sampler._refill_tokens) == (400, 200)
+
+
+def test_a_budget_from_free_memory(tiny_sampler):
+    assert rebuilt(tiny_sampler, max_batch_tokens=0).max_batch_tokens > 32_768
 
 
 def test_equal_beginnings_are_decoded_once(plain_sampler, monkeypatch):
@@ -210,7 +265,7 @@ def sampler_generate(sampler, prompt, **options):
 
 def test_nucleus_by_hand():
     scores = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
-    kept = [torch.isfinite(_nucleus(scores, top_p)).sum().item() for top_p in (0.4, 0.6, 0.85, 0.96, 1.0)]
+    kept = [torch.isfinite(nucleus(scores, top_p)).sum().item() for top_p in (0.4, 0.6, 0.85, 0.96, 1.0)]
     assert kept == [1, 2, 3, 4, 4]
 
 

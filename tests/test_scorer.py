@@ -6,6 +6,7 @@ import pytest
 
 from seper_reward import Estimator, Passage, SePerScorer
 from seper_reward.cache import Cache
+from seper_reward.data import as_query
 from seper_reward.types import UnscorableError
 
 RECORD = {
@@ -121,6 +122,18 @@ def test_a_question_longer_than_the_window_cannot_be_scored(tiny_scorer):
 def test_odd_passages_are_scored(tiny_scorer, text):
     (utilities,) = tiny_scorer.utilities([{**RECORD, "passages": [text]}])
     assert -1 <= utilities[0].delta_seper <= 1
+
+
+def test_a_block_gives_each_query_its_utilities(tiny_scorer):
+    queries = [as_query(RECORD), as_query({**RECORD, "question": "Who burned it?", "passages": ["Ann did it."]})]
+    long = as_query({**RECORD, "question": "why " * 600})
+    first, error, second = tiny_scorer.block_utilities([queries[0], long, queries[1]])
+    assert isinstance(error, UnscorableError)
+    for one, query in ((first, queries[0]), (second, queries[1])):
+        for judged, expected in zip(one, tiny_scorer.query_utilities(query), strict=True):
+            assert judged.passage_id == expected.passage_id
+            assert judged.belief.responses == expected.belief.responses
+            assert judged.delta_seper == pytest.approx(expected.delta_seper, abs=1e-5)
 
 
 def test_the_embedded_models_judge_a_plain_case(embedded_scorer):
