@@ -47,6 +47,10 @@ class ScorerConfig(JudgeConfig):
         None, "Temperature of the draw, >= 0; default: 0.5 for plain, else 1.0 (paper)."
     )
     top_p: float = setting(1.0, "Nucleus of the draw, in (0, 1].")
+    max_std_error: float | None = setting(
+        None, "Standard error of a belief up to which min_samples responses are enough; default: draw num_samples."
+    )
+    min_samples: int = setting(4, "With max_std_error: responses drawn in any case, >= 2.")
     max_new_tokens: int | None = setting(
         None, "Longest response in tokens; default: 16 for embedded and plain, else 32."
     )
@@ -211,6 +215,8 @@ def load_scorer(config: ScorerConfig, seed: int) -> SePerScorer:
             "refill": config.throughput,
         },
         entailment_options={**loading, "revision": config.entailment_revision},
+        max_std_error=config.max_std_error,
+        min_samples=config.min_samples,
         stop=tuple(config.stop),
         seed=seed,
         **_given(drawn),

@@ -1,8 +1,9 @@
 """Decoders: a causal language model, its key-value cache, and the samples of several prompts side by side."""
 
+import copy
 import inspect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -12,6 +13,7 @@ from torch import Tensor
 Layout = Literal["tree", "repeat", "alone"]
 
 _WORTH_SHARING = 0.125  # of the longest prompt: less in common costs more, in a mask, than it saves
+_CPU_PREFILL_TOKENS = 1024  # read at once: more does not fit beside the weights in a processor's own cache
 
 
 @dataclass
@@ -66,27 +68,49 @@ class TreeDecoder:
         self._model, self._pad_id, self._samples = model, pad_id, samples
         self._cache = _new_cache(model)
         self._lines: list[int] = []  # the prompt of each line
+        self.may_drop = True  # lines without a row; not while rows may come back to them
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
         """Read the prompts (see [`Decoder`])."""
         common, longest = _common_prefix(prompts), max(map(len, prompts))
+        head = None
         if common < _WORTH_SHARING * longest:
             common = 0
-        device = self._model.device
-        if common:
-            self._forward(torch.tensor([prompts[0][:common]], device=device), **keep_logits(self._model, 1))
-            self._cache.batch_repeat_interleave(len(prompts))
-        # padding stands behind the prompts, where no prompt looks: attention needs no mask, which takes longer
-        rest = torch.tensor([[*ids[common:], *[self._pad_id] * (longest - len(ids))] for ids in prompts])
+        else:
+            head = _new_cache(self._model)
+            self._forward([prompts[0][:common]], head, **keep_logits(self._model, 1))
+        logits, parts = zip(*(self._read(part, common, head) for part in self._parts(prompts)), strict=True)
+        self._cache = parts[0] if len(parts) == 1 else _stacked(parts)
         lengths = torch.tensor([len(ids) for ids in prompts])
-        last = lengths - common - 1
-        kept, places = torch.unique(last, return_inverse=True)
-        if keep := keep_logits(self._model, kept.to(device)):
-            last = places
-        logits = self._forward(rest.to(device), **keep)[torch.arange(len(prompts)), last]
         self._prompt = torch.arange(longest)[None] < lengths[:, None]  # (L, slots) bool: which hold the prompt
         self._lengths, self._lines = lengths, list(range(len(prompts)))
-        return logits, [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
+        return torch.cat(logits), [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
+
+    def _parts(self, prompts: Sequence[Sequence[int]]) -> Iterator[Sequence[Sequence[int]]]:
+        """Cut the prompts into what is read at once: all, or where a processor's own cache is small, a few."""
+        start = 0
+        for end in range(1, len(prompts) + 1):
+            longest = max(map(len, prompts[start : end + 1]))
+            if end == len(prompts) or (
+                self._model.device.type == "cpu" and (end + 1 - start) * longest > _CPU_PREFILL_TOKENS
+            ):
+                yield prompts[start:end]
+                start = end
+
+    def _read(self, prompts: Sequence[Sequence[int]], common: int, head: Any) -> tuple[Tensor, Any]:
+        """Return the logits behind the prompts, ``(L, V)``, and the cache; ``head`` holds the common start."""
+        cache = _new_cache(self._model)
+        if head is not None:
+            cache = copy.deepcopy(head)
+            cache.batch_repeat_interleave(len(prompts))
+        longest = max(map(len, prompts))
+        # padding stands behind the prompts, where no prompt looks: attention needs no mask, which takes longer
+        rest = [[*ids[common:], *[self._pad_id] * (longest - len(ids))] for ids in prompts]
+        last = torch.tensor([len(ids) - common - 1 for ids in prompts])
+        kept, places = torch.unique(last, return_inverse=True)
+        if keep := keep_logits(self._model, kept.to(self._model.device)):
+            last = places
+        return self._forward(rest, cache, **keep)[torch.arange(len(prompts)), last], cache
 
     def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
         """Append the newest tokens, equal beginnings once (see [`Decoder`])."""
@@ -94,7 +118,7 @@ class TreeDecoder:
         for row in rows:
             by_line.setdefault(row.prompt, {}).setdefault(tuple(row.token_ids), []).append(row)
         # dropping lines copies the cache: not for one or two
-        if len(by_line) <= 0.75 * len(self._lines):
+        if self.may_drop and len(by_line) <= 0.75 * len(self._lines):
             self._keep([place for place, line in enumerate(self._lines) if line in by_line])
         width, written = max(map(len, by_line.values())), self._prompt.shape[1]
         tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
@@ -123,14 +147,9 @@ class TreeDecoder:
         if rows:
             self._compact(rows)
             slots = max(self._prompt.shape[1], fresh._prompt.shape[1])
-            for tree in (self, fresh):
-                tree._widen(slots - tree._prompt.shape[1])
-            for layer, other in zip(self._cache.layers, fresh._cache.layers, strict=True):
-                layer.keys, layer.values = (
-                    torch.cat(pair) for pair in ((layer.keys, other.keys), (layer.values, other.values))
-                )
-            fresh._cache = self._cache
-            fresh._prompt = torch.cat([self._prompt, fresh._prompt])
+            mine, theirs = (_widened(tree._prompt, slots, dim=1) for tree in (self, fresh))
+            fresh._cache = _stacked([self._cache, fresh._cache])
+            fresh._prompt = torch.cat([mine, theirs])
             fresh._lengths = torch.cat([self._lengths, fresh._lengths])
             fresh._lines = [*self._lines, *fresh._lines]
         self.__dict__.update(vars(fresh))
@@ -155,18 +174,11 @@ class TreeDecoder:
             layer.keys = layer.keys.take_along_dim(places, 2)
             layer.values = layer.values.take_along_dim(places, 2)
 
-    def _widen(self, slots: int) -> None:
-        self._prompt = torch.nn.functional.pad(self._prompt, (0, slots))
-        for layer in self._cache.layers:
-            layer.keys, layer.values = (
-                torch.nn.functional.pad(tensor, (0, 0, 0, slots)) for tensor in (layer.keys, layer.values)
-            )
-
     def _step(self, tokens: Tensor, seen: Tensor, positions: Tensor) -> Tensor:
         device, dtype = self._model.device, self._model.dtype
         mask = torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
         return self._forward(
-            tokens.to(device), attention_mask=mask[:, None].to(device), position_ids=positions.to(device)
+            tokens, self._cache, attention_mask=mask[:, None].to(device), position_ids=positions.to(device)
         )
 
     def _keep(self, places: list[int]) -> None:
@@ -175,10 +187,9 @@ class TreeDecoder:
         self._prompt, self._lengths = self._prompt[index], self._lengths[index]
         self._lines = [self._lines[place] for place in places]
 
-    def _forward(self, input_ids: Tensor, **options: Any) -> Tensor:
-        logits: Tensor = self._model(
-            input_ids=input_ids, past_key_values=self._cache, use_cache=True, **options
-        ).logits
+    def _forward(self, input_ids: Tensor | Sequence[Sequence[int]], cache: Any, **options: Any) -> Tensor:
+        ids = torch.as_tensor(input_ids).to(self._model.device)
+        logits: Tensor = self._model(input_ids=ids, past_key_values=cache, use_cache=True, **options).logits
         return logits
 
 
@@ -254,6 +265,22 @@ def _new_cache(model: Any) -> Any:
     from transformers import DynamicCache
 
     return DynamicCache(config=model.config)
+
+
+def _stacked(caches: Sequence[Any]) -> Any:
+    """Put the lines of several caches, which are used up, into the first, with padding behind the shorter."""
+    for layers in zip(*(cache.layers for cache in caches), strict=True):
+        slots = max(layer.keys.shape[2] for layer in layers)
+        layers[0].keys = torch.cat([_widened(layer.keys, slots, dim=2) for layer in layers])
+        layers[0].values = torch.cat([_widened(layer.values, slots, dim=2) for layer in layers])
+        for layer in layers[1:]:
+            layer.keys = layer.values = None
+    return caches[0]
+
+
+def _widened(tensor: Tensor, slots: int, dim: int) -> Tensor:
+    behind = [0, 0] * (tensor.ndim - 1 - dim) + [0, slots - tensor.shape[dim]]
+    return torch.nn.functional.pad(tensor, behind)
 
 
 def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:

@@ -8,7 +8,7 @@ import copy
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ from .memory import in_halves, token_budget, warn_of_halving
 from .models import EMBEDDED, identity_hash, load_reader
 from .profiling import timed
 from .types import Responses, UnscorableError
+
+More = Callable[[dict[str, Responses]], set[str]]
 
 _FORCED_BATCH = 16  # prompts whose texts are scored at once: logits are kept for every token of those
 
@@ -130,11 +132,14 @@ class ResponseSampler:
         special: int = self.tokenizer.num_special_tokens_to_add()
         return self._window - self.options.max_new_tokens - special
 
-    def sample(self, prompts: Sequence[str]) -> list[Responses]:
+    def sample(self, prompts: Sequence[str], first: int | None = None, more: More | None = None) -> list[Responses]:
         """Sample N responses for each prompt.
 
         Args:
             prompts: texts, chat template already applied; equal ones are sampled once.
+            first: with ``more``, how many responses are drawn before it is asked.
+            more: takes the first responses by prompt and returns the prompts that shall have all N. Only where the
+                samples of a prompt share its line of the cache, and not in refilled batches; else all have N.
 
         Returns:
             One [`Responses`][seper_reward.types.Responses] per prompt, in order.
@@ -146,7 +151,11 @@ class ResponseSampler:
         distinct = sorted(set(prompts))
         encoded = {prompt: self._encode(prompt) for prompt in distinct}
         sampled: dict[str, Responses] = {}
-        if self.refill and self._layout == "tree":
+        if self._layout == "tree" and more is not None:
+            for batch in self._batches(encoded):
+                drawn = in_halves(functools.partial(self._sample_adaptively, encoded, first or 1, more), batch)
+                sampled.update(zip(batch, drawn, strict=True))
+        elif self._layout == "tree" and self.refill:
             order = sorted(encoded, key=lambda prompt: (len(encoded[prompt]), prompt))
             sampled.update(zip(order, self._refilled(order, encoded), strict=True))
         else:
@@ -254,6 +263,29 @@ class ResponseSampler:
                 alive = self._advance(*decoder.step(alive), alive)
         return self._by_prompt(drawn)
 
+    @torch.no_grad()
+    def _sample_adaptively(
+        self, encoded: dict[str, list[int]], first: int, more: More, prompts: list[str]
+    ) -> list[Responses]:
+        """Draw the first responses of all prompts, then the others of those that need them, over the same cache."""
+        samples = self.options.num_samples
+        drawn = self._rows(prompts)
+        decoder = TreeDecoder(self._model, self.tokenizer.pad_token_id, samples)
+        with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
+            logits, _ = decoder.prefill([encoded[prompt] for prompt in prompts])
+        wanted, responses = set(prompts), dict.fromkeys(prompts, 0)
+        for start, end in ((0, min(first, samples)), (min(first, samples), samples)):
+            rows = [row for row in drawn if start <= row.sample < end and prompts[row.prompt] in wanted]
+            decoder.may_drop = end == samples
+            alive = self._advance(logits, [row.prompt for row in rows], rows) if rows else []
+            while alive:
+                with timed("decode", tokens=len(alive)):
+                    alive = self._advance(*decoder.step(alive), alive)
+            responses |= dict.fromkeys(wanted, end)
+            if end < samples:
+                wanted = more(dict(zip(prompts, self._by_prompt(drawn, responses.values()), strict=True)))
+        return self._by_prompt(drawn, responses.values())
+
     def _refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
         """Sample in a refilled batch, of half the size where memory ends."""
         while True:
@@ -294,9 +326,12 @@ class ResponseSampler:
             for index in range(self.options.num_samples)
         ]
 
-    def _by_prompt(self, rows: Sequence[Row]) -> list[Responses]:
+    def _by_prompt(self, rows: Sequence[Row], counts: Iterable[int] | None = None) -> list[Responses]:
+        """Return the responses of each prompt: all, or the first ``counts``."""
         samples = self.options.num_samples
-        return [self._responses(rows[start : start + samples]) for start in range(0, len(rows), samples)]
+        starts = range(0, len(rows), samples)
+        ends = counts if counts is not None else [samples] * len(starts)
+        return [self._responses(rows[start : start + end]) for start, end in zip(starts, ends, strict=True)]
 
     def _slots(self, length: int) -> int:
         """Return how many tokens of the key-value cache a prompt of so many tokens may take."""

@@ -28,7 +28,7 @@ from .estimators import (
 from .models import EMBEDDED, READER_DEFAULTS
 from .profiling import timed
 from .prompts import PromptBuilder
-from .sampling import ResponseSampler
+from .sampling import More, ResponseSampler
 from .types import Belief, Passage, Query, Responses, UnscorableError, Utility
 from .utility import utility
 
@@ -45,6 +45,12 @@ class SePerScorer:
         estimator: the options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
         max_passage_tokens: longest passage in tokens, ``None`` for the reader's window.
         cache: where responses and entailment scores are kept between runs.
+        max_std_error: of a belief, in (0, 1], up to which ``min_samples`` responses are enough; ``None`` draws all.
+            Few responses that agree look surer than they are, so that beliefs are drawn a little towards 0 and 1.
+        min_samples: drawn in any case, >= 2.
+
+    Raises:
+        ValueError: ``max_std_error`` or ``min_samples`` is out of range.
     """
 
     def __init__(
@@ -56,8 +62,15 @@ class SePerScorer:
         estimator: Estimator | None = None,
         max_passage_tokens: int | None = None,
         cache: Cache | None = None,
+        max_std_error: float | None = None,
+        min_samples: int = 4,
     ) -> None:
+        if (max_std_error is not None and not 0 < max_std_error <= 1) or min_samples < 2:
+            raise ValueError(
+                f"max_std_error must be in (0, 1] and min_samples at least 2, got {max_std_error} and {min_samples}"
+            )
         self.sampler, self.entailment, self.cache = sampler, entailment, cache
+        self.max_std_error, self.min_samples = max_std_error, min_samples
         self.estimator = estimator or Estimator()
         # hard SePer: arg-max matching compares indicators, and a majority of a cluster's members decides
         argmax = self.estimator.match == "argmax"
@@ -81,6 +94,8 @@ class SePerScorer:
         cache: Cache | None = None,
         reader_options: Mapping[str, Any] | None = None,
         entailment_options: Mapping[str, Any] | None = None,
+        max_std_error: float | None = None,
+        min_samples: int = 4,
         **sampling: Any,
     ) -> "SePerScorer":
         """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id or a local folder.
@@ -95,6 +110,8 @@ class SePerScorer:
             reader_options: ``revision``, ``dtype``, ``device``, ``trust_remote_code`` of the reader, and
                 ``max_batch_tokens``.
             entailment_options: the same for the entailment model.
+            max_std_error: see the class.
+            min_samples: see the class.
             **sampling: fields of [`SamplingOptions`][seper_reward.sampling.SamplingOptions]. Defaults are the
                 paper's (N=10, temperature 1) unless ``READER_DEFAULTS`` has others for the reader.
         """
@@ -107,6 +124,8 @@ class SePerScorer:
             estimator=estimator,
             max_passage_tokens=max_passage_tokens,
             cache=cache,
+            max_std_error=max_std_error,
+            min_samples=min_samples,
         )
 
     @functools.cached_property
@@ -126,6 +145,7 @@ class SePerScorer:
                 "entailment": self.entailment.max_batch_tokens,
             },
             "estimator": asdict(self.estimator),
+            "adaptive": None if self.max_std_error is None else [self.max_std_error, self.min_samples],
         }
 
     def utilities(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[list[Utility]]:
@@ -145,7 +165,8 @@ class SePerScorer:
 
     def query_utilities(self, query: Query) -> list[Utility]:
         """Measure the passages of one query: the fixed unit of work, whose batches depend on it alone."""
-        return self._utilities(query, self.responses(query.question, _passage_sets(query)))
+        baseline, *beliefs = self.beliefs(query.question, query.answers, _passage_sets(query))
+        return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, beliefs, strict=True)]
 
     def block_utilities(self, queries: Sequence[Query]) -> list[list[Utility] | UnscorableError]:
         """Measure the passages of several queries, with the responses to all of them sampled in one call.
@@ -170,7 +191,7 @@ class SePerScorer:
         ]
 
     def _utilities(self, query: Query, sampled: Sequence[Responses]) -> list[Utility]:
-        baseline, *beliefs = self._beliefs(query.question, query.answers, sampled)
+        baseline, *beliefs = self._beliefs(query.question, query.answers, sampled, {})
         return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, beliefs, strict=True)]
 
     def beliefs(
@@ -189,11 +210,15 @@ class SePerScorer:
         Raises:
             UnscorableError: the question is longer than the reader's window.
         """
-        return self._beliefs(question, answers, self.responses(question, passage_sets))
+        known: dict[Pair, Tensor] = {}
+        return self._beliefs(question, answers, self.responses(question, passage_sets, answers, known), known)
 
-    def _beliefs(self, question: str, answers: Sequence[str], sampled: Sequence[Responses]) -> list[Belief]:
+    def _beliefs(
+        self, question: str, answers: Sequence[str], sampled: Sequence[Responses], known: Mapping[Pair, Tensor]
+    ) -> list[Belief]:
         texts = [row.texts for row in sampled]
-        probs = self._class_probs(question, {pair for row in texts for pair in self._first_pairs(row, answers)})
+        wanted = {pair for row in texts for pair in self._first_pairs(row, answers)}
+        probs = {**known, **self._class_probs(question, wanted - known.keys())}
         # equivalence needs both directions: the second only where the first holds
         probs |= self._class_probs(
             question, {turned for row in texts for turned in self._second_pairs(row, probs)} - probs.keys()
@@ -201,13 +226,42 @@ class SePerScorer:
         with timed("clustering"):
             return [self._belief(row, answers, probs) for row in sampled]
 
-    def responses(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> list[Responses]:
-        """Sample the reader's responses given each set of passages; arguments and errors as in [`beliefs`]."""
+    def responses(
+        self,
+        question: str,
+        passage_sets: Sequence[Sequence[Passage]],
+        answers: Sequence[str] = (),
+        known: dict[Pair, Tensor] | None = None,
+    ) -> list[Responses]:
+        """Sample the reader's responses given each set of passages; arguments and errors as in [`beliefs`].
+
+        With ``max_std_error`` and ``answers`` as few as are enough, and ``known`` takes what was judged for that.
+        """
+        enough = None
+        if self.max_std_error is not None and answers:
+            enough = functools.partial(self._undecided, question, answers, {} if known is None else known)
         prompts = [self.prompts.build(question, passages) for passages in passage_sets]
         # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it
         baseline = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
-        sampled = self._sample(sorted(baseline)) | self._sample(sorted(set(prompts) - baseline))
+        asked = (question, *answers)
+        sampled = self._sample(sorted(baseline), enough, asked)
+        sampled |= self._sample(sorted(set(prompts) - baseline), enough, asked)
         return [sampled[prompt] for prompt in prompts]
+
+    def _undecided(
+        self, question: str, answers: Sequence[str], known: dict[Pair, Tensor], sampled: Mapping[str, Responses]
+    ) -> set[str]:
+        """Return the prompts whose belief is not yet as sure as ``max_std_error``."""
+        wanted = {pair for row in sampled.values() for pair in itertools.product(row.texts, answers)}
+        if self.estimator.kernel != "forward":
+            wanted |= {(answer, response) for response, answer in wanted}
+        known |= self._class_probs(question, wanted - known.keys())
+        limit = self.max_std_error or 0.0
+        return {prompt for prompt, row in sampled.items() if self._std_error(row, answers, known) > limit}
+
+    def _std_error(self, sampled: Responses, answers: Sequence[str], probs: Mapping[Pair, Tensor]) -> float:
+        weights = response_weights(sampled.token_log_probs, self.estimator.weighting)
+        return float(standard_error(weights, self._support(sampled.texts, answers, probs)[0], self.estimator.aliases))
 
     def answer_log_probs(
         self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
@@ -274,12 +328,10 @@ class SePerScorer:
 
     def _belief(self, sampled: Responses, answers: Sequence[str], probs: Mapping[Pair, Tensor]) -> Belief:
         options, responses = self.estimator, sampled.texts
-        forward = _table(probs, responses, answers)  # (S, A, K)
-        backward = None if options.kernel == "forward" else _table(probs, answers, responses).transpose(0, 1)
-        support = _kernel(forward, backward, options.kernel, _probability)
+        support, agrees = self._support(responses, answers, probs)
         weights = response_weights(sampled.token_log_probs, options.weighting)
         ids = cluster_ids(self._equivalent(responses, probs))
-        gold = match_clusters(ids, _kernel(forward, backward, options.kernel, self._agrees), self._threshold)
+        gold = match_clusters(ids, agrees, self._threshold)
         return Belief(
             seper=float(seper_soft(weights, support, options.aliases)),
             seper_hard=float(seper_hard(weights, ids, gold, options.aliases)),
@@ -292,11 +344,27 @@ class SePerScorer:
             support=tuple(map(tuple, support.tolist())),
         )
 
-    def _sample(self, prompts: Sequence[str]) -> dict[str, Responses]:
-        def compute(missing: list[int]) -> list[dict[str, Any]]:
-            return [_to_json(row) for row in self.sampler.sample([prompts[at] for at in missing])]
+    def _support(
+        self, responses: Sequence[str], answers: Sequence[str], probs: Mapping[Pair, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Return how far each response supports each answer, soft and as hard matching reads it, ``(S, A)`` each."""
+        kernel = self.estimator.kernel
+        forward = _table(probs, responses, answers)  # (S, A, K)
+        backward = None if kernel == "forward" else _table(probs, answers, responses).transpose(0, 1)
+        return _kernel(forward, backward, kernel, _probability), _kernel(forward, backward, kernel, self._agrees)
 
-        options = asdict(self.sampler.options)
+    def _sample(
+        self, prompts: Sequence[str], enough: More | None = None, asked: Sequence[str] = ()
+    ) -> dict[str, Responses]:
+        def compute(missing: list[int]) -> list[dict[str, Any]]:
+            some = [prompts[at] for at in missing]
+            adaptive: dict[str, Any] = {} if enough is None else {"first": self.min_samples, "more": enough}
+            return [_to_json(row) for row in self.sampler.sample(some, **adaptive)]
+
+        options: dict[str, Any] = asdict(self.sampler.options)
+        if enough is not None:  # then answers and judge decide how many responses there are
+            decides = [self.max_std_error, self.min_samples, asdict(self.estimator), self.entailment.weights_hash]
+            options["adaptive"] = [*decides, *asked]
         rows = self._through("responses", self.sampler, [(options, prompt) for prompt in prompts], compute)
         return {prompt: _from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
 

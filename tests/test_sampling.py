@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from seper_reward import ResponseSampler
+from seper_reward import ResponseSampler, decoding
 from seper_reward.decoding import Row, TreeDecoder
 from seper_reward.drawing import inverse_cdf, noise, nucleus
 from seper_reward.sampling import SamplingOptions
@@ -164,6 +164,17 @@ def test_refilling_gives_each_prompt_its_responses(tiny_sampler, plain_sampler):
             assert one.texts == other.texts
             for log_probs, expected in zip(one.token_log_probs, other.token_log_probs, strict=True):
                 torch.testing.assert_close(log_probs, expected, atol=2e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("start", ["", "The mill burned down in 1840, says the parish book. " * 3])
+def test_prompts_read_a_few_at_a_time_give_the_same(tiny_sampler, monkeypatch, start):
+    prompts = [f"{start}{number} {'was never built again. ' * number}{PROMPTS[2]}" for number in range(6)]
+    expected = tiny_sampler.sample(prompts)
+    monkeypatch.setattr(decoding, "_CPU_PREFILL_TOKENS", 100)
+    for one, other in zip(tiny_sampler.sample(prompts), expected, strict=True):
+        assert one.token_ids == other.token_ids
+        for log_probs, same in zip(one.token_log_probs, other.token_log_probs, strict=True):
+            torch.testing.assert_close(log_probs, same, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("limit", [1, 2])

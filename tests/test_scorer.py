@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from seper_reward import Estimator, Passage, SePerScorer
+from seper_reward import Estimator, Passage, ResponseSampler, SePerScorer
 from seper_reward.cache import Cache
 from seper_reward.data import as_query
 from seper_reward.types import UnscorableError
@@ -122,6 +122,49 @@ def test_a_question_longer_than_the_window_cannot_be_scored(tiny_scorer):
 def test_odd_passages_are_scored(tiny_scorer, text):
     (utilities,) = tiny_scorer.utilities([{**RECORD, "passages": [text]}])
     assert -1 <= utilities[0].delta_seper <= 1
+
+
+@pytest.mark.parametrize("kernel", ["forward", "max"])
+def test_adaptive_sampling_stops_where_the_belief_is_sure(tiny_scorer, kernel):
+    estimator = Estimator(kernel=kernel)
+    whole = scorer_like(tiny_scorer, estimator=estimator).utilities([RECORD])[0]
+    all_sure = scorer_like(tiny_scorer, estimator=estimator, max_std_error=1.0, min_samples=2)
+    none_sure = scorer_like(tiny_scorer, estimator=estimator, max_std_error=1e-9, min_samples=2)
+    for full, few, many in zip(whole, *(each.utilities([RECORD])[0] for each in (all_sure, none_sure)), strict=True):
+        assert few.belief.responses == full.belief.responses[:2]
+        assert few.baseline.responses == full.baseline.responses[:2]
+        assert many.belief.responses == full.belief.responses
+        assert many.delta_seper == pytest.approx(full.delta_seper, abs=1e-5)
+
+
+def test_adaptive_sampling_decides_for_each_prompt(tiny_scorer):
+    errors = [each.belief.std_error for each in scorer_with(tiny_scorer, 2).utilities([RECORD])[0]]
+    between = sorted(set(errors))[:2]
+    adaptive = scorer_like(tiny_scorer, max_std_error=sum(between) / 2, min_samples=2)
+    found = [len(each.belief.responses) for each in adaptive.utilities([RECORD])[0]]
+    assert found == [2 if error < sum(between) / 2 else 4 for error in errors]
+    assert set(found) == {2, 4}
+
+
+def scorer_with(scorer, samples):
+    old = scorer.sampler
+    sampler = ResponseSampler(old._model, old.tokenizer, **{**vars(old.options), "num_samples": samples})
+    return SePerScorer(sampler, scorer.entailment, prompt="brief")
+
+
+def test_adaptive_sampling_and_the_cache(tiny_scorer, monkeypatch):
+    cached = scorer_like(tiny_scorer, cache=Cache(":memory:"), max_std_error=0.1, min_samples=2)
+    first = cached.utilities([RECORD])
+    other = scorer_like(tiny_scorer, cache=cached.cache)  # all samples: of another key
+    assert len(other.utilities([RECORD])[0][0].belief.responses) == 4
+    monkeypatch.setattr(tiny_scorer.sampler, "sample", lambda *_, **__: pytest.fail("sampled again"))
+    assert cached.utilities([RECORD]) == first
+
+
+@pytest.mark.parametrize("options", [{"max_std_error": 0.0}, {"max_std_error": 2.0}, {"min_samples": 1}])
+def test_adaptive_options_are_checked(tiny_scorer, options):
+    with pytest.raises(ValueError, match="max_std_error must be in"):
+        scorer_like(tiny_scorer, **options)
 
 
 def test_a_block_gives_each_query_its_utilities(tiny_scorer):

@@ -14,7 +14,7 @@ For 1 and 5 passages of 100 words a prompt, 10 contexts a question, N=10, same d
 
 import itertools
 import json
-import resource
+import re
 import statistics
 import subprocess
 import sys
@@ -201,7 +201,8 @@ def peak_memory(scorer: SePerScorer, options: Namespace) -> float:
         ours(scorer, query, contexts(query, passages))
     else:
         Reference(scorer).beliefs(query, contexts(query, passages)[:1])  # it holds one prompt at a time
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    status = Path("/proc/self/status").read_text()  # ru_maxrss would start at the parent's
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 
 
 def memory_in_child(options: Namespace, procedure: str, passages: int) -> float:
