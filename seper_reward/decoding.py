@@ -21,11 +21,11 @@ class Row:
     """One response while it is drawn: sample ``sample`` of prompt ``prompt`` of the batch.
 
     Attributes:
-        noise: a number in [0, 1) per token, which decides it.
+        noise: a random word per token, which decides it.
         slots: where a tree's line holds this response's tokens.
     """
 
-    noise: Sequence[float]
+    noise: Sequence[int]
     prompt: int
     sample: int
     token_ids: list[int] = field(default_factory=list)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .decoding import Layout, Row, TreeDecoder, choose_layout, make_decoder
-from .drawing import inverse_cdf, noise, nucleus
+from .drawing import draw, noise, nucleus
 from .forcing import forced_log_probs
 from .memory import in_halves, token_budget, warn_of_halving
 from .models import EMBEDDED, identity_hash, load_reader
@@ -257,7 +257,8 @@ class ResponseSampler:
         decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, self.options.num_samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
             logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
-        alive = self._advance(logits, branches, drawn)
+        with timed("decode", tokens=len(drawn)):
+            alive = self._advance(logits, branches, drawn)
         while alive:
             with timed("decode", tokens=len(alive)):
                 alive = self._advance(*decoder.step(alive), alive)
@@ -349,15 +350,15 @@ class ResponseSampler:
             self._append(row, token, log_prob)
         return [row for row in alive if not row.finished and len(row.token_ids) < self.options.max_new_tokens]
 
-    def _draw(self, log_probs: Tensor, branches: Sequence[int], noises: Sequence[float]) -> Tensor:
-        """Draw one token per response: where its noise falls in the cumulated probabilities of its branch."""
+    def _draw(self, log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:
+        """Draw one token per response from the probabilities of its branch."""
         if self.options.temperature == 0:
             return log_probs.argmax(-1)[list(branches)]
         if self.options.temperature != 1:
             log_probs = (log_probs / self.options.temperature).log_softmax(-1)
         if self.options.top_p < 1:
             log_probs = nucleus(log_probs, self.options.top_p)
-        return inverse_cdf(log_probs.exp(), branches, noises)
+        return draw(log_probs, branches, words)
 
     def _append(self, row: Row, token: int, log_prob: float) -> None:
         row.token_ids.append(token)

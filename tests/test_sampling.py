@@ -6,9 +6,9 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from seper_reward import ResponseSampler, decoding
+from seper_reward import ResponseSampler, decoding, drawing
 from seper_reward.decoding import Row, TreeDecoder
-from seper_reward.drawing import inverse_cdf, noise, nucleus
+from seper_reward.drawing import draw, noise, nucleus, uniform
 from seper_reward.sampling import SamplingOptions
 from seper_reward.types import UnscorableError
 
@@ -141,16 +141,35 @@ def test_whole_responses_follow_the_models_distribution(tiny_sampler, layout):
 
 
 def test_noise_is_even_independent_and_only_goes_on():
-    numbers = torch.tensor([noise("prompt", index, 0, 32) for index in range(300)])  # (S, T)
+    words = torch.tensor([noise("prompt", index, 0, 32) for index in range(300)])  # (S, T)
+    numbers = uniform(words, torch.arange(32).expand(300, -1))
     assert kstest(numbers.flatten().tolist(), "uniform").pvalue > 0.001
     assert abs(float(torch.corrcoef(numbers[:, :2].T)[0, 1])) < 0.2
     assert noise("prompt", 3, 0, 5) == noise("prompt", 3, 0, 32)[:5]
 
 
-def test_inverse_cdf_by_hand():
-    probs = torch.tensor([[0.5, 0.0, 0.25, 0.25, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0]])
-    falls = [0.0, 0.4999, 0.5, 0.7501, 1 - 2**-53, 0.0, 1 - 2**-53]
-    assert inverse_cdf(probs, [0, 0, 0, 0, 0, 1, 1], falls).tolist() == [0, 0, 2, 3, 3, 1, 1]
+def test_uniform_numbers_are_those_of_splitmix64():
+    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]  # of seed 1234567, published
+    found = uniform(torch.tensor([[1234567]]), torch.tensor([[0, 1, 2]]))[0]
+    assert found.tolist() == [((number >> 11) + 0.5) * 2.0**-53 for number in expected]
+
+
+@pytest.mark.parametrize("likely", [2, 64])
+def test_tokens_are_drawn_as_often_as_they_are_probable(monkeypatch, likely):
+    """Two branches of unlike shape; with two likely tokens most draws are among the others."""
+    monkeypatch.setattr(drawing, "_LIKELY", likely)
+    probs = torch.tensor([[0.1, 0.0, 0.2, 0.3, 0.25, 0.15], [0.02, 0.9, 0.02, 0.02, 0.02, 0.02]])
+    branches = [row % 2 for row in range(8000)]
+    words = [noise("prompt", index, 1, 1)[0] for index in range(8000)]
+    drawn = draw(probs.log(), branches, words)
+    for branch, row in enumerate(probs):
+        counts = drawn[branch::2].bincount(minlength=6)
+        assert not counts[row == 0].any()
+        assert chisquare(counts[row > 0].tolist(), (row[row > 0] * 4000).tolist()).pvalue > 0.001
+
+
+def test_a_certain_token_is_drawn():
+    assert draw(torch.tensor([[-torch.inf, 0.0, -torch.inf]]), [0, 0], [7, -9]).tolist() == [1, 1]
 
 
 def test_refilling_gives_each_prompt_its_responses(tiny_sampler, plain_sampler):
