@@ -80,6 +80,7 @@ def measure(scorer: SePerScorer, options: Namespace, passages: int) -> dict[str,
         for name in (
             "speedup",
             "speedup_cpu",
+            "speedup_adaptive_cpu",
             "questions_per_minute",
             "ratio_to_floor",
             "ratio_to_floor_cpu",
