@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .profiling import timed
+
 
 class Cache:
     """A key-value store of JSON values in one SQLite file; safe for several processes at once.
@@ -48,15 +50,17 @@ class Cache:
             keys: of [`content_key`].
             compute: takes the positions of the missing keys, all at once, and returns their JSON values.
         """
-        found = self._get(keys)
+        with timed("cache"):
+            found = self._get(keys)
         missing = [position for position, key in enumerate(keys) if key not in found]
         self.hits, self.misses = self.hits + len(keys) - len(missing), self.misses + len(missing)
         if missing:
             # stored in one transaction: a unit of work is in the cache as a whole or not at all
             fresh = {keys[at]: json.dumps(value) for at, value in zip(missing, compute(missing), strict=True)}
-            self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", fresh.items())
-            self._database.execute("COMMIT")
+            with timed("cache"):
+                self._database.execute("BEGIN IMMEDIATE")
+                self._database.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", fresh.items())
+                self._database.execute("COMMIT")
             found.update(fresh)
         return [json.loads(found[key]) for key in keys]
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -79,6 +80,7 @@ def _label(arguments: list[str]) -> None:
     from .data import BadRowError
     from .distributed import process_state
     from .label_run import LABELS, LabelRun
+    from .profiling import profiling
     from .report import summary_table
     from .tracking import Run, Tracker
 
@@ -95,7 +97,10 @@ def _label(arguments: list[str]) -> None:
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**asdict(config), "provenance": run.provenance}) as tracked:
         tracker = Tracker(tracked)
-        summary = run.run(strict=config.strict, tracker=tracker)
+        with profiling() if config.profile else nullcontext() as profile:
+            summary = run.run(strict=config.strict, tracker=tracker)
+        if profile is not None:
+            tracked.log(profile.numbers())
         if main_process and report_to != "none":
             tracker.finish(run.labels(), summary, run.folder)
     if main_process:
@@ -105,6 +110,8 @@ def _label(arguments: list[str]) -> None:
             f"{summary['harmful']} harm by more than two standard errors; {summary['rejected']} rows rejected"
         )
         print(f"labels: {run.folder / LABELS}")
+        if profile is not None:
+            print(f"\n{profile.table()}")
 
 
 def _correlation(arguments: list[str]) -> None:

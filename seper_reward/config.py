@@ -49,6 +49,10 @@ class ScorerConfig(JudgeConfig):
         None, "Temperature of the draw, >= 0; default: 0.5 for plain, else 1.0 (paper)."
     )
     top_p: float = setting(1.0, "Nucleus of the draw, in (0, 1].")
+    enough_std_error: float | None = setting(
+        None, "Standard error of a belief up to which min_samples responses are enough; default: draw num_samples."
+    )
+    min_samples: int = setting(4, "With enough_std_error: responses drawn in any case, >= 2.")
     max_new_tokens: int | None = setting(
         None, "Longest response in tokens; default: 16 for embedded and plain, else 32."
     )
@@ -59,7 +63,13 @@ class ScorerConfig(JudgeConfig):
     kernel: str | None = setting(None, f"Entailment kernel, {', '.join(get_args(Kernel))}; default: preset.")
     match: str | None = setting(None, f"Hard match, {', '.join(get_args(Match))}; default: preset.")
     threshold: float | None = setting(None, "τ of match=threshold, in (0, 1]; default: preset.")
-    max_batch_tokens: int = setting(32768, "Most tokens in the reader's key-value cache at once.")
+    max_batch_tokens: int = setting(
+        32768, "Most tokens in the reader's key-value cache at once; 0: what half of the free memory holds."
+    )
+    throughput: bool = setting(
+        False,
+        "Let waiting prompts of other questions take the room of finished ones: equally likely, not equal bytes.",
+    )
     cache: str | None = setting(None, "SQLite file that keeps responses and entailment scores between runs.")
     engine: list[str] = setting(
         [],
@@ -93,6 +103,7 @@ class LabelConfig(CommandConfig):
     limit: int | None = setting(None, "Label so many questions only, evenly spread over the input.")
     strict: bool = setting(False, "Stop at the first unusable row instead of writing rejected.jsonl.")
     report_to: str = setting("none", "none or wandb (WANDB_MODE=offline works).")
+    profile: bool = setting(False, "Show and log seconds and tokens by stage (prefill, decode, entailment, ...).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -227,6 +238,7 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
             **loading,
             "revision": config.reader_revision,
             "max_batch_tokens": config.max_batch_tokens,
+            "refill": config.throughput,
         },
         entailment_options={**loading, "revision": config.entailment_revision},
         engine=[] if reader is not None else config.engine,
@@ -235,6 +247,8 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
             "requests": config.engine_requests,
             "timeout": config.engine_timeout,
         },
+        enough_std_error=config.enough_std_error,
+        min_samples=config.min_samples,
         stop=tuple(config.stop),
         seed=seed,
         **_given(drawn),

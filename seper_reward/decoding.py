@@ -1,192 +1,252 @@
-"""Decoder: a causal language model, its key-value cache, and the samples of several prompts side by side."""
+"""Decoders: a causal language model, its key-value cache, and the samples of several prompts side by side."""
 
+import copy
 import inspect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
 Layout = Literal["tree", "repeat", "alone"]
 
+_WORTH_SHARING = 0.125  # of the longest prompt: less in common costs more, in a mask, than it saves
+_CPU_PREFILL_TOKENS = 1024  # read at once: more does not fit beside the weights in a processor's own cache
+
 
 @dataclass
 class Row:
-    """One response while it is drawn: sample ``sample`` of prompt ``prompt`` of the batch."""
+    """One response while it is drawn: sample ``sample`` of prompt ``prompt`` of the batch.
 
-    generator: torch.Generator
+    Attributes:
+        noise: a random word per token, which decides it.
+        slots: where a tree's line holds this response's tokens.
+    """
+
+    noise: Sequence[int]
     prompt: int
     sample: int
     token_ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
+    slots: tuple[int, ...] = ()
     text: str = ""
     finished: bool = False
 
 
-class Decoder:
-    """The model and its key-value cache, in one of three layouts.
+class Decoder(Protocol):
+    """A model and its key-value cache.
 
-    ``tree``: one line of the cache per prompt; its samples are decoded side by side as queries of that line, each
-    seeing the prompt and its own tokens. ``repeat``: one line per sample, copied after the prompt was read.
-    ``alone``: one line per sample, the prompt read for each.
+    Both methods give the logits of the next token, ``(B, V)``, one row per branch (responses equal so far may share
+    one), and the branch of each response.
     """
 
-    def __init__(self, model: Any, pad_id: int, layout: Layout, samples: int) -> None:
-        self._model, self._pad_id, self._layout, self._samples = model, pad_id, layout, samples
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
+        """Read the prompts; responses are ordered by prompt, then sample."""
+
+    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
+        """Append the newest token of each row still alive."""
+
+
+def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decoder:
+    """Return the decoder of a layout.
+
+    ``tree``: one line of the cache per prompt; its samples are decoded side by side as queries of that line, each
+    seeing the prompt and its own tokens, and those that are equal so far are one query. ``repeat``: one line per
+    sample, copied after the prompt was read. ``alone``: one line per sample, the prompt read for each.
+    """
+    if layout == "tree":
+        return TreeDecoder(model, pad_id, samples)
+    return LineDecoder(model, pad_id, samples, share=layout == "repeat")
+
+
+class TreeDecoder:
+    """One line of the cache per prompt, and in it the tree of its responses."""
+
+    def __init__(self, model: Any, pad_id: int, samples: int) -> None:
+        self._model, self._pad_id, self._samples = model, pad_id, samples
         self._cache = _new_cache(model)
-        self._can_drop = all(hasattr(layer, "batch_select_indices") for layer in self._cache.layers)
-        self._last_logits_only = _keep_logits(model, 1)
+        self._lines: list[int] = []  # the prompt of each line
+        self.may_drop = True  # lines without a row; not while rows may come back to them
 
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> Tensor:
-        """Read the prompts; return the logits of the first token, ``(prompts * samples, V)``."""
-        device, samples = self._model.device, self._samples
-        copies = samples if self._layout == "alone" else 1
-        rows = [ids for ids in prompts for _ in range(copies)]
-        # elsewhere the padding between common start and rest would shift a sliding window
-        common = _common_prefix(rows) if self._layout == "tree" else 0
-        # who wrote a slot of the cache: -1 nobody (padding), 0 the prompt, n + 1 sample n
-        self._owner = torch.zeros(1, common, dtype=torch.long, device=device)
-        if common:
-            shared = torch.tensor([rows[0][:common]], device=device)
-            self._forward(shared, torch.arange(common, device=device)[None], self._owner >= 0)
-            self._repeat(len(rows))
-        input_ids, mask = _left_pad([ids[common:] for ids in rows], self._pad_id)
-        self._owner = torch.cat([self._owner.expand(len(rows), common), mask.to(device) - 1], dim=1)
-        positions = ((self._owner >= 0).cumsum(1) - 1).clamp(min=0)[:, common:]
-        logits = self._forward(input_ids.to(device), positions, self._owner >= 0)[:, -1]
-        self._next_position = positions[:, -1] + 1  # (L,) per line of the cache
-        if self._layout == "repeat":
-            self._repeat(samples)
-            self._next_position = self._next_position.repeat_interleave(samples)
-        # the lines of the cache, by what is decoded in them
-        self._lines = [
-            (prompt, sample)
-            for prompt in range(len(prompts))
-            for sample in range(1 if self._layout == "tree" else samples)
-        ]
-        return logits if self._layout == "alone" else logits.repeat_interleave(samples, dim=0)
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
+        """Read the prompts (see [`Decoder`])."""
+        common, longest = _common_prefix(prompts), max(map(len, prompts))
+        head = None
+        if common < _WORTH_SHARING * longest:
+            common = 0
+        else:
+            head = _new_cache(self._model)
+            self._forward([prompts[0][:common]], head, **keep_logits(self._model, 1))
+        logits, parts = zip(*(self._read(part, common, head) for part in self._parts(prompts)), strict=True)
+        self._cache = parts[0] if len(parts) == 1 else _stacked(parts)
+        lengths = torch.tensor([len(ids) for ids in prompts])
+        self._prompt = torch.arange(longest)[None] < lengths[:, None]  # (L, slots) bool: which hold the prompt
+        self._lengths, self._lines = lengths, list(range(len(prompts)))
+        return torch.cat(logits), [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
 
-    def step(self, rows: Sequence[Row]) -> Tensor:
-        """Append the newest token of each row; return the logits of the next, ``(R, V)``."""
-        by_line: dict[tuple[int, int], list[Row]] = {}
+    def _parts(self, prompts: Sequence[Sequence[int]]) -> Iterator[Sequence[Sequence[int]]]:
+        """Cut the prompts into what is read at once: all, or where a processor's own cache is small, a few."""
+        start = 0
+        for end in range(1, len(prompts) + 1):
+            longest = max(map(len, prompts[start : end + 1]))
+            if end == len(prompts) or (
+                self._model.device.type == "cpu" and (end + 1 - start) * longest > _CPU_PREFILL_TOKENS
+            ):
+                yield prompts[start:end]
+                start = end
+
+    def _read(self, prompts: Sequence[Sequence[int]], common: int, head: Any) -> tuple[Tensor, Any]:
+        """Return the logits behind the prompts, ``(L, V)``, and the cache; ``head`` holds the common start."""
+        cache = _new_cache(self._model)
+        if head is not None:
+            cache = copy.deepcopy(head)
+            cache.batch_repeat_interleave(len(prompts))
+        longest = max(map(len, prompts))
+        # padding stands behind the prompts, where no prompt looks: attention needs no mask, which takes longer
+        rest = [[*ids[common:], *[self._pad_id] * (longest - len(ids))] for ids in prompts]
+        last = torch.tensor([len(ids) - common - 1 for ids in prompts])
+        kept, places = torch.unique(last, return_inverse=True)
+        if keep := keep_logits(self._model, kept.to(self._model.device)):
+            last = places
+        return self._forward(rest, cache, **keep)[torch.arange(len(prompts)), last], cache
+
+    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
+        """Append the newest tokens, equal beginnings once (see [`Decoder`])."""
+        by_line: dict[int, dict[tuple[int, ...], list[Row]]] = {}
         for row in rows:
-            by_line.setdefault((row.prompt, 0 if self._layout == "tree" else row.sample), []).append(row)
+            by_line.setdefault(row.prompt, {}).setdefault(tuple(row.token_ids), []).append(row)
         # dropping lines copies the cache: not for one or two
-        if self._can_drop and len(by_line) <= 0.75 * len(self._lines):
+        if self.may_drop and len(by_line) <= 0.75 * len(self._lines):
             self._keep([place for place, line in enumerate(self._lines) if line in by_line])
-        width = max(map(len, by_line.values()))
-        tokens, owners = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, -1))
-        places = []
-        for line, name in enumerate(self._lines):
-            for column, row in enumerate(by_line.get(name, ())):
-                tokens[line, column], owners[line, column] = row.token_ids[-1], row.sample + 1
+        width, written = max(map(len, by_line.values())), self._prompt.shape[1]
+        tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
+        self._prompt = torch.nn.functional.pad(self._prompt, (0, width))
+        seen = self._prompt[:, None].repeat(1, width, 1)  # (L, W, slots)
+        places: list[tuple[int, int]] = []
+        branches: dict[tuple[int, tuple[int, ...]], int] = {}
+        for line, prompt in enumerate(self._lines):
+            for column, (said, equal) in enumerate(by_line.get(prompt, {}).items()):
+                slots = (*equal[0].slots, written + column)
+                tokens[line, column], seen[line, column, list(slots)] = said[-1], True
+                positions[line, column] = self._lengths[line] + len(said) - 1
+                branches[prompt, said] = len(places)
                 places.append((line, column))
-        owners = owners.to(self._owner.device)
-        self._owner = torch.cat([self._owner, owners], dim=1)
-        positions = self._next_position[:, None].expand(-1, width)
-        logits = self._forward(tokens.to(owners.device), positions, self._visible(owners))  # (L, W, V)
-        self._next_position = self._next_position + 1
-        lines, columns = zip(*places, strict=True)  # rows come line by line, as they were drawn
-        return logits[list(lines), list(columns)]
+                for row in equal:
+                    row.slots = slots
+        logits = self._step(tokens, seen, positions)
+        lines, columns = zip(*places, strict=True)
+        return logits[list(lines), list(columns)], [branches[row.prompt, tuple(row.token_ids)] for row in rows]
 
-    def _visible(self, owners: Tensor) -> Tensor:
-        """Return the mask of the newest tokens, written by ``owners`` ``(L, W)``, over all slots."""
-        if self._layout != "tree":
-            return self._owner >= 0
-        seen = (self._owner == 0)[:, None] | (self._owner[:, None] == owners[..., None]) & (owners >= 0)[..., None]
-        dtype = self._model.dtype
-        mask = torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
-        return mask[:, None]  # (L, 1, W, slots)
+    def join(self, prompts: Sequence[Sequence[int]], first: int, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
+        """Read more prompts, numbered from ``first``, into the room of the finished ones; ``rows`` are alive."""
+        fresh = TreeDecoder(self._model, self._pad_id, self._samples)
+        found = fresh.prefill(prompts)
+        fresh._lines = [first + line for line in fresh._lines]
+        if rows:
+            self._compact(rows)
+            slots = max(self._prompt.shape[1], fresh._prompt.shape[1])
+            mine, theirs = (_widened(tree._prompt, slots, dim=1) for tree in (self, fresh))
+            fresh._cache = _stacked([self._cache, fresh._cache])
+            fresh._prompt = torch.cat([mine, theirs])
+            fresh._lengths = torch.cat([self._lengths, fresh._lengths])
+            fresh._lines = [*self._lines, *fresh._lines]
+        self.__dict__.update(vars(fresh))
+        return found
 
-    def _repeat(self, copies: int) -> None:
-        self._cache.batch_repeat_interleave(copies)
-        self._owner = self._owner.repeat_interleave(copies, dim=0)
+    def _compact(self, rows: Sequence[Row]) -> None:
+        """Keep the lines of rows that are alive, and of them the prompt and what those rows see."""
+        alive = {row.prompt for row in rows}
+        self._keep([place for place, line in enumerate(self._lines) if line in alive])
+        used = [set(mine.nonzero()[:, 0].tolist()) for mine in self._prompt]
+        at = {prompt: line for line, prompt in enumerate(self._lines)}
+        for row in rows:
+            used[at[row.prompt]].update(row.slots)
+        slots = max(map(len, used))
+        index = torch.tensor([[*sorted(mine), *[0] * (slots - len(mine))] for mine in used])  # (L, slots)
+        moved = [{slot: place for place, slot in enumerate(sorted(mine))} for mine in used]
+        for row in rows:
+            row.slots = tuple(moved[at[row.prompt]][slot] for slot in row.slots)
+        self._prompt = torch.arange(slots)[None] < self._lengths[:, None]  # a prompt's slots come first
+        for layer in self._cache.layers:
+            places = index.to(layer.keys.device)[:, None, :, None]
+            layer.keys = layer.keys.take_along_dim(places, 2)
+            layer.values = layer.values.take_along_dim(places, 2)
+
+    def _step(self, tokens: Tensor, seen: Tensor, positions: Tensor) -> Tensor:
+        device, dtype = self._model.device, self._model.dtype
+        mask = torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
+        return self._forward(
+            tokens, self._cache, attention_mask=mask[:, None].to(device), position_ids=positions.to(device)
+        )
 
     def _keep(self, places: list[int]) -> None:
-        index = torch.tensor(places, device=self._owner.device)
-        self._cache.batch_select_indices(index)
-        self._owner, self._next_position = self._owner[index], self._next_position[index]
+        index = torch.tensor(places)
+        self._cache.batch_select_indices(index.to(self._model.device))
+        self._prompt, self._lengths = self._prompt[index], self._lengths[index]
         self._lines = [self._lines[place] for place in places]
 
-    def _forward(self, input_ids: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
-        prefill = mask.ndim == 2 and input_ids.shape[1] > 1
-        output = self._model(
-            input_ids=input_ids,
-            attention_mask=mask if mask.ndim == 4 else mask.long(),
-            position_ids=positions,
-            past_key_values=self._cache,
-            use_cache=True,
-            **(self._last_logits_only if prefill else {}),
-        )
-        logits: Tensor = output.logits
+    def _forward(self, input_ids: Tensor | Sequence[Sequence[int]], cache: Any, **options: Any) -> Tensor:
+        ids = torch.as_tensor(input_ids).to(self._model.device)
+        logits: Tensor = self._model(input_ids=ids, past_key_values=cache, use_cache=True, **options).logits
         return logits
 
 
-@torch.no_grad()
-def forced_log_probs(
-    model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int, layout: Layout
-) -> list[list[Tensor]]:
-    """Return the log-probabilities of given tokens after given prompts (teacher forcing), at temperature 1.
+class LineDecoder:
+    """One line of the cache per sample, for caches and attention that take no mask of any shape."""
 
-    In the layout ``tree`` a prompt is read once, with all its continuations behind it, each seeing the prompt and
-    itself; in the others once for each.
+    def __init__(self, model: Any, pad_id: int, samples: int, *, share: bool) -> None:
+        self._model, self._pad_id, self._samples, self._share = model, pad_id, samples, share
+        self._cache = _new_cache(model)
+        self._can_drop = all(hasattr(layer, "batch_select_indices") for layer in self._cache.layers)
 
-    Args:
-        model: causal language model in eval mode.
-        lines: (prompt ids, continuations' ids), one batch; continuations are not empty.
-        pad_id: of the tokenizer.
-        layout: see [`Decoder`].
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
+        """Read the prompts (see [`Decoder`])."""
+        device, samples = self._model.device, self._samples
+        # nothing in common is read once: the padding behind it would shift a sliding window
+        rows = [ids for ids in prompts for _ in range(1 if self._share else samples)]
+        input_ids, mask = (tensor.to(device) for tensor in left_pad(rows, self._pad_id))
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        logits = self._forward(input_ids, mask, positions, **keep_logits(self._model, 1))[:, -1]
+        self._mask, self._next_position = mask, positions[:, -1] + 1
+        if self._share:
+            self._cache.batch_repeat_interleave(samples)
+            self._mask = mask.repeat_interleave(samples, dim=0)
+            self._next_position = self._next_position.repeat_interleave(samples)
+        self._lines = list(itertools.product(range(len(prompts)), range(samples)))
+        branches = list(range(len(self._lines)))
+        return logits, [branch // samples for branch in branches] if self._share else branches
 
-    Returns:
-        Per line and continuation, ``(T,)`` natural-log probabilities of its T tokens.
-    """
-    alone = [(prompt, [said]) for prompt, continuations in lines for said in continuations]
-    found = iter(_forced(model, lines if layout == "tree" else alone, pad_id))
-    return [[next(found) for _ in continuations] for _, continuations in lines]
+    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
+        """Append the newest tokens (see [`Decoder`])."""
+        newest = {(row.prompt, row.sample): row.token_ids[-1] for row in rows}
+        # dropping lines copies the cache: not for one or two
+        if self._can_drop and len(newest) <= 0.75 * len(self._lines):
+            self._keep([place for place, line in enumerate(self._lines) if line in newest])
+        device = self._model.device
+        tokens = torch.tensor([[newest.get(line, self._pad_id)] for line in self._lines], device=device)
+        self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
+        logits = self._forward(tokens, self._mask, self._next_position[:, None])[:, 0]
+        self._next_position = self._next_position + 1
+        return logits[[place for place, line in enumerate(self._lines) if line in newest]], list(range(len(rows)))
 
+    def _keep(self, places: list[int]) -> None:
+        index = torch.tensor(places, device=self._mask.device)
+        self._cache.batch_select_indices(index)
+        self._mask, self._next_position = self._mask[index], self._next_position[index]
+        self._lines = [self._lines[place] for place in places]
 
-def _forced(model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int) -> list[Tensor]:
-    device = model.device
-    ids = [[*prompt, *itertools.chain(*continuations)] for prompt, continuations in lines]
-    input_ids, mask = (tensor.to(device) for tensor in _left_pad(ids, pad_id))
-    length = input_ids.shape[1]
-    owners, positions = torch.full_like(input_ids, -1), torch.zeros_like(input_ids)
-    asked: list[tuple[int, int]] = []  # (line, place) of the logits of each continuation's tokens
-    for line, (prompt, continuations) in enumerate(lines):
-        place = length - len(ids[line])
-        owners[line, place : place + len(prompt)] = 0
-        positions[line, place : place + len(prompt)] = torch.arange(len(prompt))
-        end = place = place + len(prompt)
-        for number, said in enumerate(continuations):
-            owners[line, place : place + len(said)] = number + 1
-            positions[line, place : place + len(said)] = torch.arange(len(prompt), len(prompt) + len(said))
-            asked += [(line, end - 1), *((line, at) for at in range(place, place + len(said) - 1))]
-            place += len(said)
-    single = all(len(continuations) == 1 for _, continuations in lines)
-    kept = max(length - min(place for _, place in asked), 1)
-    logits = model(
-        input_ids=input_ids,
-        attention_mask=mask if single else _tree_mask(owners, model.dtype),
-        position_ids=positions,
-        use_cache=False,
-        **_keep_logits(model, kept),  # left-padded: all continuations end at the end
-    ).logits[:, -kept:]
-    rows, places = zip(*asked, strict=True)
-    log_probs = logits[list(rows), [place - (length - kept) for place in places]].float().log_softmax(-1)
-    every = [said for _, continuations in lines for said in continuations]
-    tokens = torch.tensor([*itertools.chain(*every)], device=device)
-    chosen = log_probs.gather(-1, tokens[:, None])[:, 0].cpu()
-    return list(chosen.split([len(said) for said in every]))
-
-
-def _tree_mask(owners: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the mask ``(L, 1, T, T)``: a token sees the prompt, and its own continuation up to itself."""
-    theirs, mine = owners[:, None], owners[..., None]
-    seen = ((theirs == 0) | (theirs == mine)) & (mine >= 0)
-    seen = seen & torch.ones_like(seen[0]).tril()
-    return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[:, None]
+    def _forward(self, input_ids: Tensor, mask: Tensor, positions: Tensor, **options: Any) -> Tensor:
+        logits: Tensor = self._model(
+            input_ids=input_ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=self._cache,
+            use_cache=True,
+            **options,
+        ).logits
+        return logits
 
 
 def choose_layout(model: Any) -> Layout:
@@ -207,6 +267,22 @@ def _new_cache(model: Any) -> Any:
     return DynamicCache(config=model.config)
 
 
+def _stacked(caches: Sequence[Any]) -> Any:
+    """Put the lines of several caches, which are used up, into the first, with padding behind the shorter."""
+    for layers in zip(*(cache.layers for cache in caches), strict=True):
+        slots = max(layer.keys.shape[2] for layer in layers)
+        layers[0].keys = torch.cat([_widened(layer.keys, slots, dim=2) for layer in layers])
+        layers[0].values = torch.cat([_widened(layer.values, slots, dim=2) for layer in layers])
+        for layer in layers[1:]:
+            layer.keys = layer.values = None
+    return caches[0]
+
+
+def _widened(tensor: Tensor, slots: int, dim: int) -> Tensor:
+    behind = [0, 0] * (tensor.ndim - 1 - dim) + [0, slots - tensor.shape[dim]]
+    return torch.nn.functional.pad(tensor, behind)
+
+
 def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
     """Return how many first tokens all sequences share, leaving each at least one of its own."""
     if len(sequences) == 1:
@@ -216,12 +292,13 @@ def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
     return next((position for position, same in enumerate(agree) if not same), shortest)
 
 
-def _keep_logits(model: Any, count: int) -> dict[str, int]:
-    """Ask for the logits of the last positions only, where the model can."""
-    return {"logits_to_keep": count} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+def keep_logits(model: Any, which: int | Tensor) -> dict[str, int | Tensor]:
+    """Ask for the logits of the last positions, or of some, only, where the model can."""
+    return {"logits_to_keep": which} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
 
 
-def _left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+def left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Return ids and mask, ``(L, T)`` each, with the padding in front."""
     longest = max(map(len, sequences))
     ids = torch.tensor([[pad_id] * (longest - len(ids)) + list(ids) for ids in sequences])
     mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in sequences])

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .completions import Draw, completion_request, read_draws, read_forced
 from .models import EMBEDDED, hash_with_tokenizer, load_tokenizer
-from .sampling import ResponseSampler, SamplingOptions, cut_at_stop, encode_prompt
+from .sampling import More, ResponseSampler, SamplingOptions, cut_at_stop, encode_prompt
 from .servers import Server, ServerPool
 from .types import Responses, UnscorableError
 
@@ -49,6 +49,7 @@ class EngineSampler:
     """
 
     max_batch_tokens = 0
+    refill = False
     device: torch.device | None = None
 
     def __init__(
@@ -103,11 +104,13 @@ class EngineSampler:
             if prompt not in self._expected:
                 self._expected[prompt] = self._pool.start(self._sample(prompt))
 
-    def sample(self, prompts: Sequence[str]) -> list[Responses]:
+    def sample(self, prompts: Sequence[str], first: int | None = None, more: More | None = None) -> list[Responses]:
         """Sample N responses for each prompt, all prompts at once.
 
         Args:
             prompts: texts, chat template already applied; equal ones are sampled once.
+            first: ignored, as is ``more``: a server draws all N.
+            more: see there.
 
         Returns:
             One [`Responses`][seper_reward.types.Responses] per prompt, in order; without ``token_ids`` if the server

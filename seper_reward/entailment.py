@@ -4,13 +4,15 @@ import functools
 import re
 import string
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from .memory import in_halves
 from .models import EMBEDDED, identity_hash, load_entailment
+from .profiling import timed
 
 _OTHER_LABELS = ("neutral", "contradiction")
 
@@ -99,7 +101,7 @@ class EntailmentScorer:
         ]
         known = {row: self._without_model(row) for row in dict.fromkeys(rows)}
         for batch in self._batches([row for row, probs in known.items() if probs is None]):
-            known.update(zip(batch, self._forward(batch), strict=True))
+            known.update(zip(batch, in_halves(self._forward, batch), strict=True))
         if not rows:
             return torch.empty(0, len(self._columns))
         return torch.stack([probs for row in rows if (probs := known[row]) is not None])
@@ -151,10 +153,12 @@ class EntailmentScorer:
         )
 
     @torch.no_grad()
-    def _forward(self, rows: Sequence[_Pair]) -> Tensor:
+    def _forward(self, rows: list[_Pair]) -> Iterable[Tensor]:
         encoded = self._encode(rows, padding=True, return_tensors="pt").to(self._model.device)
-        logits: Tensor = self._model(**encoded).logits  # (n, K) in the model's order
-        return logits.float().softmax(-1)[:, self._columns].cpu()
+        with timed("entailment", tokens=encoded["input_ids"].numel()):
+            logits: Tensor = self._model(**encoded).logits  # (n, K) in the model's order
+        probs: Tensor = logits.float().softmax(-1)[:, self._columns].cpu()
+        return probs
 
 
 def qa_statement(question: str, answer: str) -> str:

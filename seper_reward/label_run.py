@@ -10,7 +10,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -21,13 +21,15 @@ from tqdm.auto import tqdm
 from .cache import content_key
 from .data import Rejected, query_key
 from .distributed import agree, process_state, shard
-from .labeling import label_row
+from .labeling import label_row, query_cost
+from .profiling import timed
 from .report import summarize
 from .scorer import SePerScorer
 from .tracking import Tracker
-from .types import Query, UnscorableError
+from .types import Query, UnscorableError, Utility
 
 LABELS, REJECTED, PROVENANCE, SUMMARY = "labels.jsonl", "rejected.jsonl", "provenance.json", "summary.json"
+_BLOCK = 32  # questions that share a refilled batch; a kill loses as many
 
 
 class LabelRun:
@@ -85,7 +87,8 @@ class LabelRun:
             done = {entry["key"] for entry in _read_lines(self._done) if "label" in entry or not strict}
             self._label([query for query in self._queries if self._keys[query.id] not in done], strict, tracker)
             process_state().wait_for_everyone()
-            self._together(self._publish)
+            with timed("io"):
+                self._together(self._publish)
         summary: dict[str, Any] = json.loads((self.folder / SUMMARY).read_text(encoding="utf-8"))
         return summary
 
@@ -107,20 +110,34 @@ class LabelRun:
             bar,
             (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file,
         ):
-            for query in self._scorer.ahead(shard(queries)):
+            for query, judged in self._judged(shard(queries, list(map(query_cost, queries)))):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
-                try:
-                    entry["label"] = label_row(query, self._scorer.query_utilities(query))
-                except UnscorableError as error:
+                if isinstance(judged, UnscorableError):
                     if strict:
-                        raise UnscorableError(f"question id={query.id!r}: {error}") from error
-                    entry["reason"] = str(error)
-                file.write(_line(entry))
-                file.flush()
-                os.fsync(file.fileno())
+                        raise UnscorableError(f"question id={query.id!r}: {judged}") from judged
+                    entry["reason"] = str(judged)
+                else:
+                    entry["label"] = label_row(query, judged)
+                with timed("io"):
+                    file.write(_line(entry))
+                    file.flush()
+                    os.fsync(file.fileno())
                 bar.update(min(state.num_processes, len(self._queries) - bar.n))  # the others keep pace
                 if tracker is not None and "label" in entry:
                     tracker.progress(entry["label"], self._scorer.cache)
+
+    def _judged(self, queries: Sequence[Query]) -> Iterator[tuple[Query, list[Utility] | UnscorableError]]:
+        if self._scorer.sampler.refill:
+            for start in range(0, len(queries), _BLOCK):
+                block = queries[start : start + _BLOCK]
+                yield from zip(block, self._scorer.block_utilities(block), strict=True)
+            return
+        for query in self._scorer.ahead(queries):
+            try:
+                judged: list[Utility] | UnscorableError = self._scorer.query_utilities(query)
+            except UnscorableError as error:
+                judged = error
+            yield query, judged
 
     def _claim(self) -> None:
         """Lock the folder, compare provenance, and gather what earlier processes finished."""

@@ -15,6 +15,7 @@ from .types import Belief, LabeledQuery, Passage, Query, UnscorableError, Utilit
 if TYPE_CHECKING:
     from datasets import Dataset
 
+_DECODING = 50  # tokens to read that cost as much as the responses to one prompt, about
 _DIGITS = 6  # beyond the numbers' own precision; keeps files small and equal
 
 
@@ -38,8 +39,15 @@ def label_dataset(dataset: "Dataset", scorer: SePerScorer, *, strict: bool = Tru
     """
     from datasets import Dataset
 
-    rows = [label for label in gather_in_order(_label_shard(dataset, scorer, strict)) if label is not None]
-    return Dataset.from_list(rows)
+    costs = [len(str(row)) for row in dataset]
+    labels = gather_in_order(_label_shard(dataset, scorer, strict, costs), costs)
+    return Dataset.from_list([label for label in labels if label is not None])
+
+
+def query_cost(query: Query) -> float:
+    """Estimate the work that labelling a question is, in tokens: a prompt per passage and one without."""
+    characters = sum(len(passage.title) + len(passage.text) for passage in query.passages)
+    return characters / 4 + (len(query.passages) + 1) * (len(query.question) / 4 + _DECODING)
 
 
 def label_row(query: Query, utilities: Sequence[Utility]) -> dict[str, Any]:
@@ -121,8 +129,10 @@ def _labeled_query(row: Mapping[str, Any], label: str) -> LabeledQuery:
     )
 
 
-def _label_shard(dataset: "Dataset", scorer: SePerScorer, strict: bool) -> list[dict[str, Any] | None]:
-    labels: dict[int, dict[str, Any] | None] = dict.fromkeys(shard(range(len(dataset))))
+def _label_shard(
+    dataset: "Dataset", scorer: SePerScorer, strict: bool, costs: Sequence[float]
+) -> list[dict[str, Any] | None]:
+    labels: dict[int, dict[str, Any] | None] = dict.fromkeys(shard(range(len(dataset)), costs))
     queries: dict[int, Query] = {}
     for index in labels:
         with _bad_rows(index, strict):

@@ -6,19 +6,24 @@ one call alone. So who else is labelled, in which order and by how many processe
 
 import copy
 import functools
-import hashlib
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from .decoding import Decoder, Layout, Row, choose_layout, forced_log_probs
+from .decoding import Layout, Row, TreeDecoder, choose_layout, make_decoder
+from .drawing import draw, noise, nucleus
+from .forcing import forced_log_probs
+from .memory import in_halves, token_budget, warn_of_halving
 from .models import EMBEDDED, LoadedModel, identity_hash, load_reader
+from .profiling import timed
 from .types import Responses, UnscorableError
+
+More = Callable[[dict[str, Responses]], set[str]]
 
 _FORCED_BATCH = 16  # prompts whose texts are scored at once: logits are kept for every token of those
 
@@ -63,6 +68,7 @@ class Sampler(Protocol):
         options: how responses are drawn.
         max_batch_tokens: most tokens in the reader's cache at once; 0 where a server decides.
         prompts_ahead: prompts it can work on before they are asked for, see [`expect`]; 0 for none.
+        refill: whether waiting prompts take the room of finished ones; then many should be asked for in one call.
     """
 
     name: str
@@ -70,6 +76,7 @@ class Sampler(Protocol):
     options: SamplingOptions
     max_batch_tokens: int
     prompts_ahead: int
+    refill: bool
 
     @property
     def weights_hash(self) -> str:
@@ -83,7 +90,7 @@ class Sampler(Protocol):
     def max_prompt_tokens(self) -> int:
         """Longest prompt that leaves room for a whole response."""
 
-    def sample(self, prompts: Sequence[str]) -> list[Responses]:
+    def sample(self, prompts: Sequence[str], first: int | None = None, more: More | None = None) -> list[Responses]:
         """Sample N responses for each prompt; see [`ResponseSampler.sample`]."""
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
@@ -110,9 +117,11 @@ class ResponseSampler:
         model: causal language model in eval mode, on its device.
         tokenizer: its tokenizer.
         name: what to call the model in provenance.
-        max_batch_tokens: most tokens held in the key-value cache at once.
+        max_batch_tokens: most tokens held in the key-value cache at once; 0 takes what half of the free memory holds.
         share_prefix: ``False`` prefills each sample by itself, as is done anyway for caches that cannot be
             shared (linear attention).
+        refill: let waiting prompts take the room of finished ones in the running batch. Faster where many prompts
+            are sampled in one call; a response may then depend, in low digits, on who is sampled beside it.
         **sampling: fields of [`SamplingOptions`].
     """
 
@@ -126,12 +135,14 @@ class ResponseSampler:
         name: str = "reader",
         max_batch_tokens: int = 32_768,
         share_prefix: bool = True,
+        refill: bool = False,
         **sampling: Any,
     ) -> None:
         self.name, self.tokenizer = name, tokenizer
         self.options = SamplingOptions(**sampling)
         self._model = model
-        self.max_batch_tokens = max_batch_tokens
+        self.max_batch_tokens, self.refill = max_batch_tokens or token_budget(model), refill
+        self._refill_tokens = self.max_batch_tokens
         self._layout: Layout = choose_layout(model) if share_prefix else "alone"
         text_config = model.config.get_text_config()
         self._window: int = getattr(text_config, "max_position_embeddings", None) or tokenizer.model_max_length
@@ -173,11 +184,14 @@ class ResponseSampler:
         special: int = self.tokenizer.num_special_tokens_to_add()
         return self._window - self.options.max_new_tokens - special
 
-    def sample(self, prompts: Sequence[str]) -> list[Responses]:
+    def sample(self, prompts: Sequence[str], first: int | None = None, more: More | None = None) -> list[Responses]:
         """Sample N responses for each prompt.
 
         Args:
             prompts: texts, chat template already applied; equal ones are sampled once.
+            first: with ``more``, how many responses are drawn before it is asked.
+            more: takes the first responses by prompt and returns the prompts that shall have all N. Only where the
+                samples of a prompt share its line of the cache, and not in refilled batches; else all have N.
 
         Returns:
             One [`Responses`][seper_reward.types.Responses] per prompt, in order.
@@ -189,9 +203,17 @@ class ResponseSampler:
         distinct = sorted(set(prompts))
         encoded = {prompt: self._encode(prompt) for prompt in distinct}
         sampled: dict[str, Responses] = {}
-        for batch in self._batches(encoded):
-            for prompt, responses in zip(batch, self._sample_batch(batch, encoded), strict=True):
-                sampled[prompt] = responses
+        if self._layout == "tree" and more is not None:
+            for batch in self._batches(encoded):
+                drawn = in_halves(functools.partial(self._sample_adaptively, encoded, first or 1, more), batch)
+                sampled.update(zip(batch, drawn, strict=True))
+        elif self._layout == "tree" and self.refill:
+            order = sorted(encoded, key=lambda prompt: (len(encoded[prompt]), prompt))
+            sampled.update(zip(order, self._refilled(order, encoded), strict=True))
+        else:
+            for batch in self._batches(encoded):
+                drawn = in_halves(functools.partial(self._sample_batch, encoded=encoded), batch)
+                sampled.update(zip(batch, drawn, strict=True))
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
@@ -265,12 +287,9 @@ class ResponseSampler:
 
     def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
         """Group prompts of similar length, as many as the key-value cache may hold."""
-        samples, longest = self.options.num_samples, self.options.max_new_tokens
         batch: list[str] = []
         for prompt in sorted(encoded, key=lambda text: (len(encoded[text]), text)):
-            length = len(encoded[prompt])
-            slots = length + samples * longest if self._layout == "tree" else samples * (length + longest)
-            if batch and (len(batch) + 1) * slots > self.max_batch_tokens:
+            if batch and (len(batch) + 1) * self._slots(len(encoded[prompt])) > self.max_batch_tokens:
                 yield batch
                 batch = []
             batch.append(prompt)
@@ -279,36 +298,112 @@ class ResponseSampler:
 
     @torch.no_grad()
     def _sample_batch(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
-        samples = self.options.num_samples
-        drawn = [
-            Row(_generator(prompt, index, self.options.seed, self.device), place, index)
-            for place, prompt in enumerate(prompts)
-            for index in range(samples)
-        ]
-        decoder = Decoder(self._model, self.tokenizer.pad_token_id, self._layout, samples)
-        logits, alive = decoder.prefill([encoded[prompt] for prompt in prompts]), drawn
-        for _ in range(self.options.max_new_tokens):
-            log_probs = logits.float().log_softmax(-1)  # (R, V)
-            if bool(log_probs.isnan().any()):
-                raise UnscorableError(f"reader {self.name!r} gave NaN logits; load it with dtype='float32'")
-            tokens = self._draw(log_probs, [row.generator for row in alive])  # (R,)
-            chosen = log_probs.gather(1, tokens[:, None])[:, 0]
-            for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
-                self._append(row, token, log_prob)
-            alive = [row for row in alive if not row.finished]
-            if not alive or len(alive[0].token_ids) == self.options.max_new_tokens:
-                break
-            logits = decoder.step(alive)
-        return [self._responses(drawn[start : start + samples]) for start in range(0, len(drawn), samples)]
+        drawn = self._rows(prompts)
+        decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, self.options.num_samples)
+        with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
+            logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
+        with timed("decode", tokens=len(drawn)):
+            alive = self._advance(logits, branches, drawn)
+        while alive:
+            with timed("decode", tokens=len(alive)):
+                alive = self._advance(*decoder.step(alive), alive)
+        return self._by_prompt(drawn)
 
-    def _draw(self, log_probs: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        """Draw one token per row: arg-max of tempered log-probabilities plus the row's Gumbel noise."""
+    @torch.no_grad()
+    def _sample_adaptively(
+        self, encoded: dict[str, list[int]], first: int, more: More, prompts: list[str]
+    ) -> list[Responses]:
+        """Draw the first responses of all prompts, then the others of those that need them, over the same cache."""
+        samples = self.options.num_samples
+        drawn = self._rows(prompts)
+        decoder = TreeDecoder(self._model, self.tokenizer.pad_token_id, samples)
+        with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
+            logits, _ = decoder.prefill([encoded[prompt] for prompt in prompts])
+        wanted, responses = set(prompts), dict.fromkeys(prompts, 0)
+        for start, end in ((0, min(first, samples)), (min(first, samples), samples)):
+            rows = [row for row in drawn if start <= row.sample < end and prompts[row.prompt] in wanted]
+            decoder.may_drop = end == samples
+            alive = self._advance(logits, [row.prompt for row in rows], rows) if rows else []
+            while alive:
+                with timed("decode", tokens=len(alive)):
+                    alive = self._advance(*decoder.step(alive), alive)
+            responses |= dict.fromkeys(wanted, end)
+            if end < samples:
+                wanted = more(dict(zip(prompts, self._by_prompt(drawn, responses.values()), strict=True)))
+        return self._by_prompt(drawn, responses.values())
+
+    def _refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
+        """Sample in a refilled batch, of half the size where memory ends."""
+        while True:
+            try:
+                return self._sample_refilled(prompts, encoded)
+            except torch.OutOfMemoryError:
+                if self._refill_tokens <= self._slots(len(encoded[prompts[-1]])):
+                    raise
+            self._refill_tokens //= 2
+            warn_of_halving("the batch")
+
+    @torch.no_grad()
+    def _sample_refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
+        """Sample all prompts in one batch in which waiting prompts take the room of finished ones."""
+        decoder = TreeDecoder(self._model, self.tokenizer.pad_token_id, self.options.num_samples)
+        drawn: list[Row] = []
+        alive: list[Row] = []
+        done = 0
+        while done < len(prompts) or alive:
+            lines = len({row.prompt for row in alive})
+            room = max(self._refill_tokens // self._slots(len(encoded[prompts[min(done, len(prompts) - 1)]])), 1)
+            # joining copies the cache: not for one or two
+            if done < len(prompts) and lines <= 0.75 * room:
+                some = prompts[done : done + max(room - lines, 1)]
+                rows = self._rows(some, done)
+                with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in some)):
+                    logits, branches = decoder.join([encoded[prompt] for prompt in some], done, alive)
+                drawn, alive, done = drawn + rows, alive + self._advance(logits, branches, rows), done + len(some)
+            elif alive:
+                with timed("decode", tokens=len(alive)):
+                    alive = self._advance(*decoder.step(alive), alive)
+        return self._by_prompt(drawn)
+
+    def _rows(self, prompts: Sequence[str], first: int = 0) -> list[Row]:
+        return [
+            Row(noise(prompt, index, self.options.seed, self.options.max_new_tokens), place, index)
+            for place, prompt in enumerate(prompts, first)
+            for index in range(self.options.num_samples)
+        ]
+
+    def _by_prompt(self, rows: Sequence[Row], counts: Iterable[int] | None = None) -> list[Responses]:
+        """Return the responses of each prompt: all, or the first ``counts``."""
+        samples = self.options.num_samples
+        starts = range(0, len(rows), samples)
+        ends = counts if counts is not None else [samples] * len(starts)
+        return [self._responses(rows[start : start + end]) for start, end in zip(starts, ends, strict=True)]
+
+    def _slots(self, length: int) -> int:
+        """Return how many tokens of the key-value cache a prompt of so many tokens may take."""
+        samples, longest = self.options.num_samples, self.options.max_new_tokens
+        return length + samples * longest if self._layout == "tree" else samples * (length + longest)
+
+    def _advance(self, logits: Tensor, branches: Sequence[int], alive: Sequence[Row]) -> list[Row]:
+        """Draw the next token of each row; return the rows that go on."""
+        log_probs = logits.float().log_softmax(-1)  # (B, V)
+        if bool(log_probs[:, 0].isnan().any()):  # one NaN makes its whole row NaN
+            raise UnscorableError(f"reader {self.name!r} gave NaN logits; load it with dtype='float32'")
+        tokens = self._draw(log_probs, branches, [row.noise[len(row.token_ids)] for row in alive])  # (R,)
+        chosen = log_probs[branches, tokens]
+        for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
+            self._append(row, token, log_prob)
+        return [row for row in alive if not row.finished and len(row.token_ids) < self.options.max_new_tokens]
+
+    def _draw(self, log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:
+        """Draw one token per response from the probabilities of its branch."""
         if self.options.temperature == 0:
-            return log_probs.argmax(-1)
-        scores = log_probs / self.options.temperature
+            return log_probs.argmax(-1)[list(branches)]
+        if self.options.temperature != 1:
+            log_probs = (log_probs / self.options.temperature).log_softmax(-1)
         if self.options.top_p < 1:
-            scores = _nucleus(scores, self.options.top_p)
-        return (scores + _gumbel(scores.shape[-1], generators)).argmax(-1)
+            log_probs = nucleus(log_probs, self.options.top_p)
+        return draw(log_probs, branches, words)
 
     def _append(self, row: Row, token: int, log_prob: float) -> None:
         row.token_ids.append(token)
@@ -378,31 +473,6 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
     cuts = [found.start() for string in stop for found in re.finditer(re.escape(string), text)]
     cut = min((place for place in cuts if text[:place].strip()), default=None)
     return None if cut is None else text[:cut]
-
-
-def _generator(prompt: str, index: int, seed: int, device: torch.device) -> torch.Generator:
-    digest = hashlib.sha256(f"{seed}\0{index}\0{prompt}".encode("utf-8", "surrogatepass")).digest()
-    return torch.Generator(device=device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)
-
-
-def _gumbel(vocabulary: int, generators: Sequence[torch.Generator]) -> Tensor:
-    # drawn in float64: on float32's grid one token in 2^24 would be exactly 0 and win, at V=49k every 340 draws
-    uniform = torch.stack(
-        [
-            torch.rand(vocabulary, generator=generator, device=generator.device, dtype=torch.float64)
-            for generator in generators
-        ]
-    )
-    exponential = -torch.log1p(-(1.0 - uniform).float())
-    return -exponential.log()
-
-
-def _nucleus(scores: Tensor, top_p: float) -> Tensor:
-    """Keep the smallest set of tokens whose probability reaches ``top_p``; the rest gets -inf."""
-    ordered, order = scores.log_softmax(-1).sort(dim=-1, descending=True)
-    before = ordered.exp().cumsum(-1) - ordered.exp()  # mass in front of each token
-    dropped = torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before >= top_p)
-    return scores.masked_fill(dropped, -torch.inf)
 
 
 def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:

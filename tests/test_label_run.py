@@ -330,6 +330,29 @@ def test_flags_win_over_the_config_file(label, tmp_path):
     assert (settings["num_samples"], settings["seed"], len(labels_of(tmp_path / "out"))) == (4, 9, 1)
 
 
+def test_profile_shows_the_stages_and_changes_nothing(label, tmp_path, capsys):
+    source = write(tmp_path / "data.jsonl", rows(2))
+    assert main(label(source, "plain")) == 0
+    assert "prefill" not in capsys.readouterr().out
+    assert main([*label(source, "out"), "--profile", "true", "--cache", str(tmp_path / "cache.sqlite")]) == 0
+    shown = capsys.readouterr().out
+    assert all(stage in shown for stage in ("prefill", "decode", "entailment", "clustering", "cache", "io", "other"))
+    assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "plain" / "labels.jsonl").read_bytes()
+
+
+def test_throughput_gives_the_same_labels_to_low_digits(label, tmp_path):
+    long = {**rows(1)[0], "id": "long", "question": "why " * 600}
+    source = write(tmp_path / "data.jsonl", [*rows(5), long])
+    assert main(label(source, "plain")) == 0
+    assert main([*label(source, "out"), "--throughput", "true", "--max_batch_tokens", "400"]) == 0
+    for one, other in zip(labels_of(tmp_path / "plain"), labels_of(tmp_path / "out"), strict=True):
+        for judged, expected in zip(one["passages"], other["passages"], strict=True):
+            assert judged["delta_seper"] == pytest.approx(expected["delta_seper"], abs=1e-3)
+    assert json.loads((tmp_path / "out" / "rejected.jsonl").read_text())["row"]["id"] == "long"
+    decides = json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]
+    assert decides["batching"]["reader"] == "refilled"
+
+
 def test_questions_and_a_corpus(label, tmp_path):
     corpus = [
         {"id": f"p{n}", "text": f"Mill {n} was built by Voss {n} of {place}."} for n, place in enumerate("abcdef")

@@ -1,12 +1,15 @@
 """Sampling: right log-probabilities, right distribution, and no dependence on who is sampled beside whom."""
 
+from collections import Counter
+
 import pytest
 import torch
-from scipy.stats import chisquare
+from scipy.stats import chisquare, kstest
 
-from seper_reward import ResponseSampler
-from seper_reward.decoding import Row
-from seper_reward.sampling import SamplingOptions, _nucleus
+from seper_reward import ResponseSampler, decoding, drawing
+from seper_reward.decoding import Row, TreeDecoder
+from seper_reward.drawing import draw, noise, nucleus, uniform
+from seper_reward.sampling import SamplingOptions
 from seper_reward.types import UnscorableError
 
 PROMPTS = [
@@ -19,7 +22,7 @@ PROMPTS = [
 
 def rebuilt(sampler: ResponseSampler, **changes) -> ResponseSampler:
     options = {**vars(sampler.options), **changes}
-    extra = {key: options.pop(key) for key in ("max_batch_tokens", "share_prefix") if key in options}
+    extra = {key: options.pop(key) for key in ("max_batch_tokens", "share_prefix", "refill") if key in options}
     return ResponseSampler(sampler._model, sampler.tokenizer, **extra, **options)
 
 
@@ -113,6 +116,139 @@ def test_first_tokens_follow_the_models_distribution(tiny_sampler):
     assert min(expected) > 5  # else the test would not mean much
 
 
+@pytest.mark.parametrize("layout", ["tree", "repeat", "alone"])
+def test_whole_responses_follow_the_models_distribution(tiny_sampler, layout):
+    """χ² over pairs of tokens, the second after the first: responses that share a branch are drawn apart."""
+    sampler = rebuilt(tiny_sampler, num_samples=800, max_new_tokens=2, stop=(), temperature=0.4)
+    sampler._layout = layout
+    drawn = Counter(ids for ids in sampler.sample(PROMPTS[2:])[0].token_ids)
+    start = sampler._encode(PROMPTS[2])
+    expected = {}
+    with torch.no_grad():
+        first = (sampler._model(input_ids=torch.tensor([start])).logits[0, -1].double() / 0.4).softmax(-1).topk(4)
+        for probability, token in zip(first.values.tolist(), first.indices.tolist(), strict=True):
+            logits = sampler._model(input_ids=torch.tensor([[*start, token]])).logits[0, -1].double() / 0.4
+            second = logits.softmax(-1).topk(4)
+            expected |= {
+                (token, other): probability * after * 800
+                for after, other in zip(second.values.tolist(), second.indices.tolist(), strict=True)
+            }
+    likely = {pair: count for pair, count in expected.items() if count > 5}
+    assert len(likely) > 3  # else the test would not mean much
+    observed = [drawn[pair] for pair in likely]
+    rest = [800 - sum(observed)], [800 - sum(likely.values())]
+    assert chisquare([*observed, *rest[0]], [*likely.values(), *rest[1]]).pvalue > 0.001
+
+
+def test_noise_is_even_independent_and_only_goes_on():
+    words = torch.tensor([noise("prompt", index, 0, 32) for index in range(300)])  # (S, T)
+    numbers = uniform(words, torch.arange(32).expand(300, -1))
+    assert kstest(numbers.flatten().tolist(), "uniform").pvalue > 0.001
+    assert abs(float(torch.corrcoef(numbers[:, :2].T)[0, 1])) < 0.2
+    assert noise("prompt", 3, 0, 5) == noise("prompt", 3, 0, 32)[:5]
+
+
+def test_uniform_numbers_are_those_of_splitmix64():
+    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]  # of seed 1234567, published
+    found = uniform(torch.tensor([[1234567]]), torch.tensor([[0, 1, 2]]))[0]
+    assert found.tolist() == [((number >> 11) + 0.5) * 2.0**-53 for number in expected]
+
+
+@pytest.mark.parametrize("likely", [2, 1024])
+def test_tokens_are_drawn_as_often_as_they_are_probable(monkeypatch, likely):
+    """Two branches of unlike shape; with two likely tokens most draws are among the others."""
+    monkeypatch.setattr(drawing, "_LIKELY", likely)
+    probs = torch.tensor([[0.1, 0.0, 0.2, 0.3, 0.25, 0.15], [0.02, 0.9, 0.02, 0.02, 0.02, 0.02]])
+    branches = [row % 2 for row in range(8000)]
+    words = [noise("prompt", index, 1, 1)[0] for index in range(8000)]
+    drawn = draw(probs.log(), branches, words)
+    for branch, row in enumerate(probs):
+        counts = drawn[branch::2].bincount(minlength=6)
+        assert not counts[row == 0].any()
+        assert chisquare(counts[row > 0].tolist(), (row[row > 0] * 4000).tolist()).pvalue > 0.001
+
+
+def test_a_certain_token_is_drawn():
+    assert draw(torch.tensor([[-torch.inf, 0.0, -torch.inf]]), [0, 0], [7, -9]).tolist() == [1, 1]
+
+
+def test_refilling_gives_each_prompt_its_responses(tiny_sampler, plain_sampler):
+    """In float32 the same ones, to low digits; prompts of all lengths join and leave, in rooms of three."""
+    for sampler, longest in ((tiny_sampler, 8), (rebuilt(plain_sampler, temperature=0.7, num_samples=3), 12)):
+        prompts = [f"{'The mill burned down. ' * (number % 5)}{number} {PROMPTS[number % 3]}" for number in range(11)]
+        room = 3 * (60 + sampler.options.num_samples * longest)
+        refilled = rebuilt(sampler, refill=True, max_batch_tokens=room).sample(prompts)
+        for one, other in zip(sampler.sample(prompts), refilled, strict=True):
+            assert one.token_ids == other.token_ids
+            assert one.texts == other.texts
+            for log_probs, expected in zip(one.token_log_probs, other.token_log_probs, strict=True):
+                torch.testing.assert_close(log_probs, expected, atol=2e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("start", ["", "The mill burned down in 1840, says the parish book. " * 3])
+def test_prompts_read_a_few_at_a_time_give_the_same(tiny_sampler, monkeypatch, start):
+    prompts = [f"{start}{number} {'was never built again. ' * number}{PROMPTS[2]}" for number in range(6)]
+    expected = tiny_sampler.sample(prompts)
+    monkeypatch.setattr(decoding, "_CPU_PREFILL_TOKENS", 100)
+    for one, other in zip(tiny_sampler.sample(prompts), expected, strict=True):
+        assert one.token_ids == other.token_ids
+        for log_probs, same in zip(one.token_log_probs, other.token_log_probs, strict=True):
+            torch.testing.assert_close(log_probs, same, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_batch_too_large_for_memory_is_halved(tiny_sampler, monkeypatch, limit):
+    sampler = rebuilt(tiny_sampler)
+    expected, asked, prefill = sampler.sample(PROMPTS), [], TreeDecoder.prefill
+
+    def short_of_memory(self, prompts):
+        asked.append(len(prompts))
+        if len(prompts) > limit:
+            raise torch.OutOfMemoryError("out of memory")
+        return prefill(self, prompts)
+
+    monkeypatch.setattr(TreeDecoder, "prefill", short_of_memory)
+    with pytest.warns(UserWarning, match="a batch of 3 is halved"):
+        found = sampler.sample(PROMPTS)
+    assert [row.token_ids for row in found] == [row.token_ids for row in expected]
+    assert asked == ([3, 1, 2, 1, 1] if limit == 1 else [3, 1, 2])
+    monkeypatch.setattr(TreeDecoder, "prefill", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("full")))
+    with pytest.raises(torch.OutOfMemoryError):
+        sampler.sample(PROMPTS[:1])
+
+
+def test_a_refilled_batch_too_large_for_memory_is_halved(tiny_sampler, monkeypatch):
+    sampler, failures = rebuilt(tiny_sampler, refill=True, max_batch_tokens=400), iter([True])
+    join = TreeDecoder.join
+
+    def short_of_memory(self, *given):
+        if next(failures, False):
+            raise torch.OutOfMemoryError("out of memory")
+        return join(self, *given)
+
+    monkeypatch.setattr(TreeDecoder, "join", short_of_memory)
+    with pytest.warns(UserWarning, match="the batch is halved"):
+        found = sampler.sample(PROMPTS)
+    assert [row.token_ids for row in found] == [row.token_ids for row in tiny_sampler.sample(PROMPTS)]
+    assert (sampler.max_batch_tokens, sampler._refill_tokens) == (400, 200)
+
+
+def test_a_budget_from_free_memory(tiny_sampler):
+    assert rebuilt(tiny_sampler, max_batch_tokens=0).max_batch_tokens > 32_768
+
+
+def test_equal_beginnings_are_decoded_once(plain_sampler, monkeypatch):
+    sampler = rebuilt(plain_sampler, temperature=0.0, num_samples=6, stop=())
+    widths = []
+    step = TreeDecoder._step
+    monkeypatch.setattr(
+        TreeDecoder, "_step", lambda self, tokens, *rest: widths.append(tokens.shape[1]) or step(self, tokens, *rest)
+    )
+    responses = sampler.sample(PROMPTS[1:2])[0]
+    assert len(set(responses.token_ids)) == 1
+    assert set(widths) == {1}
+
+
 @pytest.mark.parametrize(("kind", "layout"), [("Mistral", "repeat"), ("Mpt", "alone"), ("Lfm2", "alone")])
 def test_other_architectures_give_their_own_log_probs(tiny_sampler, kind, layout):
     """Sliding windows, ALiBi and linear attention: prompts of unequal length with a common start."""
@@ -137,7 +273,7 @@ def test_other_architectures_give_their_own_log_probs(tiny_sampler, kind, layout
 
 def test_a_stop_string_in_front_ends_nothing_and_later_ones_do(tiny_sampler):
     sampler = rebuilt(tiny_sampler, stop=("\n", "- "))
-    row = Row(torch.Generator(), 0, 0)
+    row = Row([], 0, 0)
     for token in sampler.tokenizer("- Paris\nBob").input_ids:
         if not row.finished:
             sampler._append(row, token, -1.0)
@@ -159,7 +295,7 @@ def sampler_generate(sampler, prompt, **options):
 
 def test_nucleus_by_hand():
     scores = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
-    kept = [torch.isfinite(_nucleus(scores, top_p)).sum().item() for top_p in (0.4, 0.6, 0.85, 0.96, 1.0)]
+    kept = [torch.isfinite(nucleus(scores, top_p)).sum().item() for top_p in (0.4, 0.6, 0.85, 0.96, 1.0)]
     assert kept == [1, 2, 3, 4, 4]
 
 

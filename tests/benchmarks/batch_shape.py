@@ -1,6 +1,6 @@
 """How often does a sampled response change with the shape of its batch, and with the dtype?
 
-    python tests/benchmarks/bench_batch_shape.py
+    python -m tests.benchmarks.batch_shape
 
 The noise of a response is the same in any batch, but low digits of the logits are not, and near-ties flip. Labels
 avoid this by fixed units of work; a cache shared between runs does not. Prints the share of responses that differ.
@@ -15,13 +15,15 @@ from seper_reward.data import read_corpus, read_queries
 from seper_reward.demo import CORPUS, QUESTIONS
 from seper_reward.models import PLAIN
 from seper_reward.prompts import PromptBuilder
-
-QUESTIONS_USED = 8
+from tests.benchmarks.common import finish, parser
 
 
 def main() -> None:
-    queries = read_queries(QUESTIONS, read_corpus(CORPUS)).queries[::20][:QUESTIONS_USED]
-    drawn = {}
+    made = parser(__doc__)
+    made.add_argument("--questions", type=int, default=8)
+    options = made.parse_args()
+    queries = read_queries(QUESTIONS, read_corpus(CORPUS)).queries[::20][: options.questions]
+    drawn, result = {}, {}
     for dtype in ("float32", "bfloat16"):
         together = ResponseSampler.from_pretrained(PLAIN, dtype=dtype, temperature=1.0, max_new_tokens=16)
         alone = ResponseSampler(together._model, together.tokenizer, max_batch_tokens=1, **asdict(together.options))
@@ -33,9 +35,10 @@ def main() -> None:
             other += [ids for row in alone.sample(prompts) for ids in row.token_ids]
         drawn[dtype] = rows
         differ = sum(one != two for one, two in zip(rows, other, strict=True))
-        print(f"{dtype}: {differ} of {len(rows)} responses differ between batches of a question and of one prompt")
+        result[f"{dtype}, batches of a question or of one prompt"] = differ
     differ = sum(one != two for one, two in zip(drawn["float32"], drawn["bfloat16"], strict=True))
-    print(f"float32 against bfloat16: {differ} of {len(drawn['float32'])} responses differ")
+    result["float32 or bfloat16"] = differ
+    finish({"responses": len(drawn["float32"]), "differ": result}, options.json)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """Which estimator options agree best with people's relevance marks? (Not a timing: Pearson correlations.)
 
-    python tests/benchmarks/bench_estimators.py --file ../shared/data/qa/nq_oracle_bm25neg.jsonl.gz
+    python -m tests.benchmarks.estimators --file ../shared/data/qa/nq_oracle_bm25neg.jsonl.gz
 
 Measures once with a cache, then reads the same responses with every preset and every single change of the default.
 Use a split that no reported number comes from: dev by default.
 """
 
-import argparse
 from pathlib import Path
 
 from seper_reward import Estimator, SePerScorer
@@ -14,6 +13,7 @@ from seper_reward.cache import Cache
 from seper_reward.data import read_queries, spread
 from seper_reward.evaluation import choose_passages, correlation, split_of
 from seper_reward.models import EMBEDDED, READER_DEFAULTS
+from tests.benchmarks.common import finish, parser
 
 CHANGES = [
     {"weighting": "sequence"},
@@ -27,13 +27,13 @@ CHANGES = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--file", required=True)
-    parser.add_argument("--split", default="dev")
-    parser.add_argument("--limit", type=int, default=60)
-    parser.add_argument("--passages_per_question", type=int, default=4)
-    parser.add_argument("--cache", default="runs/bench_estimators.sqlite")
-    options = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--file", required=True)
+    made.add_argument("--split", default="dev")
+    made.add_argument("--limit", type=int, default=60)
+    made.add_argument("--passages_per_question", type=int, default=4)
+    made.add_argument("--cache", default="runs/estimators.sqlite")
+    options = made.parse_args()
     queries = [query for query in read_queries(options.file).queries if split_of(query.id) == options.split]
     queries = [choose_passages(query, options.passages_per_question) for query in spread(queries, options.limit)]
     base = SePerScorer.from_pretrained(cache=Cache(Path(options.cache)))
@@ -42,11 +42,12 @@ def main() -> None:
     named += [
         (", ".join(f"{key}={value}" for key, value in change.items()), Estimator(**change)) for change in CHANGES
     ]
-    print(f"{len(queries)} questions of the {options.split} split\n{'estimator':28s} soft   hard")
+    result = {}
     for name, estimator in named:
         scorer = SePerScorer(base.sampler, base.entailment, prompt=prompt, estimator=estimator, cache=base.cache)
         found = correlation(scorer, queries)["pearson"]
-        print(f"{name:28s} {found['delta_seper_soft']:.3f}  {found['delta_seper_hard']:.3f}")
+        result[name] = {kind: round(found[f"delta_seper_{kind}"], 3) for kind in ("soft", "hard")}
+    finish({"questions": len(queries), "split": options.split, "pearson": result}, options.json)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,52 @@
+"""Batches that fit: a token budget from free memory, and halves where a batch was too much."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import torch
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def in_halves(act: Callable[[list[T]], Iterable[R]], batch: list[T]) -> list[R]:
+    """Return ``act(batch)``, one result per item; where the device's memory ends, of the halves instead.
+
+    Raises:
+        torch.OutOfMemoryError: even one item is too much.
+    """
+    try:
+        return list(act(batch))
+    except torch.OutOfMemoryError:
+        if len(batch) == 1:
+            raise
+    # outside of the handler: the error holds the frames, and they the tensors
+    warn_of_halving(f"a batch of {len(batch)}")
+    middle = len(batch) // 2
+    return [*in_halves(act, batch[:middle]), *in_halves(act, batch[middle:])]
+
+
+def warn_of_halving(what: str) -> None:
+    """Give back what the device's allocator holds, and say that a smaller batch changes low digits."""
+    if torch.accelerator.is_available():
+        torch.accelerator.empty_cache()
+    warnings.warn(
+        f"out of memory: {what} is halved, and low digits may differ from a run that has more memory; lower "
+        "max_batch_tokens to avoid it",
+        stacklevel=3,
+    )
+
+
+def token_budget(model: Any, share: float = 0.5) -> int:
+    """Return how many tokens' keys and values fit into a share of the memory that is free on the model's device."""
+    config = model.config.get_text_config()
+    heads: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    token: int = 2 * config.num_hidden_layers * heads * size * model.dtype.itemsize  # bytes
+    if model.device.type == "cuda":
+        free: int = torch.cuda.mem_get_info(model.device)[0]
+    else:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(int(share * free) // token, 1)

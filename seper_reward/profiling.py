@@ -1,0 +1,111 @@
+"""Where the time goes: seconds and tokens by stage, measured only while somebody asks.
+
+with profiling() as profile:
+    scorer.utilities(queries)
+print(profile.table())
+"""
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import TracebackType
+
+import torch
+
+
+class Profile:
+    """Seconds and tokens by stage; a stage inside another counts for itself alone.
+
+    Attributes:
+        seconds: by stage; of threads that work side by side, the sum.
+        tokens: by stage: read of prompts (prefill), drawn (decode), judged with padding (entailment).
+    """
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.tokens: Counter[str] = Counter()
+        self._start = time.perf_counter()
+        self._lock, self._running = threading.Lock(), threading.local()
+
+    def numbers(self) -> dict[str, float]:
+        """Return all as ``profile/<stage>_seconds`` and ``_tokens``, and ``profile/total_seconds``."""
+        found: dict[str, float] = {f"profile/{stage}_seconds": spent for stage, spent in self.seconds.items()}
+        found |= {f"profile/{stage}_tokens": count for stage, count in self.tokens.items() if count}
+        return {**found, "profile/total_seconds": time.perf_counter() - self._start}
+
+    def table(self) -> str:
+        """Return lines of stage, seconds, share of the wall clock, tokens; ``other`` is what no stage covers."""
+        total = time.perf_counter() - self._start
+        rows = [
+            *sorted(self.seconds.items(), key=lambda row: -row[1]),
+            ("other", max(total - sum(self.seconds.values()), 0.0)),
+        ]
+        lines = [
+            f"{stage:11s} {spent:9.2f} {spent / total:6.1%} {self.tokens[stage] or '':>10}" for stage, spent in rows
+        ]
+        return "\n".join([f"{'stage':11s} {'seconds':>9s} {'share':>6s} {'tokens':>10s}", *lines])
+
+    def add(self, stage: str, seconds: float, tokens: int = 0) -> None:
+        """Count for a stage."""
+        with self._lock:
+            self.seconds[stage] += seconds
+            self.tokens[stage] += tokens
+
+    def stack(self) -> list[float]:
+        """Return, for this thread, how long the stages inside each running one took."""
+        if not hasattr(self._running, "stack"):
+            self._running.stack = []
+        stack: list[float] = self._running.stack
+        return stack
+
+
+_profile: Profile | None = None
+_OFF: AbstractContextManager[None] = nullcontext()
+
+
+@contextmanager
+def profiling() -> Iterator[Profile]:
+    """Measure all stages of this process until the block ends."""
+    global _profile
+    before, _profile = _profile, Profile()
+    try:
+        yield _profile
+    finally:
+        _profile = before
+
+
+def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:
+    """Count a block as a stage; costs nothing where nobody profiles.
+
+    Args:
+        stage: its name.
+        tokens: that it puts through a model.
+    """
+    return _OFF if _profile is None else _Stage(_profile, stage, tokens)
+
+
+class _Stage(AbstractContextManager[None]):
+    def __init__(self, profile: Profile, stage: str, tokens: int) -> None:
+        self._profile, self._stage, self._tokens = profile, stage, tokens
+
+    def __enter__(self) -> None:
+        _synchronize()
+        self._profile.stack().append(0.0)
+        self._start = time.perf_counter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _synchronize()
+        spent, stack = time.perf_counter() - self._start, self._profile.stack()
+        self._profile.add(self._stage, spent - stack.pop(), self._tokens)
+        if stack:
+            stack[-1] += spent
+
+
+def _synchronize() -> None:
+    """Wait for the accelerator: what it was given in one stage must not count in the next."""
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()

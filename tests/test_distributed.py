@@ -1,0 +1,50 @@
+"""Work split by cost: every item once, like loads, and the order of the input again after gathering."""
+
+import random
+import types
+
+import pytest
+
+from seper_reward import distributed
+from seper_reward.distributed import gather_in_order, shard, split_by_cost
+from seper_reward.labeling import query_cost
+from seper_reward.types import Passage, Query
+
+
+@pytest.mark.parametrize(("count", "parts"), [(0, 2), (1, 3), (7, 2), (200, 4)])
+def test_every_item_once_and_loads_alike(count, parts):
+    costs = [random.Random(place).choice([1, 2, 40]) for place in range(count)]
+    shares = split_by_cost(costs, parts)
+    assert sorted(place for share in shares for place in share) == list(range(count))
+    assert all(share == sorted(share) for share in shares)
+    loads = [sum(costs[place] for place in share) for share in shares]
+    assert max(loads) - min(loads) <= max(costs, default=0)
+
+
+def test_costs_give_better_shares_than_every_nth():
+    costs = [100, 1] * 50  # every second row holds long passages
+    assert [sum(costs[place] for place in share) for share in split_by_cost(costs, 2)] == [2525, 2525]
+
+
+@pytest.mark.parametrize("costs", [None, [3.0, 1.0, 1.0, 7.0, 2.0, 2.0, 9.0]])
+def test_gathering_undoes_sharing(monkeypatch, costs):
+    items, sent = list("abcdefg"), {}
+    for index in range(3):
+        monkeypatch.setattr(
+            distributed, "process_state", lambda at=index: types.SimpleNamespace(num_processes=3, process_index=at)
+        )
+        sent[index] = shard(items, costs)
+    monkeypatch.setattr(
+        distributed.torch.distributed,
+        "all_gather_object",
+        lambda shares, _: shares.__setitem__(slice(None), [sent[index] for index in range(3)]),
+    )
+    assert gather_in_order(sent[2], costs) == items
+
+
+def test_longer_and_more_passages_cost_more():
+    short = Query("q", "Who?", ("Ann",), (Passage("Ann did."),))
+    long = Query("q", "Who?", ("Ann",), (Passage("Ann did. " * 50),))
+    many = Query("q", "Who?", ("Ann",), (Passage("Ann did."),) * 9)
+    assert query_cost(short) < query_cost(long)
+    assert query_cost(short) < query_cost(many)

@@ -1,0 +1,53 @@
+"""Profiling: stages exclude each other, add up, and cost nothing when off."""
+
+import threading
+import time
+
+from seper_reward.profiling import profiling, timed
+
+
+def test_a_stage_inside_another_counts_for_itself_alone():
+    with profiling() as profile, timed("outer", tokens=3):
+        time.sleep(0.02)
+        with timed("inner", tokens=5):
+            time.sleep(0.05)
+        with timed("outer", tokens=4):
+            time.sleep(0.01)
+    assert 0.05 <= profile.seconds["inner"] < 0.5
+    assert 0.03 <= profile.seconds["outer"] < profile.numbers()["profile/total_seconds"] - 0.05
+    assert profile.tokens == {"outer": 7, "inner": 5}
+
+
+def test_off_is_one_shared_object_and_nothing_leaks_out():
+    assert timed("a") is timed("b", tokens=3)
+    with profiling():
+        assert timed("a") is not timed("a")
+    assert timed("a") is timed("b")
+
+
+def test_threads_do_not_count_in_each_other():
+    def work():
+        with timed("inside"):
+            time.sleep(0.03)
+
+    with profiling() as profile, timed("outside"):
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    assert profile.seconds["inside"] >= 0.09
+    assert profile.seconds["outside"] >= 0.03
+
+
+def test_all_stages_of_a_question_are_seen(tiny_scorer):
+    from seper_reward.cache import Cache
+    from seper_reward.scorer import SePerScorer
+
+    cached = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", cache=Cache(":memory:"))
+    with profiling() as profile:
+        cached.utilities([{"question": "Who?", "answers": ["Ann"], "passages": ["Ann did.", "Bob slept."]}])
+    assert {"prefill", "decode", "entailment", "clustering", "cache"} == set(profile.seconds)
+    assert profile.tokens["prefill"] > 50
+    assert 12 <= profile.tokens["decode"] <= 3 * 4 * 8
+    shown = profile.table()
+    assert "prefill" in shown
+    assert "other" in shown
