@@ -310,7 +310,10 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
     ]
     scorer = SePerScorer(engine(tiny_sampler, server, requests=16), tiny_judge, prompt="brief")
     found = [(query.id, scorer.query_utilities(query)) for query in scorer.ahead(queries)]
-    local = SePerScorer(tiny_sampler, tiny_judge, prompt="brief")
+    alone = ResponseSampler(  # a prompt at a time, as the server reads them: this reader's tokens are near-ties all
+        tiny_sampler._model, tiny_sampler.tokenizer, max_batch_tokens=1, **vars(tiny_sampler.options)
+    )
+    local = SePerScorer(alone, tiny_judge, prompt="brief")
     for (name, utilities), query in zip(found, queries, strict=True):
         assert name == query.id
         for one, other in zip(utilities, local.query_utilities(query), strict=True):
@@ -372,7 +375,7 @@ def label(tiny_reader, tiny_entailment, tmp_path):
 
 
 def test_label_on_an_engine(label, tmp_path, serve):
-    assert main(label("local")) == 0
+    assert main(label("local", "--max_batch_tokens", "1")) == 0
     assert main(label("engine", "--engine", serve().url, serve().url)) == 0
     lines = {name: (tmp_path / name / "labels.jsonl").read_bytes() for name in ("local", "engine")}
     assert lines["local"] == lines["engine"]
@@ -382,7 +385,7 @@ def test_label_on_an_engine(label, tmp_path, serve):
 
 
 def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
-    assert main(label("local")) == 0
+    assert main(label("local", "--max_batch_tokens", "1")) == 0
     words = label("engine", "--engine", serve().url)
     two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
     assert two.returncode == 0, two.stderr
