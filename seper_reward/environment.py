@@ -1,5 +1,6 @@
 """A search tool for policies: TRL's environment over a retriever."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,11 @@ from .types import Passage
 
 @dataclass(frozen=True)
 class Turn:
-    """One search of a rollout: the query and the passages it found, as the policy saw them."""
+    """One search of a rollout: the query, the passages it found, as the policy saw them, and how long it took."""
 
     query: str
     passages: tuple[Passage, ...]
+    seconds: float = 0.0
 
 
 class RetrievalEnvironment:
@@ -46,9 +48,10 @@ class RetrievalEnvironment:
         """
         if len(self.turns) >= self._max_turns:
             return "No more searches. Answer now."
+        start = time.perf_counter()
         (found,) = self._retriever.retrieve([query], self._top_k)
         shown = tuple(Passage(self._cut(passage_text(passage)), id=passage.id) for passage in found)
-        self.turns.append(Turn(query, shown))
+        self.turns.append(Turn(query, shown, time.perf_counter() - start))
         return "\n".join(passage.text for passage in shown)
 
 

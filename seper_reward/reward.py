@@ -14,6 +14,7 @@ arXiv:2503.01478 (eq. 9-10):
 import functools
 import itertools
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from typing import Any, Literal, get_args
 
 from .answer_metrics import exact_match
 from .borrowing import borrowed_reader
+from .profiling import Profile, profiling
 from .rollouts import Rollout, read_rollouts
 from .scorer import SePerScorer
 from .types import Belief, Passage, UnscorableError
@@ -98,6 +100,7 @@ class SePerReward:
         self._lent: SePerScorer | None = None  # the scorer on the trainer's weights
         self._memo: dict[tuple[Any, ...], Belief] = {}
         self._reuse: list[float] = []  # of the beliefs of the last call: 1 where it was in memory
+        self._last_call: float | None = None
         self._recordings: list[list[tuple[Rollout, Score | None]]] = []
 
     def __call__(
@@ -115,14 +118,15 @@ class SePerReward:
     ) -> list[float | None]:
         """Return one reward per completion; ``None`` where it cannot be scored (see ``failures``)."""
         rollouts = read_rollouts(question, answers, completions, passages, environments)
-        scores = self.score(rollouts)
+        with profiling() as profile:
+            scores = self.score(rollouts)
         for seen in self._recordings:
             seen += zip(rollouts, scores, strict=True)
         if log_extra is not None:
             for name, column in self._columns(rollouts, scores).items():
                 log_extra(name, column)
         if log_metric is not None:
-            for name, value in self._metrics(rollouts, scores).items():
+            for name, value in {**self._metrics(rollouts, scores), **self._seconds(rollouts, profile)}.items():
                 log_metric(name, value)
         return [None if score is None else score.reward for score in scores]
 
@@ -252,6 +256,21 @@ class SePerReward:
             "belief_before": [beliefs[0].describe() if beliefs else None for beliefs in known],
             "belief_after": [beliefs[-1].describe() if len(beliefs) > 1 else None for beliefs in known],
         }
+
+    def _seconds(self, rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
+        """Return where this call's time went, and its share of all since the call before (a step, in training)."""
+        spent, now = profile.seconds, time.perf_counter()
+        found = {
+            "sampling": spent["prefill"] + spent["decode"],
+            "entailment": spent["entailment"] + spent["clustering"],
+            "retrieval": sum(turn.seconds for rollout in rollouts for turn in rollout.turns),
+            "reward": profile.numbers()["profile/total_seconds"],
+        }
+        metrics = {f"seper/seconds_{name}": seconds for name, seconds in found.items()}
+        if self._last_call is not None:
+            metrics["seper/share_of_step"] = found["reward"] / (now - self._last_call)
+        self._last_call = now
+        return metrics
 
     def _metrics(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, float]:
         pairs = [(rollout, score) for rollout, score in zip(rollouts, scores, strict=True) if score is not None]

@@ -131,6 +131,9 @@ def test_each_question_and_passage_is_measured_once(tiny_scorer):
         columns = {"question": [QUESTION] * 4, "answers": [list(ANSWERS)] * 4}
         values = reward([""] * 4, group, **columns, log_metric=metrics[-1].__setitem__)
     assert [row["seper/reused_beliefs"] for row in metrics] == [0.0, 1.0]
+    assert 0 < metrics[0]["seper/seconds_sampling"] < metrics[0]["seper/seconds_reward"]
+    assert "seper/share_of_step" not in metrics[0]  # there was no call before
+    assert 0 < metrics[1]["seper/share_of_step"] <= 1
     assert sorted(counting.asked) == sorted([(QUESTION,), (QUESTION, MILL.text), (QUESTION, SHEEP.text)])
     assert values[0] == values[1] != values[2]
     assert values[3] == 0
