@@ -53,9 +53,9 @@ class Reference:
             texts, log_probs = self._generate(self._scorer.prompts.build(query.question, passages))
         with self._timed("entailment"):
             asked = [(one, answer) for answer in query.answers for one in texts]
-            forward, backward = self._entails(query.question, asked), self._entails(query.question, asked, True)
+            forward, backward = self.entails(query.question, asked), self.entails(query.question, asked, True)
             pairs = [(one, other) for at, one in enumerate(texts) for other in texts[at + 1 :]]
-            self._entails(query.question, pairs), self._entails(query.question, pairs, True)
+            self.entails(query.question, pairs), self.entails(query.question, pairs, True)
         support = torch.maximum(forward, backward).view(len(query.answers), len(texts))
         return float((support * log_probs.softmax(0)).sum(1).max())
 
@@ -86,7 +86,7 @@ class Reference:
         return texts, (scores.masked_fill(~real, 0).sum(1) / real.sum(1).clamp(min=1)).float()
 
     @torch.no_grad()
-    def _entails(self, question: str, pairs: Sequence[tuple[str, str]], turned: bool = False) -> Tensor:
+    def entails(self, question: str, pairs: Sequence[tuple[str, str]], turned: bool = False) -> Tensor:
         judge = self._scorer.entailment
         said = [(qa_statement(question, one), qa_statement(question, other)) for one, other in pairs]
         said = [(other, one) for one, other in said] if turned else said
