@@ -192,7 +192,7 @@ def _export(arguments: list[str]) -> None:
 
 def _save_reader(arguments: list[str]) -> None:
     config = _parse(SaveConfig, arguments, "seper-reward save-reader")
-    from .models import load_reader
+    from .models import load_reader, weights_hash
 
     reader = load_reader(
         config.reader,
@@ -203,7 +203,8 @@ def _save_reader(arguments: list[str]) -> None:
     )
     reader.model.save_pretrained(config.output_dir)
     reader.tokenizer.save_pretrained(config.output_dir)
-    print(f"saved; to serve it: vllm serve {config.output_dir} --served-model-name {config.reader}")
+    name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"  # a name of these weights: caches go by it
+    print(f"saved; to serve it: vllm serve {config.output_dir} --served-model-name {name}")
 
 
 def _report(arguments: list[str]) -> None:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from .completions import Draw, completion_request, read_draws, read_forced
 from .models import EMBEDDED, hash_with_tokenizer, load_tokenizer
+from .profiling import timed
 from .sampling import More, ResponseSampler, SamplingOptions, cut_at_stop, encode_prompt
 from .servers import Server, ServerPool
 from .types import Responses, UnscorableError
@@ -122,7 +123,8 @@ class EngineSampler:
         """
         self.expect(prompts)
         waiting = {prompt: self._expected.pop(prompt) for prompt in dict.fromkeys(prompts)}
-        sampled = {prompt: future.result() for prompt, future in waiting.items()}
+        with timed("decode"):  # the server's prefill is in it
+            sampled = {prompt: future.result() for prompt, future in waiting.items()}
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
@@ -184,7 +186,8 @@ class EngineSampler:
             answer = await server.complete(request)
             drawn = read_draws(answer, count, self._decode)
             read = answer["choices"][0].get("prompt_token_ids")
-            if read is not None and read != prompt:
+            count_read = (answer.get("usage") or {}).get("prompt_tokens", len(prompt))
+            if (read is not None and read != prompt) or count_read != len(prompt):
                 raise ValueError("it reads a prompt as other tokens; set reader to the model that is served")
             named = all(isinstance(token, int) for row in drawn for token in row.tokens)
             if options.temperature == options.top_p == 1:  # the draw's log-probabilities are the model's own

@@ -67,13 +67,19 @@ _OFF: AbstractContextManager[None] = nullcontext()
 
 @contextmanager
 def profiling() -> Iterator[Profile]:
-    """Measure all stages of this process until the block ends."""
+    """Measure all stages of this process until the block ends; an outer measurement has them, too."""
     global _profile
-    before, _profile = _profile, Profile()
+    before, inner = _profile, Profile()
+    _profile = inner
     try:
-        yield _profile
+        yield inner
     finally:
         _profile = before
+        if before is not None:
+            for stage, seconds in inner.seconds.items():
+                before.add(stage, seconds, inner.tokens[stage])
+            for enclosing in before.stack()[-1:]:
+                before.stack()[-1] = enclosing + sum(inner.seconds.values())
 
 
 def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:

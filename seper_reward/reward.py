@@ -13,7 +13,6 @@ arXiv:2503.01478 (eq. 9-10):
 
 import functools
 import itertools
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -126,8 +125,11 @@ class SePerReward:
             for name, column in self._columns(rollouts, scores).items():
                 log_extra(name, column)
         if log_metric is not None:
-            for name, value in {**self._metrics(rollouts, scores), **self._seconds(rollouts, profile)}.items():
+            for name, value in self._seconds(rollouts, profile).items():
                 log_metric(name, value)
+            for name, values in self._metrics(rollouts, scores).items():
+                for value in values:  # TRL takes the mean of all, over processes and steps
+                    log_metric(name, value)
         return [None if score is None else score.reward for score in scores]
 
     @contextmanager
@@ -147,6 +149,10 @@ class SePerReward:
             self._measure(scorer, rollouts)
             return [self._score(scorer, rollout) for rollout in rollouts]
 
+    def cost(self, rollout: Rollout) -> float:
+        """Return the price of a rollout's searches: λ n + μ w."""
+        return self.price * len(rollout.turns) + self.word_price * rollout.words
+
     def attach(self, trainer: Any) -> None:
         """Read with the trainer's own weights from now on.
 
@@ -157,8 +163,8 @@ class SePerReward:
             trainer: of TRL, after it was built.
 
         Raises:
-            ValueError: the reader is ``"separate"``; or weights are sharded (ZeRO-3, FSDP), where every rank would
-                have to make the same calls.
+            ValueError: the reader is ``"separate"``; or the scorer's tokenizer is not the policy's; or weights are
+                sharded (ZeRO-3, FSDP), where every rank would have to make the same calls.
             RuntimeError: the log-probabilities differ.
         """
         if self.reader == "separate":
@@ -167,6 +173,11 @@ class SePerReward:
             raise ValueError(
                 "weights are sharded (ZeRO-3 or FSDP): each forward pass is collective, and ranks read different "
                 "passages; use reader='separate', ZeRO-2 or DDP"
+            )
+        if trainer.processing_class.get_vocab() != self._own_scorer().sampler.tokenizer.get_vocab():
+            raise ValueError(
+                f"reader={self.reader!r} reads with the policy's weights, but the scorer has another tokenizer; make "
+                "the scorer from the policy's base model"
             )
         self._model, self._lent = trainer.accelerator.unwrap_model(trainer.model), None
         self._memo.clear()
@@ -236,7 +247,7 @@ class SePerReward:
         if any(key not in self._memo for key in keys):
             return None  # counted where it failed
         beliefs = tuple(self._memo[key] for key in keys)
-        cost = self.price * len(rollout.turns) + self.word_price * rollout.words
+        cost = self.cost(rollout)
         if self.variant in ("delta", "stepwise"):
             return Score(beliefs[-1].seper - beliefs[0].seper - cost, beliefs, cost)
         stated = scorer.support(rollout.question, rollout.answer, rollout.answers)
@@ -272,7 +283,7 @@ class SePerReward:
         self._last_call = now
         return metrics
 
-    def _metrics(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, float]:
+    def _metrics(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[float]]:
         pairs = [(rollout, score) for rollout, score in zip(rollouts, scores, strict=True) if score is not None]
         found = {
             "unscored": [float(score is None) for score in scores],
@@ -296,7 +307,7 @@ class SePerReward:
         else:
             deltas = [sum(score.gains) for rollout, score in pairs if rollout.turns]
             found |= {"delta_of_searches": deltas, "share_harmful": [float(delta < 0) for delta in deltas]}
-        return {f"seper/{name}": statistics.fmean(values) for name, values in found.items() if values}
+        return {f"seper/{name}": values for name, values in found.items()}
 
 
 @functools.cache

@@ -25,6 +25,7 @@ from .types import Responses, UnscorableError
 
 More = Callable[[dict[str, Responses]], set[str]]
 
+DRAWING = 2  # how noise becomes tokens; another number is another draw, so that no cache mixes them
 _FORCED_BATCH = 16  # prompts whose texts are scored at once: logits are kept for every token of those
 
 
@@ -141,8 +142,9 @@ class ResponseSampler:
         self.name, self.tokenizer = name, tokenizer
         self.options = SamplingOptions(**sampling)
         self._model = model
-        self.max_batch_tokens, self.refill = max_batch_tokens or token_budget(model), refill
-        self._refill_tokens = self.max_batch_tokens
+        self.max_batch_tokens, self.refill = max_batch_tokens, refill
+        self._budget = max_batch_tokens or token_budget(model)
+        self._refill_tokens = self._budget
         self._layout: Layout = choose_layout(model) if share_prefix else "alone"
         text_config = model.config.get_text_config()
         self._window: int = getattr(text_config, "max_position_embeddings", None) or tokenizer.model_max_length
@@ -289,7 +291,7 @@ class ResponseSampler:
         """Group prompts of similar length, as many as the key-value cache may hold."""
         batch: list[str] = []
         for prompt in sorted(encoded, key=lambda text: (len(encoded[text]), text)):
-            if batch and (len(batch) + 1) * self._slots(len(encoded[prompt])) > self.max_batch_tokens:
+            if batch and (len(batch) + 1) * self._slots(len(encoded[prompt])) > self._budget:
                 yield batch
                 batch = []
             batch.append(prompt)

@@ -30,7 +30,7 @@ from .estimators import (
 from .models import EMBEDDED, READER_DEFAULTS, LoadedModel
 from .profiling import timed
 from .prompts import PromptBuilder
-from .sampling import More, ResponseSampler, Sampler
+from .sampling import DRAWING, More, ResponseSampler, Sampler
 from .types import Belief, Passage, Query, Responses, UnscorableError, Utility
 from .utility import utility
 
@@ -53,7 +53,7 @@ class SePerScorer:
         min_samples: drawn in any case, >= 2.
 
     Raises:
-        ValueError: ``enough_std_error`` or ``min_samples`` is out of range.
+        ValueError: ``enough_std_error`` or ``min_samples`` is out of range, or the sampler refills its batch.
     """
 
     def __init__(
@@ -72,6 +72,8 @@ class SePerScorer:
             raise ValueError(
                 f"enough_std_error must be in (0, 1] and min_samples at least 2, got {enough_std_error}, {min_samples}"
             )
+        if enough_std_error is not None and sampler.refill:
+            raise ValueError("enough_std_error does not go with throughput (refill), which draws all samples at once")
         self.sampler, self.entailment, self.cache = sampler, entailment, cache
         self.enough_std_error, self.min_samples = enough_std_error, min_samples
         self.estimator = estimator or Estimator()
@@ -159,7 +161,7 @@ class SePerScorer:
             "prompt": asdict(self.prompts.style),
             "max_prompt_tokens": self.prompts.max_prompt_tokens,
             "max_passage_tokens": self.prompts.max_passage_tokens,
-            "sampling": asdict(self.sampler.options),
+            "sampling": self._draws(),
             "batching": {
                 "reader": "refilled" if self.sampler.refill else self.sampler.max_batch_tokens,
                 "entailment": self.entailment.max_batch_tokens,
@@ -208,7 +210,7 @@ class SePerScorer:
         except UnscorableError:
             return  # raised when it is measured
         if self.cache is not None:
-            keys = self._keys("responses", self.sampler, self._sampled_by(prompts))
+            keys = self._keys("responses", self.sampler, [(self._draws(), prompt) for prompt in prompts])
             prompts = [prompts[at] for at in self.cache.missing(keys)]
         self.sampler.expect(prompts)
 
@@ -233,11 +235,20 @@ class SePerScorer:
             except UnscorableError as error:
                 prompts.append(error)
         every = {prompt for asked in prompts if isinstance(asked, list) for prompt in asked}
-        sampled = self._sample(sorted(every))
+        try:
+            sampled = self._sample(sorted(every))
+        except UnscorableError:  # of one query: the others are measured by themselves
+            return [self._attempt(query) for query in queries]
         return [
             self._utilities(query, [sampled[prompt] for prompt in asked]) if isinstance(asked, list) else asked
             for query, asked in zip(queries, prompts, strict=True)
         ]
+
+    def _attempt(self, query: Query) -> list[Utility] | UnscorableError:
+        try:
+            return self.query_utilities(query)
+        except UnscorableError as error:
+            return error
 
     def _utilities(self, query: Query, sampled: Sequence[Responses]) -> list[Utility]:
         baseline, *beliefs = self._beliefs(query.question, query.answers, sampled, {})
@@ -287,7 +298,7 @@ class SePerScorer:
         With ``enough_std_error`` and ``answers`` as few as are enough, and ``known`` takes what was judged for that.
         """
         enough = None
-        if self.enough_std_error is not None and answers:
+        if self.enough_std_error is not None and answers and not self.sampler.prompts_ahead:  # servers draw all N
             enough = functools.partial(self._undecided, question, answers, {} if known is None else known)
         prompts = [self.prompts.build(question, passages) for passages in passage_sets]
         # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it; a server
@@ -414,16 +425,16 @@ class SePerScorer:
             adaptive: dict[str, Any] = {} if enough is None else {"first": self.min_samples, "more": enough}
             return [_to_json(row) for row in self.sampler.sample(some, **adaptive)]
 
-        options: dict[str, Any] = asdict(self.sampler.options)
+        options = self._draws()
         if enough is not None:  # then answers and judge decide how many responses there are
             decides = [self.enough_std_error, self.min_samples, asdict(self.estimator), self.entailment.weights_hash]
             options["adaptive"] = [*decides, *asked]
         rows = self._through("responses", self.sampler, [(options, prompt) for prompt in prompts], compute)
         return {prompt: _from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
 
-    def _sampled_by(self, prompts: Sequence[str]) -> list[tuple[Any, ...]]:
-        options = asdict(self.sampler.options)
-        return [(options, prompt) for prompt in prompts]
+    def _draws(self) -> dict[str, Any]:
+        """Return what decides a response beside reader and prompt."""
+        return {**asdict(self.sampler.options), "algorithm": DRAWING}
 
     def _class_probs(self, question: str, wanted: set[Pair]) -> dict[Pair, Tensor]:
         pairs = sorted(wanted)

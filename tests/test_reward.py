@@ -1,6 +1,7 @@
 """The reward: sums by hand, contract with TRL, what can be gamed, and a trainer that does not notice it."""
 
 import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -33,6 +34,17 @@ def searched(*passages, answer="Ida Voss"):
 def seper(tiny_scorer):
     """Return SePer of the tiny reader given passages."""
     return lambda *shown: tiny_scorer.beliefs(QUESTION, ANSWERS, [tuple(shown)])[0].seper
+
+
+class Metrics(dict):
+    """Means of what is logged, as TRL takes them."""
+
+    def __init__(self):
+        self.values_of = {}
+
+    def log(self, name, value):
+        self.values_of.setdefault(name, []).append(value)
+        self[name] = sum(self.values_of[name]) / len(self.values_of[name])
 
 
 def reward_of(reward, completion, **columns):
@@ -127,9 +139,9 @@ def test_each_question_and_passage_is_measured_once(tiny_scorer):
     group = [searched(MILL.text), searched(MILL.text), searched(SHEEP.text), [{"role": "assistant", "content": "x"}]]
     metrics = []
     for _ in range(2):  # two steps
-        metrics.append({})
+        metrics.append(Metrics())
         columns = {"question": [QUESTION] * 4, "answers": [list(ANSWERS)] * 4}
-        values = reward([""] * 4, group, **columns, log_metric=metrics[-1].__setitem__)
+        values = reward([""] * 4, group, **columns, log_metric=metrics[-1].log)
     assert [row["seper/reused_beliefs"] for row in metrics] == [0.0, 1.0]
     assert 0 < metrics[0]["seper/seconds_sampling"] < metrics[0]["seper/seconds_reward"]
     assert "seper/share_of_step" not in metrics[0]  # there was no call before
@@ -141,13 +153,13 @@ def test_each_question_and_passage_is_measured_once(tiny_scorer):
 
 def test_a_failure_is_not_a_zero(tiny_scorer):
     reward = SePerReward(Counting(tiny_scorer, fails={"too long"}), price=0.3)
-    metrics = {}
+    metrics = Metrics()
     values = reward(
         [""] * 3,
         [searched(MILL.text)] * 3,
         question=[QUESTION, "too long", QUESTION],
         answers=[list(ANSWERS), ["x"], []],
-        log_metric=metrics.__setitem__,
+        log_metric=metrics.log,
     )
     assert values[0] is not None
     assert values[1:] == [None, None]
@@ -156,11 +168,11 @@ def test_a_failure_is_not_a_zero(tiny_scorer):
 
 
 def test_metrics_and_table(tiny_scorer, seper):
-    metrics, table = {}, {}
+    metrics, table = Metrics(), {}
     reward = SePerReward(tiny_scorer, needed=1.0, price=0.1)
     completions = [searched(MILL.text), searched(SHEEP.text, answer="Bob"), [{"role": "assistant", "content": "x"}]]
     columns = {"question": [QUESTION] * 3, "answers": [list(ANSWERS)] * 3}
-    reward([""] * 3, completions, **columns, log_metric=metrics.__setitem__, log_extra=table.__setitem__)
+    reward([""] * 3, completions, **columns, log_metric=metrics.log, log_extra=table.__setitem__)
     deltas = [seper(MILL) - seper(), seper(SHEEP) - seper()]
     assert metrics["seper/search_rate"] == metrics["seper/search_rate_needed"] == pytest.approx(2 / 3)
     assert "seper/search_rate_not_needed" not in metrics  # no such question
@@ -184,6 +196,12 @@ def test_recording(tiny_scorer):
     assert (rollout.passages, rollout.answer, score.reward) == ((MILL,), "Ida Voss", value)
 
 
+class OtherTokenizer:
+    @staticmethod
+    def get_vocab():
+        return {"a": 0}
+
+
 def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
     reward = SePerReward(tiny_scorer, variant="answer", price=0.2)
     copy = pickle.loads(pickle.dumps(reward))
@@ -199,6 +217,10 @@ def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
         reward_of(SePerReward(tiny_scorer, reader="policy-base"), "x")
     with pytest.raises(ValueError, match="weights of its own"):
         reward.attach(None)
+    accelerator = SimpleNamespace(state=SimpleNamespace(deepspeed_plugin=None))
+    trainer = SimpleNamespace(processing_class=OtherTokenizer, accelerator=accelerator)
+    with pytest.raises(ValueError, match="another tokenizer"):
+        SePerReward(tiny_scorer, reader="policy").attach(trainer)
 
 
 HACKS = {

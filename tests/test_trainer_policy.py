@@ -12,10 +12,11 @@ import yaml
 from safetensors.torch import load_file
 from transformers import TrainerCallback
 
+from seper_reward.rollouts import Rollout
 from trainers import policy
 from trainers.policy_data import read_policy_questions
+from trainers.policy_eval import _as_often, over_seeds, summarize, table, tradeoff
 from trainers.policy_eval import main as print_over_seeds
-from trainers.policy_eval import over_seeds, summarize, table, tradeoff
 
 ROOT = Path(__file__).parents[1]
 
@@ -50,14 +51,16 @@ def test_command(settings, tmp_path, reader):
     assert results["always_search"]["searches_per_question"] == 1.0
     assert results["never_search"]["searches_per_question"] == results["never_search"]["reward"] == 0.0
     assert (tmp_path / "run" / "model" / "adapter_model.safetensors").is_file()
-    assert "before" in (tmp_path / "run" / "tradeoff.svg").read_text()
+    assert "before" in (tmp_path / "run" / "results.svg").read_text()
     assert print_over_seeds([str(tmp_path / "run")]) == 0
 
 
 def test_evaluation_only(settings, tmp_path):
     assert policy.main([*settings, "--evaluate_only", "true"]) == 0
-    assert "after" not in results_of(tmp_path / "run")
+    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert list(found) == ["before", "never_search", "always_search", "threshold"]
     assert not (tmp_path / "run" / "model").exists()
+    assert not (tmp_path / "run" / "results.json").exists()
 
 
 def test_all_weights(settings, tmp_path):
@@ -131,6 +134,23 @@ def test_two_processes_and_wandb(settings, tmp_path):
     content = log.read_bytes()
     for name in (b"train/seper/search_rate", b"frac_reward_zero_std", b"completions", b"before/accuracy"):
         assert name in content
+
+
+def test_another_run_in_the_folder_is_refused(settings):
+    assert policy.main([*settings, "--max_steps", "1"]) == 0
+    with pytest.raises(ValueError, match="other settings: seed was 42, is 7"):
+        policy.main([*settings, "--max_steps", "1", "--seed", "7"])
+
+
+def test_two_ways_to_name_a_reader_are_refused(settings, tmp_path):
+    (tmp_path / "engine.yaml").write_text("engine: [http://localhost:1/v1]\n")
+    with pytest.raises(ValueError, match=r"reads with the policy's weights, but .*engine\.yaml names"):
+        policy.main([*settings, "--reader", "policy-base", "--scorer", str(tmp_path / "engine.yaml")])
+
+
+def test_questions_repeated_by_processes_count_once():
+    rollouts = [(Rollout(question, ("a",), (), ""), None) for question in ("x", "x", "y", "y", "x", "x")]
+    assert [rollout.question for rollout, _ in _as_often(rollouts, 2)] == ["x", "x", "y", "y"]
 
 
 def test_without_a_warm_up_it_says_what_to_do(tmp_path):

@@ -6,10 +6,11 @@
 The settings are those below and TRL's ``GRPOConfig``; ``scorer`` names a YAML file with those of the reader.
 """
 
+import hashlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,21 +21,29 @@ from peft import PeftModel, get_peft_model
 from transformers import AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer, TrlParser
 
+from seper_reward.cache import content_key
 from seper_reward.config import ScorerConfig, load_scorer, setting
 from seper_reward.distributed import process_state
-from seper_reward.environment import environment_factory
+from seper_reward.environment import RetrievalEnvironment, environment_factory
 from seper_reward.models import EMBEDDED, PLAIN, LoadedModel, embedded_reader_folder, load_reader
 from seper_reward.report import tradeoff_figure
 from seper_reward.retrieval import BM25Retriever, DenseRetriever, Retriever
 from seper_reward.reward import SePerReward, Variant
+from seper_reward.scorer import SePerScorer
 from seper_reward.tool_chat import with_tool_template
 from seper_reward.types import Passage, Query
 from trainers.lora import new_lora
 from trainers.policy_data import messages_of, read_policy_questions
 from trainers.policy_eval import fixed_rules, measure, table, tradeoff
-from trainers.ranking_run import last_checkpoint, load_encoder, write_json
+from trainers.ranking_run import claim_settings, last_checkpoint, load_encoder, write_json
 
 BM25 = "bm25"
+# of TRL's arguments, those that decide a run
+_DECISIVE = {
+    "seed", "max_steps", "num_train_epochs", "learning_rate", "lr_scheduler_type", "warmup_steps", "beta", "epsilon",
+    "per_device_train_batch_size", "gradient_accumulation_steps", "num_generations", "temperature", "top_p", "top_k",
+    "max_completion_length", "max_tool_calling_iterations", "scale_rewards", "loss_type", "bf16",
+}  # fmt: skip
 
 
 @dataclass
@@ -55,9 +64,12 @@ class PolicyConfig:
     needed: float = setting(0.5, "A question needs a search if the reader's SePer without one is below this.")
     reader: str = setting("separate", "Whose weights read: separate, policy-base (its adapter off) or policy.")
     scorer: str | None = setting(None, "YAML file with the settings of the reader and the entailment model.")
+    reader_seed: int = setting(0, "Seed of the reader's draws; labelling's default, so that both share a cache.")
     limit: int | None = setting(None, "Use so many training questions only.")
     eval_limit: int | None = setting(None, "Use so many held-out questions only.")
-    evaluate_only: bool = setting(False, "Measure the policy and the fixed rules, and do not train.")
+    evaluate_only: bool = setting(
+        False, "Measure init_adapter (a trained policy: RUN/model) and the fixed rules, into evaluation.json."
+    )
 
     def __post_init__(self) -> None:
         if self.variant not in get_args(Variant):
@@ -75,7 +87,7 @@ class PolicyArguments(GRPOConfig):
 
     output_dir: str = field(default="runs/policy", metadata={"help": "Folder of the policy; resumes there."})
     max_completion_length: int = field(default=128, metadata={"help": "Tokens of a rollout, tool results included."})
-    max_tool_calling_iterations: int | None = field(default=1, metadata={"help": "Searches that TRL carries out."})
+    max_tool_calling_iterations: int | None = field(default=None, metadata={"help": "Default: max_turns."})
     report_to: str = field(default="none", metadata={"help": "none, wandb (WANDB_MODE=offline works), ..."})
 
     def __post_init__(self) -> None:
@@ -136,12 +148,26 @@ def project_completions_only() -> Iterator[None]:
         trl.trainer.utils._use_triton = usual
 
 
+def new_tool(config: PolicyConfig, retriever: Retriever) -> Callable[[], RetrievalEnvironment]:
+    """Return what makes the policy's search tool, one for each rollout."""
+    return environment_factory(
+        retriever,
+        top_k=config.search_top_k,
+        max_turns=config.max_turns,
+        max_passage_tokens=config.max_passage_tokens,
+        tokenizer=load_tokenizer(config.model),
+    )
+
+
 def new_trainer(
-    config: PolicyConfig, arguments: PolicyArguments, loaded: LoadedModel, reward: SePerReward, retriever: Retriever
+    config: PolicyConfig,
+    arguments: PolicyArguments,
+    loaded: LoadedModel,
+    reward: SePerReward,
+    tool: Callable[[], RetrievalEnvironment],
 ) -> GRPOTrainer:
     """Return TRL's trainer of the policy, with the search tool and the reward, which may read with its weights."""
     questions = read_policy_questions()
-    tokenizer = load_tokenizer(config.model)  # of its own: the reader keeps the chat template that it knows
     torch.manual_seed(arguments.seed)  # of a new adapter: the trainer seeds only later
     trainer = GRPOTrainer(
         model=new_policy(config, loaded.model),
@@ -149,18 +175,43 @@ def new_trainer(
         args=arguments,
         train_dataset=rows_of(questions.train[: config.limit]),
         eval_dataset=rows_of(questions.held_out[: config.eval_limit]),
-        processing_class=tokenizer,
-        environment_factory=environment_factory(
-            retriever,
-            top_k=config.search_top_k,
-            max_turns=config.max_turns,
-            max_passage_tokens=config.max_passage_tokens,
-            tokenizer=tokenizer,
-        ),
+        processing_class=load_tokenizer(config.model),  # of its own: the reader keeps the chat template that it knows
+        environment_factory=tool,
     )
     if config.reader != "separate":
         reward.attach(trainer)
     return trainer
+
+
+def claim(folder: Path, config: PolicyConfig, arguments: PolicyArguments, scorer: SePerScorer) -> None:
+    """Refuse a folder that holds a run with other settings, weights or processes, rather than resume it."""
+    adapter = Path(config.init_adapter) / "adapter_model.safetensors"
+    settings = {
+        **{name: value for name, value in asdict(config).items() if name not in ("evaluate_only", "scorer")},
+        **{name: value for name, value in arguments.to_dict().items() if name in _DECISIVE},
+        "adapter": hashlib.sha256(adapter.read_bytes()).hexdigest()[:16] if adapter.is_file() else None,
+        "scorer": content_key(scorer.fingerprint),
+        "processes": process_state().num_processes,
+    }
+    claim_settings(folder, settings)
+
+
+def read_settings(config: PolicyConfig, arguments: PolicyArguments) -> ScorerConfig:
+    """Read the settings of the reader, and join the two ways to say how many searches there are.
+
+    Raises:
+        ValueError: the policy's base is to read, and the file names another reader.
+    """
+    settings = read_scorer_config(config.scorer)
+    if config.reader != "separate" and (settings.engine or settings.reader not in (ScorerConfig.reader, config.model)):
+        raise ValueError(
+            f"reader={config.reader!r} reads with the policy's weights, but {config.scorer} names "
+            f"{settings.engine or settings.reader}; give --reader separate, or leave it out there"
+        )
+    settings.cache = settings.cache or str(Path(arguments.output_dir) / "cache.sqlite")
+    if arguments.max_tool_calling_iterations is None:
+        arguments.max_tool_calling_iterations = config.max_turns
+    return settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -168,21 +219,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = TrlParser((PolicyConfig, PolicyArguments), prog="python -m trainers.policy", description=__doc__)
     config, arguments = parser.parse_args_and_config(argv)
     folder = Path(arguments.output_dir)
-    settings = read_scorer_config(config.scorer)
-    settings.cache = settings.cache or str(folder / "cache.sqlite")
+    settings = read_settings(config, arguments)
     dtype = "auto" if config.lora_r else "float32"  # bf16 is too coarse for steps of all weights
     loaded = load_reader(config.model, dtype=dtype, device="cpu" if arguments.use_cpu else None)
-    scorer = load_scorer(settings, arguments.seed, None if config.reader == "separate" else loaded)
+    scorer = load_scorer(settings, config.reader_seed, None if config.reader == "separate" else loaded)
+    if not config.evaluate_only:
+        claim(folder, config, arguments, scorer)
     reward = SePerReward(
         scorer, variant=config.variant, price=config.price, word_price=config.word_price, needed=config.needed,
         reader=config.reader,
     )  # fmt: skip
     questions = read_policy_questions()
     held_out, retriever = questions.held_out[: config.eval_limit], new_retriever(config.retriever, questions.corpus)
-    rules = fixed_rules(
-        scorer, held_out, retriever, top_k=config.search_top_k, price=config.price, needed=config.needed
-    )
-    trainer = new_trainer(config, arguments, loaded, reward, retriever)
+    tool = new_tool(config, retriever)
+    rules = fixed_rules(reward, scorer, held_out, tool)
+    trainer = new_trainer(config, arguments, loaded, reward, tool)
     results = {"before": measure(trainer, reward, held_out)}
     if not config.evaluate_only:
         with project_completions_only():
@@ -192,9 +243,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     results |= rules
     trainer.log({f"{name}/{key}": value for name, row in results.items() for key, value in row.items()})
     if process_state().is_main_process:
-        write_json(folder / "results.json", results)
-        (folder / "results.md").write_text(table(results) + "\n", encoding="utf-8")
-        tradeoff_figure(tradeoff(results, trainer.state.log_history), folder / "tradeoff.svg")
+        name = "evaluation" if config.evaluate_only else "results"  # the results of training stay what they are
+        write_json(folder / f"{name}.json", results)
+        (folder / f"{name}.md").write_text(table(results) + "\n", encoding="utf-8")
+        tradeoff_figure(tradeoff(results, trainer.state.log_history), folder / f"{name}.svg")
         print(table(results))
         for reason, count in reward.failures.most_common():
             print(f"{count} rollouts not scored: {reason}", file=sys.stderr)

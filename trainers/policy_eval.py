@@ -7,7 +7,8 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
 from seper_reward.answer_metrics import exact_match
+from seper_reward.environment import RetrievalEnvironment
 from seper_reward.evaluation import expected_metric
 from seper_reward.report import Tradeoff
-from seper_reward.retrieval import Retriever
 from seper_reward.reward import Score, SePerReward
 from seper_reward.rollouts import Rollout
 from seper_reward.scorer import SePerScorer
@@ -30,35 +31,35 @@ MEASURES = (
 
 
 def fixed_rules(
-    scorer: SePerScorer, queries: Sequence[Query], retriever: Retriever, *, top_k: int, price: float, needed: float
+    reward: SePerReward, scorer: SePerScorer, queries: Sequence[Query], tool: Callable[[], RetrievalEnvironment]
 ) -> dict[str, dict[str, float]]:
     """Measure the reader under three rules: never search, always, and where its SePer is below ``needed``.
 
     Args:
+        reward: has the prices and the threshold.
         scorer: measures beliefs; its responses are the answers.
         queries: with ``group`` in their metadata.
-        retriever: is asked the question.
-        top_k: passages per search.
-        price: of a search.
-        needed: threshold on the baseline SePer.
+        tool: is asked the question, once.
 
     Returns:
-        Per rule the [`MEASURES`]; ``accuracy`` is the expected exact match of the reader's responses.
+        Per rule the [`MEASURES`]; ``accuracy`` is the expected exact match of the reader's responses, and ``reward``
+        that of the variant ``delta``.
     """
-    found = retriever.retrieve([query.question for query in queries], top_k)
-    pairs = [
-        scorer.beliefs(query.question, query.answers, [(), passages])
-        for query, passages in zip(queries, found, strict=True)
-    ]
-    needs = [without.seper < needed for without, _ in pairs]
+    rollouts = []
+    for query in queries:
+        world = tool()
+        world.search(query.question)
+        rollouts.append(Rollout(query.question, query.answers, tuple(world.turns), ""))
+    pairs = [scorer.beliefs(row.question, row.answers, [(), row.passages]) for row in rollouts]
+    needs = [without.seper < reward.needed for without, _ in pairs]
     rules = {"never_search": [False] * len(pairs), "always_search": [True] * len(pairs), "threshold": needs}
     measured = {}
     for rule, searches in rules.items():
         rows = []
-        for query, pair, need, search in zip(queries, pairs, needs, searches, strict=True):
+        for query, rollout, pair, need, search in zip(queries, rollouts, pairs, needs, searches, strict=True):
             accuracy = expected_metric(pair[search], query.answers, exact_match)
-            gain = pair[search].seper - pair[0].seper
-            rows.append(_row(query, need, int(search), accuracy, pair[search].seper, gain - price * search))
+            paid = pair[search].seper - pair[0].seper - (reward.cost(rollout) if search else 0.0)
+            rows.append(_row(query, need, int(search), accuracy, pair[search].seper, paid))
         measured[rule] = summarize(rows)
     return measured
 
@@ -67,19 +68,21 @@ def measure(trainer: GRPOTrainer, reward: SePerReward, queries: Sequence[Query])
     """Roll the policy out on the trainer's evaluation set; all processes come here together.
 
     Returns:
-        The [`MEASURES`] over all rollouts that could be scored, and ``unscored``, their share that could not.
+        The [`MEASURES`] over all rollouts that could be scored, and ``unscored``, the share that could not.
+        ``seper`` is the reader's with what was found, or of the policy's own answers where the variant needs those;
+        ``needed`` is not known to the variant ``answer``.
     """
     with reward.recording() as seen:
         trainer.evaluate()
-    rollouts: list[tuple[Rollout, Score | None]] = gather_object(seen)
+    rollouts = _as_often(gather_object(seen), trainer.num_generations_eval)
     by_question = {query.question: query for query in queries}
     rows = [
         _row(
             by_question[rollout.question],
-            score.beliefs[0].seper < reward.needed if score.beliefs else False,
+            score.beliefs[0].seper < reward.needed if score.beliefs else None,
             len(rollout.turns),
             exact_match(rollout.answer, rollout.answers),
-            score.beliefs[-1].seper if score.beliefs else score.answer or 0.0,
+            score.beliefs[-1].seper if score.answer is None else score.answer,
             score.reward,
         )
         for rollout, score in rollouts
@@ -92,8 +95,8 @@ def summarize(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return the means of rows of ``{group, needed, searches, accuracy, seper, reward}``; no key for empty sets."""
     searched = [(row, float(row["searches"] > 0)) for row in rows]
     found = {
-        "search_rate_needed": [value for row, value in searched if row["needed"]],
-        "search_rate_not_needed": [value for row, value in searched if not row["needed"]],
+        "search_rate_needed": [value for row, value in searched if row["needed"] is True],
+        "search_rate_not_needed": [value for row, value in searched if row["needed"] is False],
         "search_rate_fiction": [value for row, value in searched if row["group"] == "fiction"],
         "search_rate_known": [value for row, value in searched if row["group"] == "known"],
         "accuracy": [row["accuracy"] for row in rows],
@@ -167,7 +170,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _row(query: Query, needed: bool, searches: int, accuracy: float, seper: float, reward: float) -> dict[str, Any]:
+def _as_often(rollouts: Sequence[tuple[Rollout, Score | None]], most: int) -> list[tuple[Rollout, Score | None]]:
+    """Return the first so many rollouts of each question: processes repeat questions to have equally many."""
+    count: Counter[str] = Counter()
+    kept = []
+    for rollout, score in rollouts:
+        count[rollout.question] += 1
+        if count[rollout.question] <= most:
+            kept.append((rollout, score))
+    return kept
+
+
+def _row(
+    query: Query, needed: bool | None, searches: int, accuracy: float, seper: float, reward: float
+) -> dict[str, Any]:
     return {
         "group": query.metadata.get("group"),
         "needed": needed,

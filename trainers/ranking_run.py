@@ -105,12 +105,7 @@ def claim(
     scorer: SePerScorer,
     teacher: PassageLabeler,
 ) -> None:
-    """Write what decides the result into the folder, or compare it with what it has.
-
-    Raises:
-        ValueError: the folder holds a run with other settings, data, models or processes.
-    """
-    path = folder / "settings.json"
+    """Write what decides the result into the folder, or compare it with what it has; raises as [`claim_settings`]."""
     settings = {
         **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
         **{name: getattr(arguments, name) for name in _DECISIVE},
@@ -119,6 +114,16 @@ def claim(
         "labeler_weights": getattr(teacher, "weights_hash", None),
         "processes": process_state().num_processes,
     }
+    claim_settings(folder, settings)
+
+
+def claim_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write settings into the folder, or compare them with what it has.
+
+    Raises:
+        ValueError: the folder holds a run with other settings, data, models or processes.
+    """
+    path = folder / "settings.json"
     settings = json.loads(json.dumps(settings, default=str))
     if path.is_file():
         before = json.loads(path.read_text(encoding="utf-8"))

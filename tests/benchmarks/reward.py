@@ -43,14 +43,14 @@ def measure(reader: str, options: Namespace) -> dict[str, float]:
         arguments = policy.PolicyArguments(
             output_dir=folder, max_steps=options.steps, per_device_train_batch_size=options.completions,
             num_generations=min(8, options.completions), bf16=True, gradient_checkpointing=False, logging_steps=1,
-            save_strategy="no", disable_tqdm=True,
+            save_strategy="no", disable_tqdm=True, max_tool_calling_iterations=1,
         )  # fmt: skip
         loaded = load_reader(options.model)
         settings = ScorerConfig(reader=options.model, engine=options.engine if reader == "engine" else [])
         scorer = load_scorer(settings, 0, loaded if reader == "policy-base" else None)
         reward = SePerReward(scorer, price=0.15, reader=config.reader)
         retriever = policy.new_retriever("bm25", read_policy_questions().corpus)
-        trainer = policy.new_trainer(config, arguments, loaded, reward, retriever)
+        trainer = policy.new_trainer(config, arguments, loaded, reward, policy.new_tool(config, retriever))
         with policy.project_completions_only():
             trainer.train()
     rows = [row for row in trainer.state.log_history if "seper/share_of_step" in row]
