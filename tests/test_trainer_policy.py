@@ -69,7 +69,7 @@ def test_all_weights(settings, tmp_path):
     saved = load_file(tmp_path / "run" / "model" / "model.safetensors")
     assert not any("lora" in name for name in saved)
     with pytest.raises(ValueError, match="no adapter to switch off"):
-        policy.main([*settings, "--reader", "policy-base"])
+        policy.main([*settings, "--reader", "policy-base", "--output_dir", str(tmp_path / "other")])
 
 
 class Dies(TrainerCallback):
