@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +66,15 @@ def questions(count: int, words: int = 100) -> list[Query]:
     long = [Passage(" ".join(text[at : at + words])) for at in range(0, len(text) - words, words)]
     asked = read_queries(QUESTIONS, corpus).queries[::20][:count]
     return [
-        _cut(query, [*query.passages, *long[len(long) * number // count :]][:CONTEXTS], words)
+        _cut(query, _lengthened(query.passages, long[len(long) * number // count :]), words)
         for number, query in enumerate(asked)
     ]
+
+
+def _lengthened(passages: Sequence[Passage], long: Sequence[Passage]) -> list[Passage]:
+    """Return ``CONTEXTS`` passages: the first of them with other text behind them, then others."""
+    own = [Passage(f"{passage.text} {more.text}") for passage, more in zip(passages, long, strict=False)]
+    return [*own, *long][:CONTEXTS]
 
 
 def contexts(query: Query, passages: int) -> list[tuple[Passage, ...]]:
