@@ -213,7 +213,7 @@ def test_the_less_busy_server_is_asked(tiny_sampler, serve):
     prompts = [f"Question: What is {number}?\nAnswer:" for number in range(24)]
     same(sampler.sample(prompts), tiny_sampler.sample(prompts))
     assert len(fast.requests) + len(slow.requests) == len(prompts) + 2
-    assert len(fast.requests) > 2 * len(slow.requests)
+    assert len(fast.requests) > len(slow.requests)
     assert slow.most_in_flight <= 3
 
 

@@ -8,7 +8,7 @@ The settings are those below and TRL's ``GRPOConfig``; ``scorer`` names a YAML f
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -183,6 +183,11 @@ def new_trainer(
     return trainer
 
 
+def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, float]]) -> None:
+    """Log results to wherever the trainer reports."""
+    trainer.log({f"{name}/{key}": value for name, row in results.items() for key, value in row.items()})
+
+
 def claim(folder: Path, config: PolicyConfig, arguments: PolicyArguments, scorer: SePerScorer) -> None:
     """Refuse a folder that holds a run with other settings, weights or processes, rather than resume it."""
     adapter = Path(config.init_adapter) / "adapter_model.safetensors"
@@ -235,13 +240,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     rules = fixed_rules(reward, scorer, held_out, tool)
     trainer = new_trainer(config, arguments, loaded, reward, tool)
     results = {"before": measure(trainer, reward, held_out)}
+    log_results(trainer, {**results, **rules})
     if not config.evaluate_only:
         with project_completions_only():
             trainer.train(resume_from_checkpoint=last_checkpoint(folder))
         trainer.save_model(str(folder / "model"))
         results["after"] = measure(trainer, reward, held_out)
+        log_results(trainer, {"after": results["after"]})
     results |= rules
-    trainer.log({f"{name}/{key}": value for name, row in results.items() for key, value in row.items()})
     if process_state().is_main_process:
         name = "evaluation" if config.evaluate_only else "results"  # the results of training stay what they are
         write_json(folder / f"{name}.json", results)
