@@ -175,11 +175,8 @@ class TreeDecoder:
             layer.values = layer.values.take_along_dim(places, 2)
 
     def _step(self, tokens: Tensor, seen: Tensor, positions: Tensor) -> Tensor:
-        device, dtype = self._model.device, self._model.dtype
-        mask = torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
-        return self._forward(
-            tokens, self._cache, attention_mask=mask[:, None].to(device), position_ids=positions.to(device)
-        )
+        device, mask = self._model.device, attention_mask(seen, self._model.dtype)
+        return self._forward(tokens, self._cache, attention_mask=mask.to(device), position_ids=positions.to(device))
 
     def _keep(self, places: list[int]) -> None:
         index = torch.tensor(places)
@@ -295,6 +292,11 @@ def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
 def keep_logits(model: Any, which: int | Tensor) -> dict[str, int | Tensor]:
     """Ask for the logits of the last positions, or of some, only, where the model can."""
     return {"logits_to_keep": which} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+
+
+def attention_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the additive mask ``(L, 1, T, S)`` of what ``(L, T, S)`` queries see."""
+    return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[:, None]
 
 
 def left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:

@@ -20,9 +20,9 @@ from torch import Tensor
 from .completions import Draw, completion_request, read_draws, read_forced
 from .models import EMBEDDED, hash_with_tokenizer, load_tokenizer
 from .profiling import timed
-from .sampling import More, ResponseSampler, SamplingOptions, cut_at_stop, encode_prompt
+from .sampling import More, ResponseSampler, SamplingOptions, cut_at_stop, encode_prompt, encode_response
 from .servers import Server, ServerPool
-from .types import Responses, UnscorableError
+from .types import Responses
 
 _PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"
 _TOLERANCE = 0.25  # nats, mean; bf16 differs by some hundredths, those of a draw at temperature 2 by several
@@ -144,9 +144,7 @@ class EngineSampler:
         """
         waiting = []
         for prompt, text in zip(prompts, texts, strict=True):
-            said = self.tokenizer(text, add_special_tokens=False).input_ids[: self.options.max_new_tokens]
-            if not said:
-                raise UnscorableError(f"texts must have at least one token, got {text!r}")
+            said = encode_response(self.tokenizer, text, self.options.max_new_tokens)
             waiting.append(self._pool.start(self._forced(self._pool, self._encode(prompt), said)))
         return [torch.tensor(future.result(), dtype=torch.float32) for future in waiting]
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .decoding import Layout, keep_logits, left_pad
+from .decoding import Layout, attention_mask, keep_logits, left_pad
 
 
 @torch.no_grad()
@@ -72,4 +72,4 @@ def _tree_mask(owners: Tensor, dtype: torch.dtype) -> Tensor:
     theirs, mine = owners[:, None], owners[..., None]
     seen = ((theirs == 0) | (theirs == mine)) & (mine >= 0)
     seen = seen & torch.ones_like(seen[0]).tril()
-    return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[:, None]
+    return attention_mask(seen, dtype)

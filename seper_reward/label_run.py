@@ -133,11 +133,7 @@ class LabelRun:
                 yield from zip(block, self._scorer.block_utilities(block), strict=True)
             return
         for query in self._scorer.ahead(queries):
-            try:
-                judged: list[Utility] | UnscorableError = self._scorer.query_utilities(query)
-            except UnscorableError as error:
-                judged = error
-            yield query, judged
+            yield query, self._scorer.attempt(query)
 
     def _claim(self) -> None:
         """Lock the folder, compare provenance, and gather what earlier processes finished."""

@@ -29,15 +29,20 @@ class Profile:
         self._start = time.perf_counter()
         self._lock, self._running = threading.Lock(), threading.local()
 
+    @property
+    def total_seconds(self) -> float:
+        """Wall clock since the beginning."""
+        return time.perf_counter() - self._start
+
     def numbers(self) -> dict[str, float]:
         """Return all as ``profile/<stage>_seconds`` and ``_tokens``, and ``profile/total_seconds``."""
         found: dict[str, float] = {f"profile/{stage}_seconds": spent for stage, spent in self.seconds.items()}
         found |= {f"profile/{stage}_tokens": count for stage, count in self.tokens.items() if count}
-        return {**found, "profile/total_seconds": time.perf_counter() - self._start}
+        return {**found, "profile/total_seconds": self.total_seconds}
 
     def table(self) -> str:
         """Return lines of stage, seconds, share of the wall clock, tokens; ``other`` is what no stage covers."""
-        total = time.perf_counter() - self._start
+        total = self.total_seconds
         rows = [
             *sorted(self.seconds.items(), key=lambda row: -row[1]),
             ("other", max(total - sum(self.seconds.values()), 0.0)),

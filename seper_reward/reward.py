@@ -275,7 +275,7 @@ class SePerReward:
             "sampling": spent["prefill"] + spent["decode"],
             "entailment": spent["entailment"] + spent["clustering"],
             "retrieval": sum(turn.seconds for rollout in rollouts for turn in rollout.turns),
-            "reward": profile.numbers()["profile/total_seconds"],
+            "reward": profile.total_seconds,
         }
         metrics = {f"seper/seconds_{name}": seconds for name, seconds in found.items()}
         if self._last_call is not None:

@@ -205,17 +205,15 @@ class ResponseSampler:
         distinct = sorted(set(prompts))
         encoded = {prompt: self._encode(prompt) for prompt in distinct}
         sampled: dict[str, Responses] = {}
-        if self._layout == "tree" and more is not None:
-            for batch in self._batches(encoded):
-                drawn = in_halves(functools.partial(self._sample_adaptively, encoded, first or 1, more), batch)
-                sampled.update(zip(batch, drawn, strict=True))
-        elif self._layout == "tree" and self.refill:
+        if self._layout == "tree" and self.refill:
             order = sorted(encoded, key=lambda prompt: (len(encoded[prompt]), prompt))
             sampled.update(zip(order, self._refilled(order, encoded), strict=True))
         else:
+            act = functools.partial(self._sample_batch, encoded)
+            if self._layout == "tree" and more is not None:
+                act = functools.partial(self._sample_adaptively, encoded, first or 1, more)
             for batch in self._batches(encoded):
-                drawn = in_halves(functools.partial(self._sample_batch, encoded=encoded), batch)
-                sampled.update(zip(batch, drawn, strict=True))
+                sampled.update(zip(batch, in_halves(act, batch), strict=True))
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
@@ -233,10 +231,7 @@ class ResponseSampler:
         """
         lines: dict[str, dict[str, list[int]]] = {}
         for prompt, text in zip(prompts, texts, strict=True):
-            said = self.tokenizer(text, add_special_tokens=False).input_ids[: self.options.max_new_tokens]
-            if not said:
-                raise UnscorableError(f"texts must have at least one token, got {text!r}")
-            lines.setdefault(prompt, {})[text] = said
+            lines.setdefault(prompt, {})[text] = encode_response(self.tokenizer, text, self.options.max_new_tokens)
         found: dict[tuple[str, str], Tensor] = {}
         order = sorted(lines, key=lambda prompt: (len(prompt), prompt))
         for start in range(0, len(order), _FORCED_BATCH):
@@ -299,7 +294,7 @@ class ResponseSampler:
             yield batch
 
     @torch.no_grad()
-    def _sample_batch(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
+    def _sample_batch(self, encoded: dict[str, list[int]], prompts: list[str]) -> list[Responses]:
         drawn = self._rows(prompts)
         decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, self.options.num_samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
@@ -463,6 +458,23 @@ def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
             f"prompts must leave room for the response: got {len(ids)} tokens, at most {room} fit; cut the passages "
             "(PromptBuilder does)"
         )
+    return ids
+
+
+def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
+    """Return the first tokens of a text as a response.
+
+    Args:
+        tokenizer: of the reader.
+        text: as it continues a prompt.
+        longest: most tokens.
+
+    Raises:
+        UnscorableError: it has no token.
+    """
+    ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids[:longest]
+    if not ids:
+        raise UnscorableError(f"texts must have at least one token, got {text!r}")
     return ids
 
 

@@ -195,7 +195,7 @@ class SePerScorer:
         for query in queries:
             waiting.append(query)
             prompts += 1 + len(query.passages)
-            self.expect(query.question, [(), *((passage,) for passage in query.passages)])
+            self.expect(query.question, _passage_sets(query))
             while prompts > self.sampler.prompts_ahead:
                 prompts -= 1 + len(waiting[0].passages)
                 yield waiting.popleft()
@@ -216,8 +216,14 @@ class SePerScorer:
 
     def query_utilities(self, query: Query) -> list[Utility]:
         """Measure the passages of one query: the fixed unit of work, whose batches depend on it alone."""
-        baseline, *beliefs = self.beliefs(query.question, query.answers, _passage_sets(query))
-        return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, beliefs, strict=True)]
+        return _utilities(query, self.beliefs(query.question, query.answers, _passage_sets(query)))
+
+    def attempt(self, query: Query) -> list[Utility] | UnscorableError:
+        """Return what [`query_utilities`] gives, or the error that it raises."""
+        try:
+            return self.query_utilities(query)
+        except UnscorableError as error:
+            return error
 
     def block_utilities(self, queries: Sequence[Query]) -> list[list[Utility] | UnscorableError]:
         """Measure the passages of several queries, with the responses to all of them sampled in one call.
@@ -238,21 +244,13 @@ class SePerScorer:
         try:
             sampled = self._sample(sorted(every))
         except UnscorableError:  # of one query: the others are measured by themselves
-            return [self._attempt(query) for query in queries]
+            return [self.attempt(query) for query in queries]
         return [
-            self._utilities(query, [sampled[prompt] for prompt in asked]) if isinstance(asked, list) else asked
+            asked
+            if isinstance(asked, UnscorableError)
+            else _utilities(query, self._beliefs(query.question, query.answers, [sampled[at] for at in asked], {}))
             for query, asked in zip(queries, prompts, strict=True)
         ]
-
-    def _attempt(self, query: Query) -> list[Utility] | UnscorableError:
-        try:
-            return self.query_utilities(query)
-        except UnscorableError as error:
-            return error
-
-    def _utilities(self, query: Query, sampled: Sequence[Responses]) -> list[Utility]:
-        baseline, *beliefs = self._beliefs(query.question, query.answers, sampled, {})
-        return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, beliefs, strict=True)]
 
     def beliefs(
         self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
@@ -422,8 +420,7 @@ class SePerScorer:
     ) -> dict[str, Responses]:
         def compute(missing: list[int]) -> list[dict[str, Any]]:
             some = [prompts[at] for at in missing]
-            adaptive: dict[str, Any] = {} if enough is None else {"first": self.min_samples, "more": enough}
-            return [_to_json(row) for row in self.sampler.sample(some, **adaptive)]
+            return [_to_json(row) for row in self.sampler.sample(some, self.min_samples, enough)]
 
         options = self._draws()
         if enough is not None:  # then answers and judge decide how many responses there are
@@ -469,6 +466,12 @@ class SePerScorer:
 def _passage_sets(query: Query) -> list[tuple[Passage, ...]]:
     """Return what the reader sees, one after another: nothing (the baseline), then each passage by itself."""
     return [(), *((passage,) for passage in query.passages)]
+
+
+def _utilities(query: Query, beliefs: Sequence[Belief]) -> list[Utility]:
+    """Return the utility of each passage from the beliefs in [`_passage_sets`]."""
+    baseline, *others = beliefs
+    return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, others, strict=True)]
 
 
 def _table(probs: Mapping[Pair, Tensor], premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:

@@ -18,14 +18,13 @@ import torch
 import trl
 from datasets import Dataset
 from peft import PeftModel, get_peft_model
-from transformers import AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer, TrlParser
 
 from seper_reward.cache import content_key
 from seper_reward.config import ScorerConfig, load_scorer, setting
 from seper_reward.distributed import process_state
 from seper_reward.environment import RetrievalEnvironment, environment_factory
-from seper_reward.models import EMBEDDED, PLAIN, LoadedModel, embedded_reader_folder, load_reader
+from seper_reward.models import EMBEDDED, LoadedModel, load_reader, load_tokenizer
 from seper_reward.report import tradeoff_figure
 from seper_reward.retrieval import BM25Retriever, DenseRetriever, Retriever
 from seper_reward.reward import SePerReward, Variant
@@ -33,7 +32,7 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.tool_chat import with_tool_template
 from seper_reward.types import Passage, Query
 from trainers.lora import new_lora
-from trainers.policy_data import messages_of, read_policy_questions
+from trainers.policy_data import PolicyQuestions, messages_of, read_policy_questions
 from trainers.policy_eval import fixed_rules, measure, table, tradeoff
 from trainers.ranking_run import claim_settings, last_checkpoint, load_encoder, write_json
 
@@ -121,12 +120,6 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
     return get_peft_model(network, new_lora(network, config.lora_r, config.lora_layers))
 
 
-def load_tokenizer(name: str) -> Any:
-    """Load the policy's tokenizer, with tools in its chat template."""
-    source = embedded_reader_folder() if name in (EMBEDDED, PLAIN) else name
-    return with_tool_template(AutoTokenizer.from_pretrained(source))
-
-
 def read_scorer_config(path: str | None) -> ScorerConfig:
     """Read the settings of the reader from a YAML file."""
     (found,) = TrlParser((ScorerConfig,)).parse_args_and_config(["--config", path] if path else [])
@@ -165,17 +158,18 @@ def new_trainer(
     loaded: LoadedModel,
     reward: SePerReward,
     tool: Callable[[], RetrievalEnvironment],
+    questions: PolicyQuestions,
 ) -> GRPOTrainer:
     """Return TRL's trainer of the policy, with the search tool and the reward, which may read with its weights."""
-    questions = read_policy_questions()
     torch.manual_seed(arguments.seed)  # of a new adapter: the trainer seeds only later
     trainer = GRPOTrainer(
         model=new_policy(config, loaded.model),
         reward_funcs=[reward],
         args=arguments,
-        train_dataset=rows_of(questions.train[: config.limit]),
-        eval_dataset=rows_of(questions.held_out[: config.eval_limit]),
-        processing_class=load_tokenizer(config.model),  # of its own: the reader keeps the chat template that it knows
+        train_dataset=rows_of(questions.train),
+        eval_dataset=rows_of(questions.held_out),
+        # of its own: the reader keeps the chat template that it knows
+        processing_class=with_tool_template(load_tokenizer(config.model)),
         environment_factory=tool,
     )
     if config.reader != "separate":
@@ -234,19 +228,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         scorer, variant=config.variant, price=config.price, word_price=config.word_price, needed=config.needed,
         reader=config.reader,
     )  # fmt: skip
-    questions = read_policy_questions()
-    held_out, retriever = questions.held_out[: config.eval_limit], new_retriever(config.retriever, questions.corpus)
-    tool = new_tool(config, retriever)
-    rules = fixed_rules(reward, scorer, held_out, tool)
-    trainer = new_trainer(config, arguments, loaded, reward, tool)
-    results = {"before": measure(trainer, reward, held_out)}
-    log_results(trainer, {**results, **rules})
-    if not config.evaluate_only:
-        with project_completions_only():
+    questions = read_policy_questions(config.limit, config.eval_limit)
+    tool = new_tool(config, new_retriever(config.retriever, questions.corpus))
+    rules = fixed_rules(reward, scorer, questions.held_out, tool)
+    trainer = new_trainer(config, arguments, loaded, reward, tool, questions)
+    with project_completions_only():  # evaluation computes the loss, too
+        results = {"before": measure(trainer, reward, questions.held_out)}
+        log_results(trainer, {**results, **rules})
+        if not config.evaluate_only:
             trainer.train(resume_from_checkpoint=last_checkpoint(folder))
-        trainer.save_model(str(folder / "model"))
-        results["after"] = measure(trainer, reward, held_out)
-        log_results(trainer, {"after": results["after"]})
+            trainer.save_model(str(folder / "model"))
+            results["after"] = measure(trainer, reward, questions.held_out)
+            log_results(trainer, {"after": results["after"]})
     results |= rules
     if process_state().is_main_process:
         name = "evaluation" if config.evaluate_only else "results"  # the results of training stay what they are

@@ -26,12 +26,18 @@ class PolicyQuestions(NamedTuple):
     corpus: dict[str, Passage]
 
 
-def read_policy_questions() -> PolicyQuestions:
-    """Return the demo's known facts and fiction; 6 of 16 parts, by sha1 of the id, are held out."""
+def read_policy_questions(limit: int | None = None, eval_limit: int | None = None) -> PolicyQuestions:
+    """Return the demo's known facts and fiction; 6 of 16 parts, by sha1 of the id, are held out.
+
+    Args:
+        limit: of the training questions.
+        eval_limit: of those held out.
+    """
     corpus = read_corpus(CORPUS)
     queries = [q for q in read_queries(QUESTIONS, corpus).queries if q.metadata["group"] in ("known", "fiction")]
     train = [query for query in queries if hashlib.sha1(query.id.encode()).hexdigest()[0] < "a"]
-    return PolicyQuestions(train, [query for query in queries if query not in train], corpus)
+    held_out = [query for query in queries if query not in train]
+    return PolicyQuestions(train[:limit], held_out[:eval_limit], corpus)
 
 
 def messages_of(question: str) -> list[dict[str, Any]]:

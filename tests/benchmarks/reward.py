@@ -49,8 +49,9 @@ def measure(reader: str, options: Namespace) -> dict[str, float]:
         settings = ScorerConfig(reader=options.model, engine=options.engine if reader == "engine" else [])
         scorer = load_scorer(settings, 0, loaded if reader == "policy-base" else None)
         reward = SePerReward(scorer, price=0.15, reader=config.reader)
-        retriever = policy.new_retriever("bm25", read_policy_questions().corpus)
-        trainer = policy.new_trainer(config, arguments, loaded, reward, policy.new_tool(config, retriever))
+        questions = read_policy_questions()
+        tool = policy.new_tool(config, policy.new_retriever("bm25", questions.corpus))
+        trainer = policy.new_trainer(config, arguments, loaded, reward, tool, questions)
         with policy.project_completions_only():
             trainer.train()
     rows = [row for row in trainer.state.log_history if "seper/share_of_step" in row]
