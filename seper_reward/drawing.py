@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-_LIKELY = 1024  # tokens with noise of their own
+_GROUP = 256  # neighbouring tokens drawn from as one first: of the order of the vocabulary's root
 _GAMMA, _MIX1, _MIX2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # SplitMix64's, as signed
 
 
@@ -23,7 +23,7 @@ def uniform(words: Tensor, places: Tensor) -> Tensor:
 
     Args:
         words: ``(R, 1)`` int64.
-        places: ``(R, K)`` int64, >= 0: of a token, its number, so that its noise is the same whoever stands beside it.
+        places: ``(R, K)`` int64, >= 0: of a token, its number.
     """
     mixed = words + (places + 1) * _GAMMA  # int64 wraps around
     mixed = (mixed ^ _shifted(mixed, 30)) * _MIX1
@@ -33,10 +33,10 @@ def uniform(words: Tensor, places: Tensor) -> Tensor:
 
 
 def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:
-    """Draw a token for each response: Gumbel arg-max over the likely tokens and all others as one.
+    """Draw a token for each response: Gumbel arg-max over groups of tokens, then over the tokens of the drawn group.
 
-    If the others win, the token among them is drawn by their cumulated probabilities. So a small change of the logits
-    seldom changes the token, as with noise for each token, for a fraction of its cost.
+    So a small change of the probabilities seldom changes the token, as with noise for each token of the vocabulary,
+    for a fraction of its cost.
 
     Args:
         log_probs: ``(B, V)``, need not sum to 1.
@@ -47,22 +47,15 @@ def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Te
         ``(R,)`` token ids.
     """
     vocabulary = log_probs.shape[1]
-    values, tokens = log_probs.topk(min(_LIKELY, vocabulary), dim=-1)  # (B, K)
-    # in float64: summed up in float32, rare tokens would be lost
-    others = log_probs.exp().scatter(1, tokens, 0.0).cumsum(-1, dtype=torch.float64)  # (B, V)
-    at = torch.tensor(branches, device=log_probs.device)
+    padding = -vocabulary % _GROUP
+    if padding:
+        log_probs = torch.nn.functional.pad(log_probs, (0, padding), value=-torch.inf)
+    groups = log_probs.reshape(len(log_probs), -1, _GROUP)  # (B, G, _GROUP)
+    rows = torch.tensor(branches, device=log_probs.device)
     start = torch.tensor(words, device=log_probs.device)[:, None]
-    total = others[at, -1:]  # (R, 1)
-    scores = torch.cat([values.double()[at], total.log()], dim=1)
-    places = torch.cat([tokens[at], torch.full_like(start, vocabulary)], dim=1)
-    best = (scores - (-uniform(start, places).log()).log()).argmax(-1)  # (R,)
-    drawn = places.gather(1, best[:, None])[:, 0]
-    for row in (drawn == vocabulary).nonzero()[:, 0].tolist():
-        fall = uniform(start[row], start.new_tensor([vocabulary + 1])) * total[row]
-        # rounding may reach the total, behind which there is no token
-        fall = fall.minimum(total[row].nextafter(torch.zeros_like(fall)))
-        drawn[row] = torch.searchsorted(others[branches[row]], fall, right=True)[0]
-    return drawn
+    group = _gumbel_argmax(groups.logsumexp(-1)[rows], start, vocabulary + padding)  # (R,)
+    first = group * _GROUP
+    return first + _gumbel_argmax(groups[rows, group], start, first[:, None])
 
 
 def nucleus(scores: Tensor, top_p: float) -> Tensor:
@@ -71,6 +64,12 @@ def nucleus(scores: Tensor, top_p: float) -> Tensor:
     before = ordered.exp().cumsum(-1) - ordered.exp()  # mass in front of each token
     dropped = torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before >= top_p)
     return scores.masked_fill(dropped, -torch.inf)
+
+
+def _gumbel_argmax(scores: Tensor, words: Tensor, first: int | Tensor) -> Tensor:
+    """Draw from ``(R, K)`` log-probabilities with the noise that the streams hold from place ``first`` on."""
+    places = first + torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
+    return (scores.double() - (-uniform(words, places).log()).log()).argmax(-1)
 
 
 def _shifted(words: Tensor, bits: int) -> Tensor:

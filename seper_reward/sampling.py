@@ -25,7 +25,7 @@ from .types import Responses, UnscorableError
 
 More = Callable[[dict[str, Responses]], set[str]]
 
-DRAWING = 2  # how noise becomes tokens; another number is another draw, so that no cache mixes them
+DRAWING = 3  # how noise becomes tokens; another number is another draw, so that no cache mixes them
 _FORCED_BATCH = 16  # prompts whose texts are scored at once: logits are kept for every token of those
 
 

@@ -154,10 +154,10 @@ def test_uniform_numbers_are_those_of_splitmix64():
     assert found.tolist() == [((number >> 11) + 0.5) * 2.0**-53 for number in expected]
 
 
-@pytest.mark.parametrize("likely", [2, 1024])
-def test_tokens_are_drawn_as_often_as_they_are_probable(monkeypatch, likely):
-    """Two branches of unlike shape; with two likely tokens most draws are among the others."""
-    monkeypatch.setattr(drawing, "_LIKELY", likely)
+@pytest.mark.parametrize("group", [1, 2, 4, 256])
+def test_tokens_are_drawn_as_often_as_they_are_probable(monkeypatch, group):
+    """Two branches of unlike shape; groups of one token, of some, of more than there are."""
+    monkeypatch.setattr(drawing, "_GROUP", group)
     probs = torch.tensor([[0.1, 0.0, 0.2, 0.3, 0.25, 0.15], [0.02, 0.9, 0.02, 0.02, 0.02, 0.02]])
     branches = [row % 2 for row in range(8000)]
     words = [noise("prompt", index, 1, 1)[0] for index in range(8000)]
@@ -166,6 +166,16 @@ def test_tokens_are_drawn_as_often_as_they_are_probable(monkeypatch, likely):
         counts = drawn[branch::2].bincount(minlength=6)
         assert not counts[row == 0].any()
         assert chisquare(counts[row > 0].tolist(), (row[row > 0] * 4000).tolist()).pvalue > 0.001
+
+
+def test_a_slight_change_seldom_changes_a_token():
+    """On an even distribution, where a cumulated one would move with every logit before it."""
+    generator = torch.Generator().manual_seed(0)
+    log_probs = torch.randn(1, 49_152, generator=generator).log_softmax(-1)
+    moved = log_probs + 1e-3 * torch.randn(1, 49_152, generator=generator)
+    words = [noise("prompt", index, 0, 1)[0] for index in range(2000)]
+    one, other = (draw(scores, [0] * 2000, words) for scores in (log_probs, moved))
+    assert float((one != other).float().mean()) < 0.01
 
 
 def test_a_certain_token_is_drawn():
