@@ -45,8 +45,11 @@ class Decoder(Protocol):
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
         """Read the prompts; responses are ordered by prompt, then sample."""
 
-    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
-        """Append the newest token of each row still alive."""
+    def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
+        """Append the newest token of each row still alive.
+
+        ``keep_lines``: also those of the cache without such a row, because rows will come back to them.
+        """
 
 
 def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decoder:
@@ -68,7 +71,6 @@ class TreeDecoder:
         self._model, self._pad_id, self._samples = model, pad_id, samples
         self._cache = _new_cache(model)
         self._lines: list[int] = []  # the prompt of each line
-        self.may_drop = True  # lines without a row; not while rows may come back to them
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
         """Read the prompts (see [`Decoder`])."""
@@ -112,13 +114,13 @@ class TreeDecoder:
             last = places
         return self._forward(rest, cache, **keep)[torch.arange(len(prompts)), last], cache
 
-    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
+    def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
         """Append the newest tokens, equal beginnings once (see [`Decoder`])."""
         by_line: dict[int, dict[tuple[int, ...], list[Row]]] = {}
         for row in rows:
             by_line.setdefault(row.prompt, {}).setdefault(tuple(row.token_ids), []).append(row)
         # dropping lines copies the cache: not for one or two
-        if self.may_drop and len(by_line) <= 0.75 * len(self._lines):
+        if not keep_lines and len(by_line) <= 0.75 * len(self._lines):
             self._keep([place for place, line in enumerate(self._lines) if line in by_line])
         width, written = max(map(len, by_line.values())), self._prompt.shape[1]
         tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
@@ -215,11 +217,11 @@ class LineDecoder:
         branches = list(range(len(self._lines)))
         return logits, [branch // samples for branch in branches] if self._share else branches
 
-    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
+    def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
         """Append the newest tokens (see [`Decoder`])."""
         newest = {(row.prompt, row.sample): row.token_ids[-1] for row in rows}
         # dropping lines copies the cache: not for one or two
-        if self._can_drop and len(newest) <= 0.75 * len(self._lines):
+        if self._can_drop and not keep_lines and len(newest) <= 0.75 * len(self._lines):
             self._keep([place for place, line in enumerate(self._lines) if line in newest])
         device = self._model.device
         tokens = torch.tensor([[newest.get(line, self._pad_id)] for line in self._lines], device=device)

@@ -20,8 +20,9 @@ from torch import Tensor
 from .completions import Draw, completion_request, read_draws, read_forced
 from .models import EMBEDDED, hash_with_tokenizer, load_tokenizer
 from .profiling import timed
-from .sampling import More, ResponseSampler, SamplingOptions, cut_at_stop, encode_prompt, encode_response
+from .sampling import More, ResponseSampler, SamplingOptions
 from .servers import Server, ServerPool
+from .tokens import cut_at_stop, encode_prompt, encode_response
 from .types import Responses
 
 _PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"

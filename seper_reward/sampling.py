@@ -7,7 +7,6 @@ one call alone. So who else is labelled, in which order and by how many processe
 import copy
 import functools
 import itertools
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from .forcing import forced_log_probs
 from .memory import in_halves, token_budget, warn_of_halving
 from .models import EMBEDDED, LoadedModel, identity_hash, load_reader
 from .profiling import timed
+from .tokens import cut_at_stop, encode_prompt, encode_response, end_tokens, may_end_stop
 from .types import Responses, UnscorableError
 
 More = Callable[[dict[str, Responses]], set[str]]
@@ -144,12 +144,12 @@ class ResponseSampler:
         self._model = model
         self.max_batch_tokens, self.refill = max_batch_tokens, refill
         self._budget = max_batch_tokens or token_budget(model)
-        self._refill_tokens = self._budget
         self._layout: Layout = choose_layout(model) if share_prefix else "alone"
         text_config = model.config.get_text_config()
         self._window: int = getattr(text_config, "max_position_embeddings", None) or tokenizer.model_max_length
-        self._eos_ids = _eos_ids(self._model, self.tokenizer)
-        self._may_end_stop = self._tokens_that_may_end_a_stop()
+        self._end_tokens = end_tokens(model, tokenizer)
+        vocabulary = model.get_output_embeddings().weight.shape[0]
+        self._may_end_stop = may_end_stop(tokenizer, self.options.stop, vocabulary)
 
     @classmethod
     def from_pretrained(
@@ -209,9 +209,8 @@ class ResponseSampler:
             order = sorted(encoded, key=lambda prompt: (len(encoded[prompt]), prompt))
             sampled.update(zip(order, self._refilled(order, encoded), strict=True))
         else:
-            act = functools.partial(self._sample_batch, encoded)
-            if self._layout == "tree" and more is not None:
-                act = functools.partial(self._sample_adaptively, encoded, first or 1, more)
+            more = more if self._layout == "tree" else None
+            act = functools.partial(self._sample_batch, encoded, first or 1, more)
             for batch in self._batches(encoded):
                 sampled.update(zip(batch, in_halves(act, batch), strict=True))
         return [sampled[prompt] for prompt in prompts]
@@ -294,40 +293,30 @@ class ResponseSampler:
             yield batch
 
     @torch.no_grad()
-    def _sample_batch(self, encoded: dict[str, list[int]], prompts: list[str]) -> list[Responses]:
-        drawn = self._rows(prompts)
-        decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, self.options.num_samples)
-        with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
-            logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
-        with timed("decode", tokens=len(drawn)):
-            alive = self._advance(logits, branches, drawn)
-        while alive:
-            with timed("decode", tokens=len(alive)):
-                alive = self._advance(*decoder.step(alive), alive)
-        return self._by_prompt(drawn)
-
-    @torch.no_grad()
-    def _sample_adaptively(
-        self, encoded: dict[str, list[int]], first: int, more: More, prompts: list[str]
+    def _sample_batch(
+        self, encoded: dict[str, list[int]], first: int, more: More | None, prompts: list[str]
     ) -> list[Responses]:
-        """Draw the first responses of all prompts, then the others of those that need them, over the same cache."""
+        """Draw the first responses of all prompts, then over the same cache the others of those that need ``more``."""
         samples = self.options.num_samples
         drawn = self._rows(prompts)
-        decoder = TreeDecoder(self._model, self.tokenizer.pad_token_id, samples)
+        decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
-            logits, _ = decoder.prefill([encoded[prompt] for prompt in prompts])
-        wanted, responses = set(prompts), dict.fromkeys(prompts, 0)
-        for start, end in ((0, min(first, samples)), (min(first, samples), samples)):
+            logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
+        counts = dict.fromkeys(prompts, 0)
+        wanted = set(prompts)
+        for start, end in itertools.pairwise((0, samples) if more is None else (0, min(first, samples), samples)):
             rows = [row for row in drawn if start <= row.sample < end and prompts[row.prompt] in wanted]
-            decoder.may_drop = end == samples
-            alive = self._advance(logits, [row.prompt for row in rows], rows) if rows else []
+            if not rows:
+                break
+            with timed("decode", tokens=len(rows)):
+                alive = self._advance(logits, [branches[row.prompt * samples + row.sample] for row in rows], rows)
             while alive:
                 with timed("decode", tokens=len(alive)):
-                    alive = self._advance(*decoder.step(alive), alive)
-            responses |= dict.fromkeys(wanted, end)
-            if end < samples:
-                wanted = more(dict(zip(prompts, self._by_prompt(drawn, responses.values()), strict=True)))
-        return self._by_prompt(drawn, responses.values())
+                    alive = self._advance(*decoder.step(alive, keep_lines=end < samples), alive)
+            counts |= dict.fromkeys(wanted, end)
+            if more is not None and end < samples:
+                wanted = more(dict(zip(prompts, self._by_prompt(drawn, counts.values()), strict=True)))
+        return self._by_prompt(drawn, counts.values())
 
     def _refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
         """Sample in a refilled batch, of half the size where memory ends."""
@@ -335,9 +324,9 @@ class ResponseSampler:
             try:
                 return self._sample_refilled(prompts, encoded)
             except torch.OutOfMemoryError:
-                if self._refill_tokens <= self._slots(len(encoded[prompts[-1]])):
+                if self._budget <= self._slots(len(encoded[prompts[-1]])):
                     raise
-            self._refill_tokens //= 2
+            self._budget //= 2
             warn_of_halving("the batch")
 
     @torch.no_grad()
@@ -349,7 +338,7 @@ class ResponseSampler:
         done = 0
         while done < len(prompts) or alive:
             lines = len({row.prompt for row in alive})
-            room = max(self._refill_tokens // self._slots(len(encoded[prompts[min(done, len(prompts) - 1)]])), 1)
+            room = max(self._budget // self._slots(len(encoded[prompts[min(done, len(prompts) - 1)]])), 1)
             # joining copies the cache: not for one or two
             if done < len(prompts) and lines <= 0.75 * room:
                 some = prompts[done : done + max(room - lines, 1)]
@@ -405,7 +394,7 @@ class ResponseSampler:
     def _append(self, row: Row, token: int, log_prob: float) -> None:
         row.token_ids.append(token)
         row.log_probs.append(log_prob)
-        if token in self._eos_ids:
+        if token in self._end_tokens:
             row.text = self._decode(row.token_ids[:-1])
             row.finished = True
         elif self._may_end_stop[token]:
@@ -424,72 +413,3 @@ class ResponseSampler:
     def _decode(self, token_ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(token_ids, skip_special_tokens=True)
         return text
-
-    def _tokens_that_may_end_a_stop(self) -> list[bool]:
-        """Mark the tokens after which a stop string can be complete, so that only those rows are decoded."""
-        size = self._model.get_output_embeddings().weight.shape[0]
-        if not self.options.stop:
-            return [False] * size
-        known = self.tokenizer.batch_decode([[token] for token in range(len(self.tokenizer))])
-        last = {stop[-1] for stop in self.options.stop}
-        last.add("\N{REPLACEMENT CHARACTER}")  # a token that ends inside a character may end any
-        marks = [any(character in text for character in last) for text in known]
-        return marks + [False] * (size - len(marks))
-
-
-def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
-    """Return the prompt's tokens, with those a tokenizer puts in front unless a chat template has done so.
-
-    Args:
-        tokenizer: of the reader.
-        prompt: text.
-        room: most tokens.
-
-    Raises:
-        UnscorableError: it is empty, or longer than ``room``.
-    """
-    if not prompt:
-        raise UnscorableError("prompts must not be empty, got ''")
-    bos = tokenizer.bos_token
-    templated = bool(bos) and prompt.startswith(bos)
-    ids: list[int] = tokenizer(prompt, add_special_tokens=not templated).input_ids
-    if len(ids) > room:
-        raise UnscorableError(
-            f"prompts must leave room for the response: got {len(ids)} tokens, at most {room} fit; cut the passages "
-            "(PromptBuilder does)"
-        )
-    return ids
-
-
-def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
-    """Return the first tokens of a text as a response.
-
-    Args:
-        tokenizer: of the reader.
-        text: as it continues a prompt.
-        longest: most tokens.
-
-    Raises:
-        UnscorableError: it has no token.
-    """
-    ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids[:longest]
-    if not ids:
-        raise UnscorableError(f"texts must have at least one token, got {text!r}")
-    return ids
-
-
-def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
-    """Return what stands before the first stop string, ``None`` if none ends the text.
-
-    One before the first visible character does not: many readers begin a response with a line break.
-    """
-    text = text.lstrip()
-    cuts = [found.start() for string in stop for found in re.finditer(re.escape(string), text)]
-    cut = min((place for place in cuts if text[:place].strip()), default=None)
-    return None if cut is None else text[:cut]
-
-
-def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    named = model.generation_config.eos_token_id if model.generation_config is not None else None
-    ids = named if isinstance(named, list) else [named]
-    return frozenset(token for token in [*ids, tokenizer.eos_token_id] if token is not None)

@@ -11,30 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .beliefs import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
 from .cache import Cache, content_key
-from .clustering import cluster_ids
 from .data import as_query
 from .engine import EngineSampler
 from .entailment import EntailmentScorer
-from .estimators import (
-    Estimator,
-    entailment_kernel,
-    match_clusters,
-    predictive_entropy,
-    response_weights,
-    semantic_entropy,
-    seper_hard,
-    seper_soft,
-    standard_error,
-)
+from .estimators import Estimator
 from .models import EMBEDDED, READER_DEFAULTS, LoadedModel
 from .profiling import timed
 from .prompts import PromptBuilder
 from .sampling import DRAWING, More, ResponseSampler, Sampler
 from .types import Belief, Passage, Query, Responses, UnscorableError, Utility
 from .utility import utility
-
-Pair = tuple[str, str]  # premise, hypothesis
 
 
 class SePerScorer:
@@ -77,9 +65,6 @@ class SePerScorer:
         self.sampler, self.entailment, self.cache = sampler, entailment, cache
         self.enough_std_error, self.min_samples = enough_std_error, min_samples
         self.estimator = estimator or Estimator()
-        # hard SePer: arg-max matching compares indicators, and a majority of a cluster's members decides
-        argmax = self.estimator.match == "argmax"
-        self._agrees, self._threshold = (_likeliest, 0.5) if argmax else (_probability, self.estimator.threshold)
         self.prompts = PromptBuilder(
             sampler.tokenizer,
             prompt,
@@ -274,15 +259,13 @@ class SePerScorer:
     def _beliefs(
         self, question: str, answers: Sequence[str], sampled: Sequence[Responses], known: Mapping[Pair, Tensor]
     ) -> list[Belief]:
-        texts = [row.texts for row in sampled]
-        wanted = {pair for row in texts for pair in self._first_pairs(row, answers)}
+        options = self.estimator
+        wanted = set[Pair]().union(*(first_pairs(options, row.texts, answers) for row in sampled))
         probs = {**known, **self._class_probs(question, wanted - known.keys())}
-        # equivalence needs both directions: the second only where the first holds
-        probs |= self._class_probs(
-            question, {turned for row in texts for turned in self._second_pairs(row, probs)} - probs.keys()
-        )
+        wanted = wanted.union(*(second_pairs(options, row.texts, probs) for row in sampled))
+        probs |= self._class_probs(question, wanted - probs.keys())
         with timed("clustering"):
-            return [self._belief(row, answers, probs) for row in sampled]
+            return [belief(options, row, answers, probs) for row in sampled]
 
     def responses(
         self,
@@ -313,16 +296,11 @@ class SePerScorer:
         self, question: str, answers: Sequence[str], known: dict[Pair, Tensor], sampled: Mapping[str, Responses]
     ) -> set[str]:
         """Return the prompts whose belief is not yet as sure as ``enough_std_error``."""
-        wanted = {pair for row in sampled.values() for pair in itertools.product(row.texts, answers)}
-        if self.estimator.kernel != "forward":
-            wanted |= {(answer, response) for response, answer in wanted}
+        options, limit = self.estimator, self.enough_std_error or 0.0
+        wanted = set[Pair]().union(*(support_pairs(options, row.texts, answers) for row in sampled.values()))
         known |= self._class_probs(question, wanted - known.keys())
-        limit = self.enough_std_error or 0.0
-        return {prompt for prompt, row in sampled.items() if self._std_error(row, answers, known) > limit}
-
-    def _std_error(self, sampled: Responses, answers: Sequence[str], probs: Mapping[Pair, Tensor]) -> float:
-        weights = response_weights(sampled.token_log_probs, self.estimator.weighting)
-        return float(standard_error(weights, self._support(sampled.texts, answers, probs)[0], self.estimator.aliases))
+        errors = {prompt: belief_std_error(options, row, answers, known) for prompt, row in sampled.items()}
+        return {prompt for prompt, error in errors.items() if error > limit}
 
     def answer_log_probs(
         self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
@@ -369,51 +347,6 @@ class SePerScorer:
         other.__dict__.pop("fingerprint", None)
         other.sampler, other.cache = self.sampler.reading_with(model), self.cache if frozen else None
         return other
-
-    def _first_pairs(self, responses: Sequence[str], answers: Sequence[str]) -> set[Pair]:
-        """Return the (premise, hypothesis) pairs of responses and answers, and of responses in one direction."""
-        forward = set(itertools.product(responses, answers))
-        backward = set() if self.estimator.kernel == "forward" else set(itertools.product(answers, responses))
-        return forward | backward | set(itertools.combinations_with_replacement(sorted(set(responses)), 2))
-
-    def _second_pairs(self, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> set[Pair]:
-        """Return the other direction of those pairs of responses that entail in the first."""
-        pairs = itertools.combinations(sorted(set(responses)), 2)
-        return {(two, one) for one, two in pairs if bool(self._agrees(probs[one, two]) >= self._threshold)}
-
-    def _equivalent(self, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
-        both = [
-            [(one, two) in probs and bool(self._agrees(probs[one, two]) >= self._threshold) for two in responses]
-            for one in responses
-        ]
-        return torch.tensor(both)  # (S, S) bool; a pair never scored is one whose other direction failed
-
-    def _belief(self, sampled: Responses, answers: Sequence[str], probs: Mapping[Pair, Tensor]) -> Belief:
-        options, responses = self.estimator, sampled.texts
-        support, agrees = self._support(responses, answers, probs)
-        weights = response_weights(sampled.token_log_probs, options.weighting)
-        ids = cluster_ids(self._equivalent(responses, probs))
-        gold = match_clusters(ids, agrees, self._threshold)
-        return Belief(
-            seper=float(seper_soft(weights, support, options.aliases)),
-            seper_hard=float(seper_hard(weights, ids, gold, options.aliases)),
-            std_error=float(standard_error(weights, support, options.aliases)),
-            entropy=float(predictive_entropy(sampled.token_log_probs)),
-            semantic_entropy=float(semantic_entropy(weights, ids)),
-            responses=responses,
-            weights=tuple(weights.tolist()),
-            cluster_ids=tuple(ids.tolist()),
-            support=tuple(map(tuple, support.tolist())),
-        )
-
-    def _support(
-        self, responses: Sequence[str], answers: Sequence[str], probs: Mapping[Pair, Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        """Return how far each response supports each answer, soft and as hard matching reads it, ``(S, A)`` each."""
-        kernel = self.estimator.kernel
-        forward = _table(probs, responses, answers)  # (S, A, K)
-        backward = None if kernel == "forward" else _table(probs, answers, responses).transpose(0, 1)
-        return _kernel(forward, backward, kernel, _probability), _kernel(forward, backward, kernel, self._agrees)
 
     def _sample(
         self, prompts: Sequence[str], enough: More | None = None, asked: Sequence[str] = ()
@@ -472,23 +405,6 @@ def _utilities(query: Query, beliefs: Sequence[Belief]) -> list[Utility]:
     """Return the utility of each passage from the beliefs in [`_passage_sets`]."""
     baseline, *others = beliefs
     return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, others, strict=True)]
-
-
-def _table(probs: Mapping[Pair, Tensor], premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:
-    rows = [torch.stack([probs[premise, hypothesis] for hypothesis in hypotheses]) for premise in premises]
-    return torch.stack(rows)  # (premises, hypotheses, K)
-
-
-def _kernel(forward: Tensor, backward: Tensor | None, kernel: str, reading: Callable[[Tensor], Tensor]) -> Tensor:
-    return entailment_kernel(reading(forward), None if backward is None else reading(backward), kernel)
-
-
-def _probability(class_probs: Tensor) -> Tensor:
-    return class_probs[..., 0]
-
-
-def _likeliest(class_probs: Tensor) -> Tensor:
-    return (class_probs.argmax(-1) == 0).float()
 
 
 def _to_json(responses: Responses) -> dict[str, Any]:

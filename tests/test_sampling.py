@@ -240,7 +240,7 @@ def test_a_refilled_batch_too_large_for_memory_is_halved(tiny_sampler, monkeypat
     with pytest.warns(UserWarning, match="the batch is halved"):
         found = sampler.sample(PROMPTS)
     assert [row.token_ids for row in found] == [row.token_ids for row in tiny_sampler.sample(PROMPTS)]
-    assert (sampler.max_batch_tokens, sampler._refill_tokens) == (400, 200)
+    assert (sampler.max_batch_tokens, sampler._budget) == (400, 200)
 
 
 def test_a_budget_from_free_memory(tiny_sampler):
