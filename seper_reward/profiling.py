@@ -14,13 +14,16 @@ from types import TracebackType
 
 import torch
 
+MODEL_STAGES = ("prefill", "decode", "entailment")
+
 
 class Profile:
     """Seconds and tokens by stage; a stage inside another counts for itself alone.
 
     Attributes:
         seconds: by stage; of threads that work side by side, the sum.
-        tokens: by stage: read of prompts (prefill), drawn (decode), judged with padding (entailment).
+        tokens: by stage: read of prompts (prefill), of responses (decode), drawn (draw), judged with padding
+            (entailment).
     """
 
     def __init__(self) -> None:
@@ -34,14 +37,23 @@ class Profile:
         """Wall clock since the beginning."""
         return time.perf_counter() - self._start
 
+    @property
+    def model_share(self) -> float:
+        """Share of the wall clock in model calls, the floor of these batches; above 1 if threads wait for servers."""
+        return sum(self.seconds[stage] for stage in MODEL_STAGES) / self.total_seconds
+
     def numbers(self) -> dict[str, float]:
-        """Return all as ``profile/<stage>_seconds`` and ``_tokens``, and ``profile/total_seconds``."""
+        """Return all as ``profile/<stage>_seconds`` and ``_tokens``, with ``total_seconds`` and ``model_share``."""
         found: dict[str, float] = {f"profile/{stage}_seconds": spent for stage, spent in self.seconds.items()}
         found |= {f"profile/{stage}_tokens": count for stage, count in self.tokens.items() if count}
-        return {**found, "profile/total_seconds": self.total_seconds}
+        return {**found, "profile/total_seconds": self.total_seconds, "profile/model_share": self.model_share}
 
     def table(self) -> str:
-        """Return lines of stage, seconds, share of the wall clock, tokens; ``other`` is what no stage covers."""
+        """Return lines of stage, seconds, share of the wall clock, tokens.
+
+        ``other`` is what no stage covers; the last line is the share of model calls, which nothing but other batches
+        or another machine makes shorter.
+        """
         total = self.total_seconds
         rows = [
             *sorted(self.seconds.items(), key=lambda row: -row[1]),
@@ -50,7 +62,8 @@ class Profile:
         lines = [
             f"{stage:11s} {spent:9.2f} {spent / total:6.1%} {self.tokens[stage] or '':>10}" for stage, spent in rows
         ]
-        return "\n".join([f"{'stage':11s} {'seconds':>9s} {'share':>6s} {'tokens':>10s}", *lines])
+        head = f"{'stage':11s} {'seconds':>9s} {'share':>6s} {'tokens':>10s}"
+        return "\n".join([head, *lines, f"in model calls: {self.model_share:.1%}"])
 
     def add(self, stage: str, seconds: float, tokens: int = 0) -> None:
         """Count for a stage."""

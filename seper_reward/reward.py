@@ -272,7 +272,7 @@ class SePerReward:
         """Return where this call's time went, and its share of all since the call before (a step, in training)."""
         spent, now = profile.seconds, time.perf_counter()
         found = {
-            "sampling": spent["prefill"] + spent["decode"],
+            "sampling": spent["prefill"] + spent["decode"] + spent["draw"],
             "entailment": spent["entailment"] + spent["clustering"],
             "retrieval": sum(turn.seconds for rollout in rollouts for turn in rollout.turns),
             "reward": profile.total_seconds,

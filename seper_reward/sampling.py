@@ -308,11 +308,11 @@ class ResponseSampler:
             rows = [row for row in drawn if start <= row.sample < end and prompts[row.prompt] in wanted]
             if not rows:
                 break
-            with timed("decode", tokens=len(rows)):
-                alive = self._advance(logits, [branches[row.prompt * samples + row.sample] for row in rows], rows)
+            alive = self._advance(logits, [branches[row.prompt * samples + row.sample] for row in rows], rows)
             while alive:
                 with timed("decode", tokens=len(alive)):
-                    alive = self._advance(*decoder.step(alive, keep_lines=end < samples), alive)
+                    stepped = decoder.step(alive, keep_lines=end < samples)
+                alive = self._advance(*stepped, alive)
             counts |= dict.fromkeys(wanted, end)
             if more is not None and end < samples:
                 wanted = more(dict(zip(prompts, self._by_prompt(drawn, counts.values()), strict=True)))
@@ -348,7 +348,8 @@ class ResponseSampler:
                 drawn, alive, done = drawn + rows, alive + self._advance(logits, branches, rows), done + len(some)
             elif alive:
                 with timed("decode", tokens=len(alive)):
-                    alive = self._advance(*decoder.step(alive), alive)
+                    stepped = decoder.step(alive)
+                alive = self._advance(*stepped, alive)
         return self._by_prompt(drawn)
 
     def _rows(self, prompts: Sequence[str], first: int = 0) -> list[Row]:
@@ -372,13 +373,14 @@ class ResponseSampler:
 
     def _advance(self, logits: Tensor, branches: Sequence[int], alive: Sequence[Row]) -> list[Row]:
         """Draw the next token of each row; return the rows that go on."""
-        log_probs = logits.float().log_softmax(-1)  # (B, V)
-        if bool(log_probs[:, 0].isnan().any()):  # one NaN makes its whole row NaN
-            raise UnscorableError(f"reader {self.name!r} gave NaN logits; load it with dtype='float32'")
-        tokens = self._draw(log_probs, branches, [row.noise[len(row.token_ids)] for row in alive])  # (R,)
-        chosen = log_probs[branches, tokens]
-        for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
-            self._append(row, token, log_prob)
+        with timed("draw", tokens=len(alive)):
+            log_probs = logits.float().log_softmax(-1)  # (B, V)
+            if bool(log_probs[:, 0].isnan().any()):  # one NaN makes its whole row NaN
+                raise UnscorableError(f"reader {self.name!r} gave NaN logits; load it with dtype='float32'")
+            tokens = self._draw(log_probs, branches, [row.noise[len(row.token_ids)] for row in alive])  # (R,)
+            chosen = log_probs[branches, tokens]
+            for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
+                self._append(row, token, log_prob)
         return [row for row in alive if not row.finished and len(row.token_ids) < self.options.max_new_tokens]
 
     def _draw(self, log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:

@@ -60,6 +60,22 @@ def test_batches_do_not_change_scores(tiny_judge):
     torch.testing.assert_close(small.score(pairs), tiny_judge.score(pairs), atol=1e-5, rtol=1e-4)
 
 
+def test_a_batch_too_large_for_memory_is_halved(tiny_judge, monkeypatch):
+    pairs = [(f"answer {i}", f"answer {i // 2} again") for i in range(5)]
+    expected, forward, asked = tiny_judge.score(pairs), tiny_judge._model.forward, []
+
+    def short_of_memory(input_ids, **rest):
+        asked.append(len(input_ids))
+        if len(input_ids) > 2:
+            raise torch.OutOfMemoryError("out of memory")
+        return forward(input_ids=input_ids, **rest)
+
+    monkeypatch.setattr(tiny_judge._model, "forward", short_of_memory)
+    with pytest.warns(UserWarning, match="a batch of 5 is halved"):
+        torch.testing.assert_close(tiny_judge.score(pairs), expected, atol=1e-5, rtol=1e-4)
+    assert asked == [5, 2, 3, 1, 2]
+
+
 def test_no_pairs(tiny_judge):
     assert tiny_judge.class_probs([]).shape == (0, 3)
 

@@ -336,7 +336,9 @@ def test_profile_shows_the_stages_and_changes_nothing(label, tmp_path, capsys):
     assert "prefill" not in capsys.readouterr().out
     assert main([*label(source, "out"), "--profile", "true", "--cache", str(tmp_path / "cache.sqlite")]) == 0
     shown = capsys.readouterr().out
-    assert all(stage in shown for stage in ("prefill", "decode", "entailment", "clustering", "cache", "io", "other"))
+    assert all(
+        stage in shown for stage in ("prefill", "decode", "draw", "entailment", "clustering", "cache", "io", "other")
+    )
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "plain" / "labels.jsonl").read_bytes()
 
 
@@ -385,10 +387,17 @@ def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeyp
     monkeypatch.setenv("WANDB_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
     source = write(tmp_path / "data.jsonl", rows(2))
-    assert main([*label(source, "out"), "--report_to", "wandb"]) == 0
+    assert main([*label(source, "out"), "--report_to", "wandb", "--profile", "true"]) == 0
     (offline,) = (tmp_path / "wandb").glob("offline-run-*")
     stored = b"".join(path.read_bytes() for path in offline.rglob("*") if path.is_file())
-    for logged in (b"histogram/delta_seper", b"labels.jsonl", b"baseline_seper", b"num_samples", b"examples"):
+    for logged in (
+        b"histogram/delta_seper",
+        b"labels.jsonl",
+        b"baseline_seper",
+        b"num_samples",
+        b"examples",
+        b"profile/prefill_seconds",
+    ):
         assert logged in stored
     (table,) = offline.rglob("examples*.table.json")
     assert json.loads(table.read_text())["data"][0][0] == "q0"

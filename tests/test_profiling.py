@@ -45,9 +45,13 @@ def test_all_stages_of_a_question_are_seen(tiny_scorer):
     cached = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", cache=Cache(":memory:"))
     with profiling() as profile:
         cached.utilities([{"question": "Who?", "answers": ["Ann"], "passages": ["Ann did.", "Bob slept."]}])
-    assert {"prefill", "decode", "entailment", "clustering", "cache"} == set(profile.seconds)
+    assert {"prefill", "decode", "draw", "entailment", "clustering", "cache"} == set(profile.seconds)
     assert profile.tokens["prefill"] > 50
-    assert 12 <= profile.tokens["decode"] <= 3 * 4 * 8
+    assert 12 <= profile.tokens["draw"] <= 3 * 4 * 8
+    assert profile.tokens["decode"] == profile.tokens["draw"] - 12  # the first are drawn from what the prompt gave
+    models = sum(profile.seconds[stage] for stage in ("prefill", "decode", "entailment"))
+    share = profile.model_share  # of a total that grows while we look
+    assert 0 < models / profile.total_seconds <= share <= 1
     shown = profile.table()
     assert "prefill" in shown
     assert "other" in shown
