@@ -5,6 +5,7 @@ to ``labels.jsonl`` in input order.
 """
 
 import fcntl
+import itertools
 import json
 import os
 import platform
@@ -20,7 +21,7 @@ from tqdm.auto import tqdm
 
 from .cache import content_key
 from .data import Rejected, query_key
-from .distributed import agree, process_state, shard
+from .distributed import SharedQueue, agree, process_state
 from .labeling import label_row, query_cost
 from .profiling import timed
 from .report import summarize
@@ -59,7 +60,7 @@ class LabelRun:
         self._scorer, self._queries, self._rejected = scorer, queries, rejected
         self._keys = {query.id: query_key(query) for query in queries}
         self._progress = self.folder / "progress"
-        self._done = self._progress / "done.jsonl"
+        self._done, self._counter = self._progress / "done.jsonl", self._progress / "taken"
         self._lock: IO[str] | None = None
         self.provenance = _provenance(scorer, self._keys.values(), settings or {})
         self._together(self._claim)
@@ -98,9 +99,11 @@ class LabelRun:
 
     def _label(self, queries: Sequence[Query], strict: bool, tracker: Tracker | None) -> None:
         state = process_state()
+        queue = SharedQueue(queries, list(map(query_cost, queries)), self._counter)
+        before = len(self._queries) - len(queries)
         bar = tqdm(
             total=len(self._queries),
-            initial=len(self._queries) - len(queries),
+            initial=before,
             mininterval=1,
             desc="labelling",
             unit="question",
@@ -110,7 +113,7 @@ class LabelRun:
             bar,
             (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file,
         ):
-            for query, judged in self._judged(shard(queries, list(map(query_cost, queries)))):
+            for query, judged in self._judged(queue):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
                 if isinstance(judged, UnscorableError):
                     if strict:
@@ -122,14 +125,14 @@ class LabelRun:
                     file.write(_line(entry))
                     file.flush()
                     os.fsync(file.fileno())
-                bar.update(min(state.num_processes, len(self._queries) - bar.n))  # the others keep pace
+                bar.update(before + queue.begun - bar.n)
                 if tracker is not None and "label" in entry:
                     tracker.progress(entry["label"], self._scorer.cache)
 
-    def _judged(self, queries: Sequence[Query]) -> Iterator[tuple[Query, list[Utility] | UnscorableError]]:
+    def _judged(self, queries: Iterable[Query]) -> Iterator[tuple[Query, list[Utility] | UnscorableError]]:
         if self._scorer.sampler.refill:
-            for start in range(0, len(queries), _BLOCK):
-                block = queries[start : start + _BLOCK]
+            waiting = iter(queries)
+            while block := list(itertools.islice(waiting, _BLOCK)):
                 yield from zip(block, self._scorer.block_utilities(block), strict=True)
             return
         for query in self._scorer.ahead(queries):
@@ -154,6 +157,7 @@ class LabelRun:
         if self.complete:
             shutil.rmtree(self._progress)
             return
+        SharedQueue.reset(self._counter)
         _write(self._done, self._finished().values())
         for file in self._progress.glob("process-*.jsonl"):
             file.unlink()

@@ -1,12 +1,13 @@
 """Work split by cost: every item once, like loads, and the order of the input again after gathering."""
 
+import itertools
 import random
 import types
 
 import pytest
 
 from seper_reward import distributed
-from seper_reward.distributed import gather_in_order, shard, split_by_cost
+from seper_reward.distributed import SharedQueue, gather_in_order, shard, split_by_cost
 from seper_reward.labeling import query_cost
 from seper_reward.types import Passage, Query
 
@@ -40,6 +41,24 @@ def test_gathering_undoes_sharing(monkeypatch, costs):
         lambda shares, _: shares.__setitem__(slice(None), [sent[index] for index in range(3)]),
     )
     assert gather_in_order(sent[2], costs) == items
+
+
+def test_a_slow_process_is_left_less_of_a_shared_queue(monkeypatch, tmp_path):
+    monkeypatch.setattr(distributed, "process_state", lambda: types.SimpleNamespace(num_processes=2))
+    items, costs = list("abcdefg"), [1, 9, 2, 8, 3, 7, 4]
+    SharedQueue.reset(tmp_path / "taken")
+    fast, slow = (SharedQueue(items, costs, tmp_path / "taken") for _ in range(2))
+    taking = iter(slow)
+    taken = [next(taking)]
+    others = list(itertools.islice(fast, 5))
+    taken += taking
+    assert (taken, others) == (["b", "a"], ["d", "f", "g", "e", "c"])  # the dearest first, each once
+    assert (fast.begun, slow.begun) == (6, 7)
+
+
+def test_one_process_keeps_the_order_of_a_shared_queue(tmp_path):
+    SharedQueue.reset(tmp_path / "taken")
+    assert list(SharedQueue("abc", [1, 3, 2], tmp_path / "taken")) == ["a", "b", "c"]
 
 
 def test_longer_and_more_passages_cost_more():
