@@ -6,10 +6,8 @@ to ``labels.jsonl`` in input order.
 
 import fcntl
 import itertools
-import json
 import os
 import platform
-import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -22,6 +20,7 @@ from tqdm.auto import tqdm
 from .cache import content_key
 from .data import Rejected, query_key
 from .distributed import SharedQueue, agree, process_state
+from .files import json_line, read_json, read_lines, write_json, write_lines
 from .labeling import label_row, query_cost
 from .profiling import timed
 from .report import summarize
@@ -85,17 +84,17 @@ class LabelRun:
         """
         if not self.complete:
             # not from the files being written: processes must agree on what is left to share it
-            done = {entry["key"] for entry in _read_lines(self._done) if "label" in entry or not strict}
+            done = {entry["key"] for entry in read_lines(self._done) if "label" in entry or not strict}
             self._label([query for query in self._queries if self._keys[query.id] not in done], strict, tracker)
             process_state().wait_for_everyone()
             with timed("io"):
                 self._together(self._publish)
-        summary: dict[str, Any] = json.loads((self.folder / SUMMARY).read_text(encoding="utf-8"))
+        summary: dict[str, Any] = read_json(self.folder / SUMMARY)
         return summary
 
     def labels(self) -> list[dict[str, Any]]:
         """Read ``labels.jsonl``."""
-        return list(_read_lines(self.folder / LABELS))
+        return list(read_lines(self.folder / LABELS))
 
     def _label(self, queries: Sequence[Query], strict: bool, tracker: Tracker | None) -> None:
         state = process_state()
@@ -122,7 +121,7 @@ class LabelRun:
                 else:
                     entry["label"] = label_row(query, judged)
                 with timed("io"):
-                    file.write(_line(entry))
+                    file.write(json_line(entry))
                     file.flush()
                     os.fsync(file.fileno())
                 bar.update(before + queue.begun - bar.n)
@@ -158,7 +157,7 @@ class LabelRun:
             shutil.rmtree(self._progress)
             return
         SharedQueue.reset(self._counter)
-        _write(self._done, self._finished().values())
+        write_lines(self._done, self._finished().values())
         for file in self._progress.glob("process-*.jsonl"):
             file.unlink()
 
@@ -169,9 +168,9 @@ class LabelRun:
                 raise ValueError(
                     f"{self.folder} holds {LABELS} of unknown origin (no {PROVENANCE}); name another folder"
                 )
-            _write_json(path, self.provenance)
+            write_json(path, self.provenance)
             return
-        before = json.loads(path.read_text(encoding="utf-8"))
+        before = read_json(path)
         if before.get("labels_hash") != self.provenance["labels_hash"]:
             changed = _differences(before.get("decides"), self.provenance["decides"])
             raise ValueError(
@@ -181,7 +180,7 @@ class LabelRun:
 
     def _finished(self) -> dict[str, dict[str, Any]]:
         wanted = set(self._keys.values())
-        entries = (entry for file in sorted(self._progress.glob("*.jsonl")) for entry in _read_lines(file))
+        entries = (entry for file in sorted(self._progress.glob("*.jsonl")) for entry in read_lines(file))
         return {entry["key"]: entry for entry in entries if entry["key"] in wanted}
 
     def _publish(self) -> None:
@@ -198,9 +197,9 @@ class LabelRun:
             for query, entry in entries
             if "reason" in entry
         ]
-        _write(self.folder / REJECTED, rejected)
-        _write(self.folder / LABELS, labels)
-        _write_json(self.folder / SUMMARY, summarize(labels, rejected=len(rejected)))
+        write_lines(self.folder / REJECTED, rejected)
+        write_lines(self.folder / LABELS, labels)
+        write_json(self.folder / SUMMARY, summarize(labels, rejected=len(rejected)))
         shutil.rmtree(self._progress)
 
     def _together(self, act: Any) -> None:
@@ -253,34 +252,3 @@ def _differences(before: Any, after: Any, name: str = "") -> list[str]:
             for line in _differences(before.get(key), after.get(key), f"{name}.{key}" if name else key)
         ]
     return [] if before == after else [f"{name} was {before!r}, is {after!r}"]
-
-
-def _line(row: Any, **options: Any) -> str:
-    text = json.dumps(row, ensure_ascii=False, default=str, **options) + "\n"
-    if text.isascii() or not re.search("[\ud800-\udfff]", text):
-        return text
-    return json.dumps(row, default=str, **options) + "\n"  # half a surrogate pair cannot be written as UTF-8
-
-
-def _read_lines(path: Path) -> Iterable[dict[str, Any]]:
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if line.endswith("\n"):  # a line without its end was cut off by a kill
-                yield json.loads(line)
-
-
-def _write(path: Path, rows: Iterable[Any]) -> None:
-    _replace(path, "".join(map(_line, rows)))
-
-
-def _write_json(path: Path, value: Any) -> None:
-    _replace(path, _line(value, indent=2))
-
-
-def _replace(path: Path, text: str) -> None:
-    scratch = path.with_name(path.name + ".tmp")
-    with scratch.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(path)

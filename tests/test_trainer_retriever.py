@@ -104,9 +104,9 @@ def test_a_run_killed_while_labelling_resumes_from_the_cache(settings, tmp_path,
     assert not (tmp_path / "run" / "labels.jsonl").exists()
     sampled, sample = [], ResponseSampler.sample
 
-    def spy(self, prompts):
+    def spy(self, prompts, *adaptive):
         sampled.extend(prompts)
-        return sample(self, prompts)
+        return sample(self, prompts, *adaptive)
 
     with monkeypatch.context() as patch:
         patch.setattr(ResponseSampler, "sample", spy)

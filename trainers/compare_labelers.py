@@ -17,14 +17,14 @@ import numpy as np
 from scipy.stats import bootstrap
 from trl import TrlParser
 
-from seper_reward.config import load_scorer, setting
+from seper_reward.config import setting
 from seper_reward.distributed import process_state
+from seper_reward.files import write_json
 from seper_reward.labelers import check_labeler
 from seper_reward.report import ranking_figure
 from trainers.feedback import propose
-from trainers.ranking_data import data_key, read_questions
-from trainers.ranking_eval import judge, load_judges, rank
-from trainers.ranking_run import RESULTS, load_encoder, write_json
+from trainers.ranking_eval import judge, rank
+from trainers.ranking_run import RESULTS, begin, load_encoder
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
 
 UNTRAINED = "untrained"
@@ -132,11 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse, train all, judge all, write the results."""
     parser = TrlParser((CompareConfig, RetrieverArguments), prog="python -m trainers.compare_labelers")
     config, arguments = parser.parse_args_and_config(argv)
-    folder = Path(arguments.output_dir)
-    config.cache = config.cache or str(folder / "cache.sqlite")
-    questions = read_questions(config)
-    scorer = load_scorer(config, arguments.seed)
-    judges = load_judges(config, scorer, folder, data_key(questions))
+    folder, questions, scorer, judges = begin(config, arguments)
     untrained = load_encoder(config.model)
     rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test, config.judge_top_k)}
     pool = propose(untrained, config, questions)  # the first candidates are the same for all

@@ -1,6 +1,5 @@
 """Candidates for labelling, from the retriever that is being trained; labels kept from round to round."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from sentence_transformers import SentenceTransformer
 from tqdm.auto import tqdm
 
 from seper_reward.distributed import gather_in_order, process_state, shard
+from seper_reward.files import read_lines, write_lines
 from seper_reward.labelers import PassageLabeler
 from seper_reward.retrieval import DenseRetriever, Retriever
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
@@ -57,8 +57,7 @@ class LabelStore:
         self._path = path
         self._labels: dict[tuple[str, str], tuple[float, float]] = {}
         if path.is_file():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                row = json.loads(line)
+            for row in read_lines(path):
                 self._labels[row["query"], row["passage"]] = (row["label"], row["std_error"])
 
     def __len__(self) -> int:
@@ -69,9 +68,10 @@ class LabelStore:
 
         A query that cannot be scored is left out and told of; others are not affected.
         """
-        work = shard([query for query in queries if self._missing(query).passages])
-        bar = tqdm(work, desc=f"labelling by {labeler.name}", unit="question", disable=not _main())
-        judged = gather_in_order([self._judge(query, labeler) for query in bar])
+        work = shard([query for query in map(self._missing, queries) if query.passages])
+        ahead = getattr(labeler, "ahead", iter)(work)
+        bar = tqdm(ahead, desc=f"labelling by {labeler.name}", unit="question", total=len(work), disable=not _main())
+        judged = gather_in_order([_judge(query, labeler) for query in bar])
         for row in judged:
             if row is not None:
                 for passage, label, error in zip(row.query.passages, row.labels, row.std_errors, strict=True):
@@ -80,13 +80,6 @@ class LabelStore:
         if _main() and judged:
             self._save()
         return [self._labeled(query) for query in queries if not self._missing(query).passages]
-
-    def _judge(self, query: Query, labeler: PassageLabeler) -> LabeledQuery | None:
-        try:
-            return labeler.label(self._missing(query))
-        except UnscorableError as error:
-            tqdm.write(f"question id={query.id!r} left out: {error}")
-            return None
 
     def _missing(self, query: Query) -> Query:
         unknown = tuple(passage for passage in query.passages if (query.id, passage.id) not in self._labels)
@@ -101,10 +94,15 @@ class LabelStore:
             {"query": query, "passage": passage, "label": label, "std_error": error}
             for (query, passage), (label, error) in self._labels.items()
         ]
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = self._path.with_name(self._path.name + ".tmp")
-        scratch.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-        scratch.replace(self._path)
+        write_lines(self._path, rows)
+
+
+def _judge(query: Query, labeler: PassageLabeler) -> LabeledQuery | None:
+    try:
+        return labeler.label(query)
+    except UnscorableError as error:
+        tqdm.write(f"question id={query.id!r} left out: {error}")
+        return None
 
 
 def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:

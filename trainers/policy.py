@@ -24,6 +24,7 @@ from seper_reward.cache import content_key
 from seper_reward.config import ScorerConfig, load_scorer, setting
 from seper_reward.distributed import process_state
 from seper_reward.environment import RetrievalEnvironment, environment_factory
+from seper_reward.files import write_json
 from seper_reward.models import EMBEDDED, LoadedModel, load_reader, load_tokenizer
 from seper_reward.report import tradeoff_figure
 from seper_reward.retrieval import BM25Retriever, DenseRetriever, Retriever
@@ -34,7 +35,7 @@ from seper_reward.types import Passage, Query
 from trainers.lora import new_lora
 from trainers.policy_data import PolicyQuestions, messages_of, read_policy_questions
 from trainers.policy_eval import fixed_rules, measure, table, tradeoff
-from trainers.ranking_run import claim_settings, last_checkpoint, load_encoder, write_json
+from trainers.ranking_run import claim_settings, last_checkpoint, load_encoder
 
 BM25 = "bm25"
 # of TRL's arguments, those that decide a run

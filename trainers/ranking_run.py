@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
 from seper_reward.cache import content_key
+from seper_reward.config import load_scorer
 from seper_reward.distributed import process_state
+from seper_reward.files import read_json, write_json
 from seper_reward.labelers import PassageLabeler
 from seper_reward.labels import informative, quantize, sure, transform
 from seper_reward.models import EMBEDDED, ENCODER_HUB_ID, embedded_encoder_folder, fast_dtype, resolve_device
@@ -23,8 +25,8 @@ from seper_reward.report import ranking_figure
 from seper_reward.scorer import SePerScorer
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
-from trainers.ranking_data import Questions, RankingConfig, data_key
-from trainers.ranking_eval import Judges, Rankings, changes, judge, table
+from trainers.ranking_data import Questions, RankingConfig, data_key, read_questions
+from trainers.ranking_eval import Judges, Rankings, changes, judge, load_judges, table
 
 RESULTS = "results.json"
 _DECISIVE = (
@@ -57,6 +59,24 @@ class ListArguments(BaseTrainingArguments):
             self.bf16 = not self.fp16 and fast_dtype(resolve_device("cpu" if self.use_cpu else None)) == torch.bfloat16
         self.disable_tqdm = self.disable_tqdm or not sys.stderr.isatty()
         super().__post_init__()
+
+
+class Task(NamedTuple):
+    """What a run begins with."""
+
+    folder: Path
+    questions: Questions
+    scorer: SePerScorer
+    judges: Judges
+
+
+def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> Task:
+    """Read the questions and load the labelling scorer and the judges; the cache is in the folder unless named."""
+    folder = Path(arguments.output_dir)
+    config.cache = config.cache or str(folder / "cache.sqlite")
+    questions = read_questions(config)
+    scorer = load_scorer(config, arguments.seed)
+    return Task(folder, questions, scorer, load_judges(config, scorer, folder, data_key(questions)))
 
 
 def load_encoder(name: str) -> SentenceTransformer:
@@ -126,7 +146,7 @@ def claim_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     path = folder / "settings.json"
     settings = json.loads(json.dumps(settings, default=str))
     if path.is_file():
-        before = json.loads(path.read_text(encoding="utf-8"))
+        before = read_json(path)
         changed = [
             f"{key} was {before.get(key)!r}, is {settings.get(key)!r}"
             for key in sorted({*before, *settings})
@@ -205,11 +225,3 @@ def timed(record: dict[str, float], name: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     record[name] = round(time.perf_counter() - start, 1)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, with its folder; the file is whole or as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(path.name + ".tmp")
-    scratch.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    scratch.replace(path)

@@ -19,18 +19,19 @@ from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncode
 from sentence_transformers.cross_encoder.losses import LambdaLoss, RankNetLoss
 from trl import TrlParser
 
-from seper_reward.config import load_scorer, setting
+from seper_reward.config import setting
 from seper_reward.distributed import process_state
 from seper_reward.labelers import CrossEncoderLabeler, labeler
 from seper_reward.models import EMBEDDED
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
 from trainers.feedback import LabelStore, label_statistics, propose
-from trainers.ranking_data import RankingConfig, data_key, read_questions
-from trainers.ranking_eval import Rankings, load_judges, rank
+from trainers.ranking_data import RankingConfig
+from trainers.ranking_eval import Rankings, rank
 from trainers.ranking_run import (
     ListArguments,
     base_name,
+    begin,
     card_fields,
     claim,
     compare,
@@ -138,12 +139,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse, label, train, compare, save."""
     parser = TrlParser((RerankerConfig, RerankerArguments), prog="python -m trainers.reranker", description=__doc__)
     config, arguments = parser.parse_args_and_config(argv)
-    folder = Path(arguments.output_dir)
-    config.cache = config.cache or str(folder / "cache.sqlite")
-    questions = read_questions(config)
-    scorer = load_scorer(config, arguments.seed)
+    folder, questions, scorer, judges = begin(config, arguments)
     teacher = labeler(config.labeler, scorer)
-    judges = load_judges(config, scorer, folder, data_key(questions))
     claim(folder, config, arguments, questions, scorer, teacher)
     encoder = load_encoder(config.retriever)
     with Run(arguments.report_to, "reranker", {**asdict(config), **arguments.to_dict()}) as tracked:

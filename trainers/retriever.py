@@ -7,7 +7,6 @@ The same command goes on where a killed run was. The settings are those below, t
 `seper-reward label`), and sentence-transformers' training arguments.
 """
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -27,20 +26,22 @@ from sentence_transformers import (
 from torch import Tensor
 from trl import TrlParser
 
-from seper_reward.config import load_scorer, setting
+from seper_reward.config import setting
 from seper_reward.distributed import process_state
+from seper_reward.files import read_json, write_json
 from seper_reward.labelers import labeler
 from seper_reward.models import EMBEDDED
 from seper_reward.scorer import SePerScorer
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
 from trainers.feedback import LabelStore, label_statistics, propose
-from trainers.ranking_data import Questions, RankingConfig, data_key, read_questions
-from trainers.ranking_eval import RankingEvaluator, load_judges, rank
+from trainers.ranking_data import Questions, RankingConfig
+from trainers.ranking_eval import RankingEvaluator, rank
 from trainers.ranking_losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
 from trainers.ranking_run import (
     ListArguments,
     base_name,
+    begin,
     card_fields,
     claim,
     compare,
@@ -49,7 +50,6 @@ from trainers.ranking_run import (
     publish,
     teacher_rows,
     timed,
-    write_json,
 )
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
@@ -219,7 +219,7 @@ class RetrieverRun:
     def rounds(self) -> list[dict[str, Any]]:
         """Return what each finished round wrote down."""
         files = [self._round_folder(number) / "round.json" for number in range(1, self._config.rounds + 1)]
-        return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+        return [read_json(file) for file in files]
 
     def _round_folder(self, number: int) -> Path:
         return self.folder / f"round-{number}"
@@ -276,11 +276,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse, train, compare, save."""
     parser = TrlParser((RetrieverConfig, RetrieverArguments), prog="python -m trainers.retriever", description=__doc__)
     config, arguments = parser.parse_args_and_config(argv)
-    folder = Path(arguments.output_dir)
-    config.cache = config.cache or str(folder / "cache.sqlite")
-    questions = read_questions(config)
-    scorer = load_scorer(config, arguments.seed)
-    judges = load_judges(config, scorer, folder, data_key(questions))
+    folder, questions, scorer, judges = begin(config, arguments)
     run = RetrieverRun(config, arguments, questions, scorer)
     with Run(arguments.report_to, "retriever", {**asdict(config), **arguments.to_dict()}) as tracked:
         model = run.train(tracked.log)

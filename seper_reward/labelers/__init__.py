@@ -26,7 +26,10 @@ __all__ = [
 
 
 class PassageLabeler(Protocol):
-    """Judges each passage of a query by itself."""
+    """Judges each passage of a query by itself.
+
+    One that samples may also have ``ahead(queries)``, which yields them while it begins with the next.
+    """
 
     name: str
 

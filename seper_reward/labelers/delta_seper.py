@@ -1,5 +1,7 @@
 """ΔSePer as a label (SePer, arXiv:2503.01478, eq. 11)."""
 
+from collections.abc import Iterable, Iterator
+
 from ..scorer import SePerScorer
 from ..types import LabeledQuery, Query
 
@@ -15,6 +17,10 @@ class DeltaSePerLabeler:
     def __init__(self, scorer: SePerScorer, hard: bool = False) -> None:
         self.name = "delta_seper_hard" if hard else "delta_seper"
         self._scorer, self._hard = scorer, hard
+
+    def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
+        """Yield the queries while an engine begins with the next (see [`SePerScorer.ahead`])."""
+        return self._scorer.ahead(queries)
 
     def label(self, query: Query) -> LabeledQuery:
         """Return ΔSePer of each passage and its standard error."""

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections.abc import Iterable, Iterator
 
 from ..answer_metrics import AnswerMetric, answer_metric
 from ..scorer import SePerScorer
@@ -24,6 +25,10 @@ class ERAGLabeler:
         self.name = f"erag_{metric if isinstance(metric, str) else getattr(metric, '__name__', 'metric')}"
         self._metric = answer_metric(metric) if isinstance(metric, str) else metric
         self._scorer = scorer
+
+    def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
+        """Yield the queries while an engine begins with the next (see [`SePerScorer.ahead`])."""
+        return self._scorer.ahead(queries)
 
     def label(self, query: Query) -> LabeledQuery:
         """Return the difference of means of each passage and its standard error."""
