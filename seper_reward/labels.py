@@ -112,6 +112,14 @@ def sure(labeled: LabeledQuery, max_std_error: float) -> LabeledQuery:
     return labeled.keep([at for at, error in enumerate(labeled.std_errors) if error <= max_std_error])
 
 
+def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
+    """Return it with at most ``most`` (>= 2) passages: the best, the worst, and evenly between by label."""
+    order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
+    if len(order) <= most:
+        return labeled
+    return labeled.keep([order[round(step * (len(order) - 1) / (most - 1))] for step in range(most)])
+
+
 def informative(labeled: LabeledQuery, margin: float = 0.0) -> bool:
     """Whether its passages differ: the best label exceeds the worst by more than ``margin``."""
     return bool(labeled.labels) and max(labeled.labels) - min(labeled.labels) > margin

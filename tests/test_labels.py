@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from seper_reward.labels import grade, helped, informative, pairs, split_by_help, sure, transform, triplets
+from seper_reward.labels import grade, helped, informative, pairs, shortened, split_by_help, sure, transform, triplets
 from seper_reward.types import LabeledQuery, Passage, Query
 
 
@@ -75,6 +75,12 @@ def test_filters():
     assert not informative(sure(row, 0.01))
     assert helped(row)
     assert not helped(judged([0.05, -0.9]))
+
+
+def test_a_shortened_list_keeps_both_ends():
+    row = shortened(judged([0.0, 0.9, -0.5, 0.1, 0.3]), 3)
+    assert (row.labels, [passage.id for passage in row.query.passages]) == ((0.9, 0.1, -0.5), ["b", "d", "c"])
+    assert shortened(row, 3) is row
 
 
 def test_one_label_per_passage():

@@ -1,6 +1,7 @@
 """The reranker's recipe on tiny models, and the way on: distilling it into a bi-encoder."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,9 +9,10 @@ from sentence_transformers import CrossEncoder
 
 from seper_reward.data import pool_passages, read_queries
 from seper_reward.labels import quantize
+from seper_reward.models import EMBEDDED, load_entailment
 from seper_reward.types import LabeledQuery, Passage, Query
 from trainers import reranker, retriever
-from trainers.reranker import RerankerArguments, RerankerConfig, rerank, train
+from trainers.reranker import RerankerArguments, RerankerConfig, load_cross_encoder, rerank, train
 
 MILL = Query(
     "q", "Who built the mill?", ("Ann",),
@@ -41,6 +43,27 @@ def test_it_learns_the_order(model, tmp_path, loss):
     assert [passage.id for passage in order] == ["c", "a", "b"]  # what misleads is below what is useless
     assert log[-1]["loss"] < log[0]["loss"]
     assert any(not torch.equal(before[name], weight) for name, weight in model.named_parameters())
+
+
+def test_the_embedded_start_knows_entailment(tmp_path):
+    """One score over the entailment model's body, which a list of fewer passages and tokens trains."""
+    start = load_cross_encoder(EMBEDDED, 64)
+    body = load_entailment(EMBEDDED, dtype="float32").model.bert.state_dict()
+    assert all(torch.equal(weight, body[name]) for name, weight in start.model.bert.state_dict().items())
+    assert start.predict([(MILL.question, "Ann built it. " * 99)] * 2).shape == (2,)
+    seen = []
+    embeddings = start.model.bert.embeddings
+    embeddings.register_forward_hook(lambda _, given, embedded: seen.append(embedded.shape))
+    labeled = [LabeledQuery(replace(MILL, passages=MILL.passages * 9), (0.0, -0.5, 0.8) * 9, (0.0,) * 27)]
+    train(start, labeled, RerankerConfig(list_size=4), RerankerArguments(str(tmp_path), max_steps=1, bf16=False))
+    assert seen[0][0] == 4
+    assert seen[0][1] <= 64
+
+
+@pytest.mark.parametrize("name", ["list_size", "pair_tokens"])
+def test_lists_and_pairs_need_two(name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 2, got 1"):
+        RerankerConfig(**{name: 1})
 
 
 def test_differences_within_the_margin_are_no_order():

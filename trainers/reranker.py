@@ -7,6 +7,7 @@ bi-encoder on its scores, the path that FlagEmbedding's users found better than 
 """
 
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,7 +23,8 @@ from trl import TrlParser
 from seper_reward.config import setting
 from seper_reward.distributed import process_state
 from seper_reward.labelers import CrossEncoderLabeler, labeler
-from seper_reward.models import EMBEDDED
+from seper_reward.labels import shortened
+from seper_reward.models import EMBEDDED, load_entailment
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
 from trainers.feedback import LabelStore, label_statistics, propose
@@ -38,7 +40,6 @@ from trainers.ranking_run import (
     last_checkpoint,
     load_encoder,
     model_device,
-    model_source,
     publish,
     teacher_rows,
     timed,
@@ -52,8 +53,13 @@ class RerankerConfig(RankingConfig):
     """Fine-tune a cross-encoder on labels of a retriever's candidates."""
 
     model: str = setting(
-        EMBEDDED, "Cross-encoder to start from: 'embedded' (all-MiniLM-L6-v2 with a new head), a hub id or a folder."
+        EMBEDDED,
+        "Cross-encoder to start from: 'embedded' (the entailment model with a new head), a hub id or a folder.",
     )
+    list_size: int | None = setting(
+        None, "Most passages of a question that are taught: its best, its worst, and evenly between by label."
+    )
+    pair_tokens: int | None = setting(None, "Most tokens of question and passage; default: the model's own limit.")
     dev_share: float = setting(0.0, "Share of questions left out of training; nothing is measured on them.")
     retriever: str = setting(EMBEDDED, "Bi-encoder that proposes passages: 'embedded', a hub id or a folder.")
     loss: str = setting(
@@ -65,6 +71,9 @@ class RerankerConfig(RankingConfig):
         super().__post_init__()
         if self.loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
+        for name in ("list_size", "pair_tokens"):
+            if getattr(self, name) is not None and getattr(self, name) < 2:
+                raise ValueError(f"{name} must be at least 2, got {getattr(self, name)}")
 
 
 @dataclass
@@ -73,6 +82,18 @@ class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
 
     output_dir: str = field(default="runs/reranker", metadata={"help": "Folder of the model; resumes there."})
     eval_strategy: str = field(default="no", metadata={"help": "The comparison in the end is what is measured."})
+
+
+def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncoder:
+    """Load a cross-encoder with one score: by hub id or folder, or the embedded entailment model with a new head."""
+    options: dict[str, Any] = {"num_labels": 1, "device": model_device(), "max_length": pair_tokens}
+    if name != EMBEDDED:
+        return CrossEncoder(name, **options)
+    judge = load_entailment(EMBEDDED, dtype="float32")
+    with tempfile.TemporaryDirectory() as folder:  # its three classes become one score
+        judge.model.save_pretrained(folder)
+        judge.tokenizer.save_pretrained(folder)
+        return CrossEncoder(folder, **options, model_kwargs={"ignore_mismatched_sizes": True})
 
 
 def train(
@@ -86,6 +107,8 @@ def train(
     Raises:
         ValueError: no question has labels that differ.
     """
+    if config.list_size is not None:
+        labeled = [shortened(row, config.list_size) for row in labeled]
     rows = teacher_rows(labeled, config)
     trainer = CrossEncoderTrainer(
         model=model,
@@ -151,7 +174,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         statistics = label_statistics(labeled, config.margin)
         tracked.log({f"labels/{key}": value for key, value in statistics.items()})
         torch.manual_seed(arguments.seed)  # the head is new, and the trainer seeds only later
-        model = CrossEncoder(model_source(config.model), num_labels=1, device=model_device())
+        model = load_cross_encoder(config.model, config.pair_tokens)
         with timed(seconds, "training"):
             history = train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
         before = rank(encoder, questions.corpus, questions.test, config.judge_top_k)
