@@ -1,13 +1,11 @@
 """Accelerate: which process this is, what share of the work it takes, and results in input order."""
 
-import fcntl
 import functools
 import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -30,7 +28,7 @@ def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
         items: all the work, the same on every process.
         costs: of each item, in any unit, for shares of like cost; without, every n-th item.
 
-    See [`SharedQueue`] for work that processes take as they go.
+    See [`SharedQueue`][seper_reward.shared_queue.SharedQueue] for work that processes take as they go.
     """
     state = process_state()
     if costs is None:
@@ -66,47 +64,6 @@ def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) ->
     places = itertools.chain(*split_by_cost(costs, state.num_processes))
     found = dict(zip(places, itertools.chain(*shares), strict=True))
     return [found[place] for place in range(len(costs))]
-
-
-class SharedQueue(Generic[T]):
-    """Work that processes take one by one: the dearest first, each for whoever is free next.
-
-    No process waits for a slow one, as with shares that are fixed beforehand; for work whose results need no order.
-
-    Args:
-        items: all the work, the same on every process, which may take each once.
-        costs: of each item, in any unit.
-        counter: file on a disk that all processes share; [`reset`] it before any of them takes.
-
-    Attributes:
-        begun: how many items all processes together had taken when this one last took one.
-    """
-
-    def __init__(self, items: Sequence[T], costs: Sequence[float], counter: Path) -> None:
-        self._items, self._counter = items, counter
-        self._order = list(range(len(items)))
-        if process_state().num_processes > 1:  # one alone keeps the order of the input
-            self._order.sort(key=lambda place: (-costs[place], place))
-        self.begun = 0
-
-    @staticmethod
-    def reset(counter: Path) -> None:
-        """Begin anew; for one process, before all others take."""
-        counter.write_text("0", encoding="utf-8")
-
-    def __iter__(self) -> Iterator[T]:
-        """Take items until none is left."""
-        while (taken := self._next()) < len(self._order):
-            self.begun = taken + 1
-            yield self._items[self._order[taken]]
-
-    def _next(self) -> int:
-        with self._counter.open("r+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
-            taken = int(file.read())
-            file.seek(0)
-            file.write(str(taken + 1))
-        return taken
 
 
 def agree(message: str | None) -> str | None:

@@ -25,7 +25,7 @@ Match = Literal["threshold", "argmax"]
 
 @dataclass(frozen=True)
 class Estimator:
-    """The options of SePer; the defaults are those that agree best with people's relevance marks (RESULTS.md).
+    """The options of SePer; the defaults are those that agree best with people's relevance marks (README).
 
     Attributes:
         weighting: see [`response_weights`].

@@ -9,11 +9,11 @@ from typing import Any
 
 
 def json_line(row: Any, **options: Any) -> str:
-    """Return a value as JSON with a line break; what JSON has no form for becomes text."""
-    text = json.dumps(row, ensure_ascii=False, default=str, **options) + "\n"
+    """Return a value as JSON with a line break; ``options`` are those of ``json.dumps``."""
+    text = json.dumps(row, ensure_ascii=False, **options) + "\n"
     if text.isascii() or not re.search("[\ud800-\udfff]", text):
         return text
-    return json.dumps(row, default=str, **options) + "\n"  # half a surrogate pair cannot be written as UTF-8
+    return json.dumps(row, **options) + "\n"  # half a surrogate pair cannot be written as UTF-8
 
 
 def read_lines(path: Path) -> Iterator[Any]:
@@ -29,14 +29,14 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def write_lines(path: Path, rows: Iterable[Any]) -> None:
-    """Write rows as JSON lines."""
-    _write(path, "".join(map(json_line, rows)))
+def write_lines(path: Path, rows: Iterable[Any], **options: Any) -> None:
+    """Write rows as JSON lines; ``options`` as in [`json_line`]."""
+    _write(path, "".join(json_line(row, **options) for row in rows))
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON."""
-    _write(path, json_line(value, indent=2))
+def write_json(path: Path, value: Any, **options: Any) -> None:
+    """Write a value as indented JSON; ``options`` as in [`json_line`]."""
+    _write(path, json_line(value, indent=2, **options))
 
 
 def _write(path: Path, text: str) -> None:

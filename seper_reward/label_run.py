@@ -9,6 +9,7 @@ import itertools
 import os
 import platform
 import shutil
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -19,12 +20,13 @@ from tqdm.auto import tqdm
 
 from .cache import content_key
 from .data import Rejected, query_key
-from .distributed import SharedQueue, agree, process_state
+from .distributed import agree, process_state, shard
 from .files import json_line, read_json, read_lines, write_json, write_lines
 from .labeling import label_row, query_cost
 from .profiling import timed
 from .report import summarize
 from .scorer import SePerScorer
+from .shared_queue import SharedQueue
 from .tracking import Tracker
 from .types import Query, UnscorableError, Utility
 
@@ -59,7 +61,7 @@ class LabelRun:
         self._scorer, self._queries, self._rejected = scorer, queries, rejected
         self._keys = {query.id: query_key(query) for query in queries}
         self._progress = self.folder / "progress"
-        self._done, self._counter = self._progress / "done.jsonl", self._progress / "taken"
+        self._done = self._progress / "done.jsonl"
         self._lock: IO[str] | None = None
         self.provenance = _provenance(scorer, self._keys.values(), settings or {})
         self._together(self._claim)
@@ -98,11 +100,9 @@ class LabelRun:
 
     def _label(self, queries: Sequence[Query], strict: bool, tracker: Tracker | None) -> None:
         state = process_state()
-        queue = SharedQueue(queries, list(map(query_cost, queries)), self._counter)
-        before = len(self._queries) - len(queries)
         bar = tqdm(
             total=len(self._queries),
-            initial=before,
+            initial=len(self._queries) - len(queries),
             mininterval=1,
             desc="labelling",
             unit="question",
@@ -112,7 +112,7 @@ class LabelRun:
             bar,
             (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file,
         ):
-            for query, judged in self._judged(queue):
+            for query, judged in self._judged(self._mine(queries)):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
                 if isinstance(judged, UnscorableError):
                     if strict:
@@ -121,12 +121,22 @@ class LabelRun:
                 else:
                     entry["label"] = label_row(query, judged)
                 with timed("io"):
-                    file.write(json_line(entry))
+                    file.write(json_line(entry, default=str))
                     file.flush()
                     os.fsync(file.fileno())
-                bar.update(before + queue.begun - bar.n)
+                bar.update(min(state.num_processes, len(self._queries) - bar.n))  # the others keep pace
                 if tracker is not None and "label" in entry:
                     tracker.progress(entry["label"], self._scorer.cache)
+
+    def _mine(self, queries: Sequence[Query]) -> Iterable[Query]:
+        """Return this process's part of the work."""
+        costs = list(map(query_cost, queries))
+        if self._scorer.sampler.refill or self._scorer.sampler.prompts_ahead:  # they hold many questions at once
+            return shard(queries, costs)
+        # a name of its own: processes that outlived a killed run must not take from this one
+        counter = self._progress / str(agree(f"taken-{uuid.uuid4().hex}"))
+        self._together(lambda: SharedQueue.reset(counter))
+        return SharedQueue(queries, costs, counter)
 
     def _judged(self, queries: Iterable[Query]) -> Iterator[tuple[Query, list[Utility] | UnscorableError]]:
         if self._scorer.sampler.refill:
@@ -156,7 +166,8 @@ class LabelRun:
         if self.complete:
             shutil.rmtree(self._progress)
             return
-        SharedQueue.reset(self._counter)
+        for counter in self._progress.glob("taken-*"):
+            counter.unlink()
         write_lines(self._done, self._finished().values())
         for file in self._progress.glob("process-*.jsonl"):
             file.unlink()
@@ -168,7 +179,7 @@ class LabelRun:
                 raise ValueError(
                     f"{self.folder} holds {LABELS} of unknown origin (no {PROVENANCE}); name another folder"
                 )
-            write_json(path, self.provenance)
+            write_json(path, self.provenance, default=str)
             return
         before = read_json(path)
         if before.get("labels_hash") != self.provenance["labels_hash"]:
@@ -185,6 +196,12 @@ class LabelRun:
 
     def _publish(self) -> None:
         done = self._finished()
+        missing = [query.id for query in self._queries if self._keys[query.id] not in done]
+        if missing:
+            raise ValueError(
+                f"{self.folder}: {len(missing)} questions were not labelled, the first is id={missing[0]!r}; does a "
+                "process of an earlier run still work there? End it, and run the same command again"
+            )
         entries = [(query, done[self._keys[query.id]]) for query in self._queries]
         labels = [entry["label"] for _, entry in entries if "label" in entry]
         rejected = [{"where": row.where, "reason": row.reason, "row": row.row} for row in self._rejected]
@@ -197,7 +214,7 @@ class LabelRun:
             for query, entry in entries
             if "reason" in entry
         ]
-        write_lines(self.folder / REJECTED, rejected)
+        write_lines(self.folder / REJECTED, rejected, default=str)
         write_lines(self.folder / LABELS, labels)
         write_json(self.folder / SUMMARY, summarize(labels, rejected=len(rejected)))
         shutil.rmtree(self._progress)

@@ -40,7 +40,7 @@ class Profile:
     @property
     def model_share(self) -> float:
         """Share of the wall clock in model calls, the floor of these batches; above 1 if threads wait for servers."""
-        return sum(self.seconds[stage] for stage in MODEL_STAGES) / self.total_seconds
+        return sum(self.seconds.get(stage, 0.0) for stage in MODEL_STAGES) / self.total_seconds
 
     def numbers(self) -> dict[str, float]:
         """Return all as ``profile/<stage>_seconds`` and ``_tokens``, with ``total_seconds`` and ``model_share``."""

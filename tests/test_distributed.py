@@ -2,13 +2,16 @@
 
 import itertools
 import random
+import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seper_reward import distributed
-from seper_reward.distributed import SharedQueue, gather_in_order, shard, split_by_cost
+from seper_reward import distributed, shared_queue
+from seper_reward.distributed import gather_in_order, shard, split_by_cost
 from seper_reward.labeling import query_cost
+from seper_reward.shared_queue import SharedQueue
 from seper_reward.types import Passage, Query
 
 
@@ -44,7 +47,7 @@ def test_gathering_undoes_sharing(monkeypatch, costs):
 
 
 def test_a_slow_process_is_left_less_of_a_shared_queue(monkeypatch, tmp_path):
-    monkeypatch.setattr(distributed, "process_state", lambda: types.SimpleNamespace(num_processes=2))
+    monkeypatch.setattr(shared_queue, "process_state", lambda: types.SimpleNamespace(num_processes=2))
     items, costs = list("abcdefg"), [1, 9, 2, 8, 3, 7, 4]
     SharedQueue.reset(tmp_path / "taken")
     fast, slow = (SharedQueue(items, costs, tmp_path / "taken") for _ in range(2))
@@ -53,7 +56,20 @@ def test_a_slow_process_is_left_less_of_a_shared_queue(monkeypatch, tmp_path):
     others = list(itertools.islice(fast, 5))
     taken += taking
     assert (taken, others) == (["b", "a"], ["d", "f", "g", "e", "c"])  # the dearest first, each once
-    assert (fast.begun, slow.begun) == (6, 7)
+
+
+def test_takers_of_a_shared_queue_do_not_meet(tmp_path):
+    """Who reads and writes the counter at the same time waits: threads stand for processes, each with its own file."""
+    SharedQueue.reset(tmp_path / "taken")
+    queues = [SharedQueue(range(300), [1.0] * 300, tmp_path / "taken") for _ in range(4)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            taken = list(itertools.chain(*pool.map(list, queues)))
+    finally:
+        sys.setswitchinterval(before)
+    assert sorted(taken) == list(range(300))
 
 
 def test_one_process_keeps_the_order_of_a_shared_queue(tmp_path):

@@ -14,6 +14,7 @@ from datasets import Dataset
 
 from seper_reward import label_dataset
 from seper_reward.cli import main
+from seper_reward.types import UnscorableError
 
 FILES = ["labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -254,6 +255,31 @@ def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tm
     with pytest.raises(FileNotFoundError):  # nothing was published
         run.run()
     assert left == ["q0", "q1", "q2"]
+
+
+def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path):
+    from seper_reward.data import as_query
+    from seper_reward.label_run import LabelRun
+
+    long = {**rows(1)[0], "id": "long", "question": "why " * 600}
+    run = LabelRun(tmp_path / "out", tiny_scorer, [as_query(row) for row in [rows(2)[0], long, rows(2)[1]]])
+    with pytest.raises(UnscorableError, match="question id='long'"):
+        run.run(strict=True)
+    summary = run.run()
+    assert (summary["questions"], summary["rejected"]) == (2, 1)
+
+
+def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeypatch):
+    from seper_reward.data import as_query
+    from seper_reward.label_run import LabelRun
+
+    run = LabelRun(tmp_path / "out", tiny_scorer, [as_query(row) for row in rows(3)])
+    mine = run._mine
+    monkeypatch.setattr(run, "_mine", lambda queries: list(mine(queries))[1:])  # another process took the first
+    with pytest.raises(ValueError, match="1 questions were not labelled, the first is id='q0'"):
+        run.run()
+    monkeypatch.undo()
+    assert run.run()["questions"] == 3
 
 
 def test_strict_stops_at_a_bad_row(label, tmp_path, capsys):

@@ -120,6 +120,24 @@ def test_a_run_killed_while_labelling_resumes_from_the_cache(settings, tmp_path,
     assert 0 < resumed < len(sampled) - 10
 
 
+def test_a_labeler_may_read_ahead(tmp_path):
+    class Reader:
+        name, seen = "reader", ()
+
+        def ahead(self, queries):
+            self.seen = [query.id for query in queries]
+            return iter(queries)
+
+        def label(self, query):
+            return LabeledQuery(query, (0.5,) * len(query.passages), (0.0,) * len(query.passages))
+
+    reader, store = Reader(), LabelStore(tmp_path / "labels.jsonl")
+    known, fresh = (Query(name, "Who?", ("Ann",), (Passage("Ann did.", id="p"),)) for name in ("known", "fresh"))
+    store.label([known], reader)
+    assert [row.labels for row in store.label([known, fresh], reader)] == [(0.5,), (0.5,)]
+    assert reader.seen == ["fresh"]  # only what has no label yet
+
+
 class Dies(TrainerCallback):
     """Fails as a run does that is killed, at a step of the first attempt."""
 

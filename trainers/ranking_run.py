@@ -18,7 +18,7 @@ from seper_reward.config import load_scorer
 from seper_reward.distributed import process_state
 from seper_reward.files import read_json, write_json
 from seper_reward.labelers import PassageLabeler
-from seper_reward.labels import informative, quantize, sure, transform
+from seper_reward.labels import informative, quantize, shortened, sure, transform
 from seper_reward.models import EMBEDDED, ENCODER_HUB_ID, embedded_encoder_folder, fast_dtype, resolve_device
 from seper_reward.prompts import passage_text
 from seper_reward.report import ranking_figure
@@ -94,14 +94,20 @@ def model_device() -> str | None:
     return None if torch.accelerator.is_available() else "cpu"
 
 
-def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[dict[str, Any]]:
+def teacher_rows(
+    labeled: Sequence[LabeledQuery], config: RankingConfig, list_size: int | None = None
+) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for the losses: filtered, rounded, clipped and shifted.
+
+    ``list_size``: most passages of a row, see [`shortened`][seper_reward.labels.shortened].
 
     Raises:
         ValueError: nothing is left.
     """
     if config.max_std_error is not None:
         labeled = [sure(row, config.max_std_error) for row in labeled]
+    if list_size is not None:
+        labeled = [shortened(row, list_size) for row in labeled]
     kept = []
     for row in labeled:
         rounded = quantize(torch.tensor(row.labels), config.resolution)

@@ -23,7 +23,6 @@ from trl import TrlParser
 from seper_reward.config import setting
 from seper_reward.distributed import process_state
 from seper_reward.labelers import CrossEncoderLabeler, labeler
-from seper_reward.labels import shortened
 from seper_reward.models import EMBEDDED, load_entailment
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
@@ -107,9 +106,7 @@ def train(
     Raises:
         ValueError: no question has labels that differ.
     """
-    if config.list_size is not None:
-        labeled = [shortened(row, config.list_size) for row in labeled]
-    rows = teacher_rows(labeled, config)
+    rows = teacher_rows(labeled, config, config.list_size)
     trainer = CrossEncoderTrainer(
         model=model,
         args=arguments,
