@@ -106,11 +106,13 @@ def draw(measured: dict[str, Any], path: Path) -> None:
     figure = need("matplotlib.figure", "figures").Figure(figsize=(3 * len(measured), 3), layout="constrained")
     for axes, (name, found) in zip(figure.subplots(1, len(measured)), measured.items(), strict=True):
         counts = [int(count) for count in found["seconds"]]
-        axes.loglog(counts, list(found["seconds"].values()), "o-")
-        axes.set_xticks(counts, [f"{count:,}" for count in counts], fontsize=7)
-        axes.minorticks_off()
+        axes.plot(counts, list(found["seconds"].values()), "o-")
+        axes.set_ylim(bottom=0)
+        axes.locator_params(axis="x", integer=True, nbins=5)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.tick_params(labelsize=7)
         axes.set_xlabel(name)
-        axes.set_title(f"slope at the end {found['slope']}", fontsize=8)
+        axes.set_title(f"time ~ {name}^{found['slope']} at the end", fontsize=8)
     figure.supylabel("seconds")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
