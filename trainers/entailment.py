@@ -28,6 +28,7 @@ from seper_reward.demo import EQUIVALENCE
 from seper_reward.entailment import EntailmentScorer
 from seper_reward.equivalence import Judgement, best_alias_probs, equivalence, read_judgements
 from seper_reward.evaluation import split_of
+from seper_reward.files import read_json, write_json
 from seper_reward.models import ENCODER_HUB_ID, new_entailment_model
 from seper_reward.report import METHODS
 from trainers.entailment_data import (
@@ -272,14 +273,14 @@ def main() -> None:
     (config,) = TrlParser((EntailmentTrainingConfig,)).parse_args_and_config()
     adapter, data_dir = Path(config.output_dir), Path(config.data_dir)
     if config.evaluate_only:
-        temperature = json.loads((adapter / SCORES).read_text())["temperature"]
+        temperature = read_json(adapter / SCORES)["temperature"]
     else:
         train(config)
         dev = read_judgements(data_dir / "evouna" / "NQ.json.gz")
         temperature = calibrate(adapter, [row for row in dev if split_of(row.question) == "dev"])
-        (adapter / SCORES).write_text(json.dumps({"temperature": temperature}) + "\n")  # scoring again needs it
+        write_json(adapter / SCORES, {"temperature": temperature})  # scoring again needs it
     scores = {**evaluate(adapter, data_dir), "temperature": temperature}
-    (adapter / SCORES).write_text(json.dumps(scores, indent=2) + "\n")
+    write_json(adapter / SCORES, scores)
     (adapter / "README.md").write_text(card(config, scores))
     print(json.dumps(scores, indent=2))
 

@@ -4,7 +4,6 @@ python -m trainers.policy_eval runs/policy-demo runs/policy-demo-1 ...     # mea
 """
 
 import argparse
-import json
 import statistics
 import sys
 from collections import Counter
@@ -18,6 +17,7 @@ from trl import GRPOTrainer
 from seper_reward.answer_metrics import exact_match
 from seper_reward.environment import RetrievalEnvironment
 from seper_reward.evaluation import expected_metric
+from seper_reward.files import read_json
 from seper_reward.report import Tradeoff
 from seper_reward.reward import Score, SePerReward
 from seper_reward.rollouts import Rollout
@@ -165,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the table of some runs' results, mean ± sd."""
     parser = argparse.ArgumentParser(prog="python -m trainers.policy_eval", description=__doc__.partition("\n")[0])
     parser.add_argument("runs", nargs="+", type=Path, help="output folders of trainers.policy, one per seed")
-    runs = [json.loads((run / "results.json").read_text(encoding="utf-8")) for run in parser.parse_args(argv).runs]
+    runs = [read_json(run / "results.json") for run in parser.parse_args(argv).runs]
     print(table(over_seeds(runs)))
     return 0
 

@@ -10,7 +10,6 @@ beside the adapter; with ``data: policy`` it is to answer or to search first (``
 ``data: FILE.jsonl`` it is whatever that file shows in its ``prompt`` and ``completion``.
 """
 
-import json
 import os
 from collections import Counter
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from peft import PeftModel
 from trl import SFTConfig, SFTTrainer, TrlParser
 
 from seper_reward.data import read_valid_rows
+from seper_reward.files import write_json
 from seper_reward.models import PLAIN, READER_HUB_ID, load_reader
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.sampling import SamplingOptions
@@ -222,7 +222,7 @@ def main() -> None:
         readers = [(PLAIN, "brief", 1.0), (str(adapter), "brief", 1.0)]
         scores = evaluate(readers, Path(config.data_dir))
         rows = training_rows(config, load_reader(PLAIN, device="cpu").tokenizer, arguments.seed)
-        (adapter / "scores.json").write_text(json.dumps(scores, indent=2) + "\n")
+        write_json(adapter / "scores.json", scores)
         (adapter / "README.md").write_text(card(config, Counter(row["kind"] for row in rows), scores))
         print(score_table(scores))
 
