@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from .profiling import timed
 
@@ -80,6 +80,42 @@ class Cache:
             marks = ",".join("?" * len(some))
             found.update(self._database.execute(f"SELECT key, value FROM entries WHERE key IN ({marks})", some))
         return found
+
+
+class HasWeights(Protocol):
+    """A model whose every answer its weights decide."""
+
+    @property
+    def weights_hash(self) -> str:
+        """Hash of all of the model that decides an answer."""
+
+
+def content_keys(kind: str, model: HasWeights, asked: Sequence[tuple[Any, ...]]) -> list[str]:
+    """Return a key for each thing that a model is asked."""
+    return [content_key(kind, model.weights_hash, *parts) for parts in asked]
+
+
+def answers_through(
+    cache: Cache | None,
+    kind: str,
+    model: HasWeights,
+    asked: Sequence[tuple[Any, ...]],
+    compute: Callable[[list[int]], Sequence[Any]],
+) -> list[Any]:
+    """Return a model's JSON-able answer to each thing it is asked, from the cache where that has it.
+
+    Args:
+        cache: ``None`` to compute all.
+        kind: of question, so that answers of two kinds are not mixed.
+        model: that answers.
+        asked: JSON-able parts that decide an answer.
+        compute: takes places of ``asked``, all that are to be computed at once.
+    """
+    if not asked:
+        return []
+    if cache is None:
+        return list(compute(list(range(len(asked)))))
+    return cache.through(content_keys(kind, model, asked), compute)
 
 
 def _switch_to_wal(database: sqlite3.Connection) -> None:

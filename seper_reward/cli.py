@@ -79,7 +79,7 @@ def _label(arguments: list[str]) -> None:
     config = _parse(LabelConfig, arguments, "seper-reward label")
     from .data import BadRowError
     from .distributed import process_state
-    from .label_run import LABELS, LabelRun
+    from .label_run import LABELS, LabelRun, backend_of
     from .profiling import profiling
     from .report import summary_table
     from .tracking import Run, Tracker
@@ -93,7 +93,9 @@ def _label(arguments: list[str]) -> None:
     main_process = process_state().is_main_process
     if rejected and main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
-    run = LabelRun(config.output_dir, load_scorer(config, config.seed), queries, rejected, asdict(config))
+    config.backend = backend_of(config.output_dir) or config.backend if config.backend == "auto" else config.backend
+    scorer = load_scorer(config, config.seed)
+    run = LabelRun(config.output_dir, scorer, queries, rejected, asdict(config), config.block_size)
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**asdict(config), "provenance": run.provenance}) as tracked:
         tracker = Tracker(tracked)

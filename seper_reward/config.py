@@ -68,12 +68,17 @@ class ScorerConfig(JudgeConfig):
     )
     throughput: bool = setting(
         False,
-        "Let waiting prompts of other questions take the room of finished ones: equally likely, not equal bytes.",
+        "Let waiting prompts take the room of finished ones, where many prompts are sampled in one call.",
     )
     cache: str | None = setting(None, "SQLite file that keeps responses and entailment scores between runs.")
     engine: list[str] = setting(
         [],
         "URLs of OpenAI-compatible servers (vLLM) that run the reader, as http://localhost:8000/v1; none: in process.",
+    )
+    backend: str | None = setting(
+        None,
+        "Where the reader runs: process, engine, or auto (both are measured at the start, the faster is kept); "
+        "default: the engine where one is named.",
     )
     engine_model: str | None = setting(None, "The reader's name on the engine; default: the one model it serves.")
     engine_requests: int = setting(64, "Most requests under way per engine URL; one is a prompt with its samples.")
@@ -101,6 +106,11 @@ class LabelConfig(CommandConfig):
     top_k: int = setting(5, "Passages to retrieve per question from --corpus.")
     output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes there.")
     limit: int | None = setting(None, "Label so many questions only, evenly spread over the input.")
+    block: int | None = setting(
+        None,
+        "Questions measured side by side; more fill a large device, and labels then depend, in low digits, on who "
+        "stands beside whom in the input. Default: 1, with throughput 32.",
+    )
     strict: bool = setting(False, "Stop at the first unusable row instead of writing rejected.jsonl.")
     report_to: str = setting("none", "none or wandb (WANDB_MODE=offline works).")
     profile: bool = setting(False, "Show and log seconds and tokens by stage (prefill, decode, entailment, ...).")
@@ -109,10 +119,17 @@ class LabelConfig(CommandConfig):
         super().__post_init__()
         if self.report_to not in {"none", "wandb"}:
             raise ValueError(f"report_to must be none or wandb, got {self.report_to!r}")
-        for name in ("top_k", "limit"):
+        for name in ("top_k", "limit", "block"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+        if self.enough_std_error is not None and self.block_size > 1:
+            raise ValueError("enough_std_error decides question by question; leave out block and throughput")
+
+    @property
+    def block_size(self) -> int:
+        """How many questions are measured side by side."""
+        return self.block or (32 if self.throughput else 1)
 
 
 @dataclass
@@ -241,7 +258,8 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
             "refill": config.throughput,
         },
         entailment_options={**loading, "revision": config.entailment_revision},
-        engine=[] if reader is not None else config.engine,
+        engine=config.engine,
+        backend="process" if reader is not None else config.backend,
         engine_options={
             "model": config.engine_model,
             "requests": config.engine_requests,

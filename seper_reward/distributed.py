@@ -3,9 +3,9 @@
 import functools
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -66,10 +66,24 @@ def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) ->
     return [found[place] for place in range(len(costs))]
 
 
-def agree(message: str | None) -> str | None:
-    """Return the main process's message on all processes, so that all stop or go on together."""
+def together(act: Callable[[], T]) -> T:
+    """Let the main process act and return what it returned on all; if it fails, all raise, and none waits for it.
+
+    Raises:
+        ValueError: with the main process's message, on the others; the main process raises its own error.
+    """
     if process_state().num_processes == 1:
-        return message
-    box = [message]
+        return act()
+    result, failure = None, None
+    if process_state().is_main_process:
+        try:
+            result = act()
+        except Exception as error:  # raised below
+            failure = error
+    box = [result, None if failure is None else str(failure)]
     torch.distributed.broadcast_object_list(box, src=0)
-    return box[0]
+    if failure is not None:
+        raise failure
+    if box[1] is not None:
+        raise ValueError(box[1])
+    return cast(T, box[0])

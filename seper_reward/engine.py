@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from .completions import Draw, completion_request, read_draws, read_forced
+from .contract import More, SamplingOptions
 from .models import EMBEDDED, hash_with_tokenizer, load_tokenizer
 from .profiling import timed
-from .sampling import More, ResponseSampler, SamplingOptions
+from .sampling import ResponseSampler
 from .servers import Server, ServerPool
 from .tokens import cut_at_stop, encode_prompt, encode_response
 from .types import Responses
@@ -42,7 +43,7 @@ class EngineSampler:
         requests: most requests under way per server; each is a prompt with its N samples.
         timeout: longest wait for an answer, in seconds.
         retries: of a request that got none, with back-off; then the next server is asked.
-        **sampling: fields of [`SamplingOptions`][seper_reward.sampling.SamplingOptions].
+        **sampling: fields of [`SamplingOptions`][seper_reward.contract.SamplingOptions].
 
     Raises:
         ConnectionError: a server does not answer.
@@ -50,6 +51,7 @@ class EngineSampler:
         OSError: the library ``openai`` is not installed.
     """
 
+    backend = "engine"
     max_batch_tokens = 0
     refill = False
     device: torch.device | None = None

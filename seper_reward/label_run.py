@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from .cache import content_key
 from .data import Rejected, query_key
-from .distributed import agree, process_state, shard
+from .distributed import process_state, shard, together
 from .files import json_line, read_json, read_lines, write_json, write_lines
 from .labeling import label_row, query_cost
 from .profiling import timed
@@ -31,7 +31,6 @@ from .tracking import Tracker
 from .types import Query, UnscorableError, Utility
 
 LABELS, REJECTED, PROVENANCE, SUMMARY = "labels.jsonl", "rejected.jsonl", "provenance.json", "summary.json"
-_BLOCK = 32  # questions that share a refilled batch; a kill loses as many
 
 
 class LabelRun:
@@ -43,6 +42,8 @@ class LabelRun:
         queries: in the order the labels shall have.
         rejected: rows that were unusable from the start.
         settings: the command's settings, for provenance only.
+        block: questions measured side by side, from the first on; more fill a large device. A kill loses as many, and
+            labels depend, in low digits, on who stands in a block. An engine makes its batches itself.
 
     Raises:
         OSError: the folder cannot be made or written.
@@ -56,15 +57,19 @@ class LabelRun:
         queries: Sequence[Query],
         rejected: Sequence[Rejected] = (),
         settings: Mapping[str, Any] | None = None,
+        block: int = 1,
     ) -> None:
         self.folder = Path(output_dir)
         self._scorer, self._queries, self._rejected = scorer, queries, rejected
         self._keys = {query.id: query_key(query) for query in queries}
+        self._block = block = 1 if scorer.sampler.prompts_ahead else block
+        # the same ones whatever is left of the work, so that labels are
+        self._blocks = [queries[start : start + block] for start in range(0, len(queries), block)]
         self._progress = self.folder / "progress"
         self._done = self._progress / "done.jsonl"
         self._lock: IO[str] | None = None
-        self.provenance = _provenance(scorer, self._keys.values(), settings or {})
-        self._together(self._claim)
+        self.provenance = _provenance(scorer, list(self._keys.values()), block, settings or {})
+        together(self._claim)
 
     @property
     def complete(self) -> bool:
@@ -87,10 +92,11 @@ class LabelRun:
         if not self.complete:
             # not from the files being written: processes must agree on what is left to share it
             done = {entry["key"] for entry in read_lines(self._done) if "label" in entry or not strict}
-            self._label([query for query in self._queries if self._keys[query.id] not in done], strict, tracker)
+            left = [block for block in self._blocks if not {self._keys[query.id] for query in block} <= done]
+            self._label(left, strict, tracker)
             process_state().wait_for_everyone()
             with timed("io"):
-                self._together(self._publish)
+                together(self._publish)
         summary: dict[str, Any] = read_json(self.folder / SUMMARY)
         return summary
 
@@ -98,11 +104,11 @@ class LabelRun:
         """Read ``labels.jsonl``."""
         return list(read_lines(self.folder / LABELS))
 
-    def _label(self, queries: Sequence[Query], strict: bool, tracker: Tracker | None) -> None:
+    def _label(self, blocks: Sequence[Sequence[Query]], strict: bool, tracker: Tracker | None) -> None:
         state = process_state()
         bar = tqdm(
             total=len(self._queries),
-            initial=len(self._queries) - len(queries),
+            initial=len(self._queries) - sum(map(len, blocks)),
             mininterval=1,
             desc="labelling",
             unit="question",
@@ -112,7 +118,7 @@ class LabelRun:
             bar,
             (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file,
         ):
-            for query, judged in self._judged(self._mine(queries)):
+            for query, judged in self._judged(self._mine(blocks)):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
                 if isinstance(judged, UnscorableError):
                     if strict:
@@ -128,23 +134,22 @@ class LabelRun:
                 if tracker is not None and "label" in entry:
                     tracker.progress(entry["label"], self._scorer.cache)
 
-    def _mine(self, queries: Sequence[Query]) -> Iterable[Query]:
+    def _mine(self, blocks: Sequence[Sequence[Query]]) -> Iterable[Sequence[Query]]:
         """Return this process's part of the work."""
-        costs = list(map(query_cost, queries))
-        if self._scorer.sampler.refill or self._scorer.sampler.prompts_ahead:  # they hold many questions at once
-            return shard(queries, costs)
+        costs = [sum(map(query_cost, block)) for block in blocks]
+        if self._scorer.sampler.prompts_ahead:  # it holds many questions at once
+            return shard(blocks, costs)
         # a name of its own: processes that outlived a killed run must not take from this one
-        counter = self._progress / str(agree(f"taken-{uuid.uuid4().hex}"))
-        self._together(lambda: SharedQueue.reset(counter))
-        return SharedQueue(queries, costs, counter)
+        counter = self._progress / together(lambda: f"taken-{uuid.uuid4().hex}")
+        together(lambda: SharedQueue.reset(counter))
+        return SharedQueue(blocks, costs, counter)
 
-    def _judged(self, queries: Iterable[Query]) -> Iterator[tuple[Query, list[Utility] | UnscorableError]]:
-        if self._scorer.sampler.refill:
-            waiting = iter(queries)
-            while block := list(itertools.islice(waiting, _BLOCK)):
+    def _judged(self, blocks: Iterable[Sequence[Query]]) -> Iterator[tuple[Query, list[Utility] | UnscorableError]]:
+        if self._block > 1:
+            for block in blocks:
                 yield from zip(block, self._scorer.block_utilities(block), strict=True)
             return
-        for query in self._scorer.ahead(queries):
+        for query in self._scorer.ahead(itertools.chain.from_iterable(blocks)):
             yield query, self._scorer.attempt(query)
 
     def _claim(self) -> None:
@@ -219,25 +224,21 @@ class LabelRun:
         write_json(self.folder / SUMMARY, summarize(labels, rejected=len(rejected)))
         shutil.rmtree(self._progress)
 
-    def _together(self, act: Any) -> None:
-        """Let the main process act; if it fails, all processes raise."""
-        failure: Exception | None = None
-        if process_state().is_main_process:
-            try:
-                act()
-            except Exception as error:  # raised below, on all processes: none may wait for one that died
-                failure = error
-        message = agree(None if failure is None else str(failure))
-        if failure is not None:
-            raise failure
-        if message is not None:
-            raise ValueError(message)
+
+def backend_of(output_dir: str | Path) -> str | None:
+    """Return where the reader of a folder's labels ran; ``None`` if the folder has none."""
+    path = Path(output_dir) / PROVENANCE
+    backend: str | None = read_json(path).get("decides", {}).get("backend") if path.is_file() else None
+    return backend
 
 
-def _provenance(scorer: SePerScorer, query_keys: Iterable[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _provenance(
+    scorer: SePerScorer, query_keys: Sequence[str], block: int, settings: Mapping[str, Any]
+) -> dict[str, Any]:
     decides = {
         **scorer.fingerprint,
-        "queries": content_key(sorted(query_keys)),
+        "block": block,
+        "queries": content_key(query_keys if block > 1 else sorted(query_keys)),
         "device": _device_kind(scorer.sampler.device or scorer.entailment.device),
         "threads_per_process": torch.get_num_threads(),
         **{name: version(name) for name in ("seper-reward", "torch", "transformers")},

@@ -4,23 +4,23 @@ import copy
 import functools
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from .beliefs import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
-from .cache import Cache, content_key
+from .backends import load_sampler
+from .beliefs import Pair
+from .cache import Cache, answers_through, content_keys
+from .contract import More, Sampler
 from .data import as_query
-from .engine import EngineSampler
 from .entailment import EntailmentScorer
 from .estimators import Estimator
+from .judging import BeliefJudge, Sampled
 from .models import EMBEDDED, READER_DEFAULTS, LoadedModel
-from .profiling import timed
 from .prompts import PromptBuilder
-from .sampling import DRAWING, More, ResponseSampler, Sampler
+from .sampling import DRAWING
 from .types import Belief, Passage, Query, Responses, UnscorableError, Utility
 from .utility import utility
 
@@ -65,6 +65,7 @@ class SePerScorer:
         self.sampler, self.entailment, self.cache = sampler, entailment, cache
         self.enough_std_error, self.min_samples = enough_std_error, min_samples
         self.estimator = estimator or Estimator()
+        self._judge = BeliefJudge(entailment, self.estimator, cache)
         self.prompts = PromptBuilder(
             sampler.tokenizer,
             prompt,
@@ -86,6 +87,7 @@ class SePerScorer:
         entailment_options: Mapping[str, Any] | None = None,
         engine: Sequence[str] = (),
         engine_options: Mapping[str, Any] | None = None,
+        backend: str | None = None,
         enough_std_error: float | None = None,
         min_samples: int = 4,
         **sampling: Any,
@@ -106,24 +108,25 @@ class SePerScorer:
                 names its tokenizer, and of ``reader_options`` only ``revision`` and ``trust_remote_code`` count.
             engine_options: ``model``, ``requests``, ``timeout`` and ``retries`` of
                 [`EngineSampler`][seper_reward.engine.EngineSampler].
+            backend: ``"process"``, ``"engine"`` or ``"auto"``, which measures both and keeps the faster (see
+                [`load_sampler`][seper_reward.backends.load_sampler]); ``None``: the engine where ``engine`` has a URL.
             enough_std_error: see the class.
             min_samples: see the class.
-            **sampling: fields of [`SamplingOptions`][seper_reward.sampling.SamplingOptions]. Defaults are the
+            **sampling: fields of [`SamplingOptions`][seper_reward.contract.SamplingOptions]. Defaults are the
                 paper's (N=10, temperature 1) unless ``READER_DEFAULTS`` has others for the reader.
         """
         name = reader.name if isinstance(reader, LoadedModel) else reader
         defaults = READER_DEFAULTS.get(name, READER_DEFAULTS[None])
-        sampling = {"temperature": defaults.temperature, "max_new_tokens": defaults.max_new_tokens, **sampling}
-        options = dict(reader_options or {})
-        if engine:
-            if isinstance(reader, LoadedModel):
-                raise ValueError(f"engine runs the reader itself; name it, instead of loading {reader.name!r}")
-            kept = {key: options[key] for key in ("revision", "trust_remote_code") if key in options}
-            sampler: Sampler = EngineSampler.from_pretrained(
-                reader, urls=engine, **kept, **(engine_options or {}), **sampling
-            )
-        else:
-            sampler = ResponseSampler.from_pretrained(reader, **options, **sampling)
+        drawn = {"temperature": defaults.temperature, "max_new_tokens": defaults.max_new_tokens, **sampling}
+        sampler = load_sampler(
+            reader,
+            backend=backend,
+            engine=engine,
+            engine_options=engine_options or {},
+            reader_options=reader_options or {},
+            prompt=prompt or defaults.prompt,
+            **drawn,
+        )
         return cls(
             sampler,
             EntailmentScorer.from_pretrained(entailment, **(entailment_options or {})),
@@ -139,6 +142,7 @@ class SePerScorer:
     def fingerprint(self) -> dict[str, Any]:
         """Everything of this scorer that decides a label, JSON-able."""
         return {
+            "backend": self.sampler.backend,
             "reader": self.sampler.name,
             "reader_weights": self.sampler.weights_hash,
             "entailment": self.entailment.name,
@@ -195,7 +199,7 @@ class SePerScorer:
         except UnscorableError:
             return  # raised when it is measured
         if self.cache is not None:
-            keys = self._keys("responses", self.sampler, [(self._draws(), prompt) for prompt in prompts])
+            keys = content_keys("responses", self.sampler, [(self._draws(), prompt) for prompt in prompts])
             prompts = [prompts[at] for at in self.cache.missing(keys)]
         self.sampler.expect(prompts)
 
@@ -211,31 +215,36 @@ class SePerScorer:
             return error
 
     def block_utilities(self, queries: Sequence[Query]) -> list[list[Utility] | UnscorableError]:
-        """Measure the passages of several queries, with the responses to all of them sampled in one call.
+        """Measure the passages of several queries together: sampled side by side, and judged.
 
-        Faster with a sampler that refills its batch, for the price of bit-identity: see
-        [`ResponseSampler`][seper_reward.sampling.ResponseSampler].
+        Faster where one query does not fill the device. In low digits the numbers depend on the whole block.
 
         Returns:
             Per query, what [`query_utilities`] gives, or the error that it would raise.
+
+        Raises:
+            ValueError: with ``enough_std_error``, which decides query by query.
         """
-        prompts: list[list[str] | UnscorableError] = []
-        for query in queries:
+        if self.enough_std_error is not None:
+            raise ValueError("enough_std_error does not go with blocks of queries, which draw all samples at once")
+        prompts: dict[int, list[str]] = {}
+        judged: dict[int, list[Utility] | UnscorableError] = {}
+        for place, query in enumerate(queries):
             try:
-                prompts.append([self.prompts.build(query.question, passages) for passages in _passage_sets(query)])
+                prompts[place] = [self.prompts.build(query.question, passages) for passages in _passage_sets(query)]
             except UnscorableError as error:
-                prompts.append(error)
-        every = {prompt for asked in prompts if isinstance(asked, list) for prompt in asked}
+                judged[place] = error
         try:
-            sampled = self._sample(sorted(every))
+            said = self._sample(sorted({prompt for asked in prompts.values() for prompt in asked}))
         except UnscorableError:  # of one query: the others are measured by themselves
             return [self.attempt(query) for query in queries]
-        return [
-            asked
-            if isinstance(asked, UnscorableError)
-            else _utilities(query, self._beliefs(query.question, query.answers, [sampled[at] for at in asked], {}))
-            for query, asked in zip(queries, prompts, strict=True)
+        sampled = [
+            Sampled(queries[place].question, queries[place].answers, [said[prompt] for prompt in asked])
+            for place, asked in prompts.items()
         ]
+        for place, beliefs in zip(prompts, self._judge.beliefs(sampled), strict=True):
+            judged[place] = _utilities(queries[place], beliefs)
+        return [judged[place] for place in range(len(queries))]
 
     def beliefs(
         self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
@@ -254,18 +263,9 @@ class SePerScorer:
             UnscorableError: the question is longer than the reader's window.
         """
         known: dict[Pair, Tensor] = {}
-        return self._beliefs(question, answers, self.responses(question, passage_sets, answers, known), known)
-
-    def _beliefs(
-        self, question: str, answers: Sequence[str], sampled: Sequence[Responses], known: Mapping[Pair, Tensor]
-    ) -> list[Belief]:
-        options = self.estimator
-        wanted = set[Pair]().union(*(first_pairs(options, row.texts, answers) for row in sampled))
-        probs = {**known, **self._class_probs(question, wanted - known.keys())}
-        wanted = wanted.union(*(second_pairs(options, row.texts, probs) for row in sampled))
-        probs |= self._class_probs(question, wanted - probs.keys())
-        with timed("clustering"):
-            return [belief(options, row, answers, probs) for row in sampled]
+        sampled = self.responses(question, passage_sets, answers, known)
+        (beliefs,) = self._judge.beliefs([Sampled(question, answers, sampled, known)])
+        return beliefs
 
     def responses(
         self,
@@ -296,11 +296,8 @@ class SePerScorer:
         self, question: str, answers: Sequence[str], known: dict[Pair, Tensor], sampled: Mapping[str, Responses]
     ) -> set[str]:
         """Return the prompts whose belief is not yet as sure as ``enough_std_error``."""
-        options, limit = self.estimator, self.enough_std_error or 0.0
-        wanted = set[Pair]().union(*(support_pairs(options, row.texts, answers) for row in sampled.values()))
-        known |= self._class_probs(question, wanted - known.keys())
-        errors = {prompt: belief_std_error(options, row, answers, known) for prompt, row in sampled.items()}
-        return {prompt for prompt, error in errors.items() if error > limit}
+        asked = Sampled(question, answers, list(sampled.values()), known)
+        return set(itertools.compress(sampled, self._judge.undecided(asked, self.enough_std_error or 0.0)))
 
     def answer_log_probs(
         self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
@@ -326,15 +323,13 @@ class SePerScorer:
             return [float(row.mean()) for row in found]
 
         length = self.sampler.options.max_new_tokens
-        means = self._through("answer log-prob", self.sampler, [(length, *pair) for pair in asked], compute)
+        keys = [(length, *pair) for pair in asked]
+        means = answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
         return [means[start : start + len(answers)] for start in range(0, len(means), len(answers))]
 
     def support(self, question: str, response: str, answers: Sequence[str]) -> float:
         """Return how far a response entails the gold answer it fits best, in [0, 1]; 0 for an empty one."""
-        if not response.strip():
-            return 0.0
-        probs = self._class_probs(question, set(itertools.product([response], answers)))
-        return max(float(row[0]) for row in probs.values())
+        return self._judge.support(question, response, answers)
 
     def reading_with(self, model: Any, *, frozen: bool = False) -> "SePerScorer":
         """Return the same scorer with another model of the reader's tokenizer.
@@ -353,47 +348,20 @@ class SePerScorer:
     ) -> dict[str, Responses]:
         def compute(missing: list[int]) -> list[dict[str, Any]]:
             some = [prompts[at] for at in missing]
-            return [_to_json(row) for row in self.sampler.sample(some, self.min_samples, enough)]
+            return [row.to_json() for row in self.sampler.sample(some, self.min_samples, enough)]
 
         options = self._draws()
         if enough is not None:  # then answers and judge decide how many responses there are
             decides = [self.enough_std_error, self.min_samples, asdict(self.estimator), self.entailment.weights_hash]
             options["adaptive"] = [*decides, *asked]
-        rows = self._through("responses", self.sampler, [(options, prompt) for prompt in prompts], compute)
-        return {prompt: _from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
+        rows = answers_through(
+            self.cache, "responses", self.sampler, [(options, prompt) for prompt in prompts], compute
+        )
+        return {prompt: Responses.from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
 
     def _draws(self) -> dict[str, Any]:
         """Return what decides a response beside reader and prompt."""
         return {**asdict(self.sampler.options), "algorithm": DRAWING}
-
-    def _class_probs(self, question: str, wanted: set[Pair]) -> dict[Pair, Tensor]:
-        pairs = sorted(wanted)
-
-        def compute(missing: list[int]) -> list[list[float]]:
-            asked = [question] * len(missing)
-            with timed("entailment"):
-                probs: list[list[float]] = self.entailment.class_probs([pairs[at] for at in missing], asked).tolist()
-            return probs
-
-        probs = self._through("entailment", self.entailment, [(question, *pair) for pair in pairs], compute)
-        return dict(zip(pairs, torch.tensor(probs), strict=True))
-
-    def _through(
-        self,
-        kind: str,
-        model: Sampler | EntailmentScorer,
-        keys: Sequence[tuple[Any, ...]],
-        compute: Callable[[list[int]], list[Any]],
-    ) -> list[Any]:
-        """Return a row per key: ``compute(places)`` for all of them or, with a cache, for those not in it."""
-        if not keys:
-            return []
-        if self.cache is None:
-            return compute(list(range(len(keys))))
-        return self.cache.through(self._keys(kind, model, keys), compute)
-
-    def _keys(self, kind: str, model: Sampler | EntailmentScorer, keys: Sequence[tuple[Any, ...]]) -> list[str]:
-        return [content_key(kind, model.weights_hash, *key) for key in keys]
 
 
 def _passage_sets(query: Query) -> list[tuple[Passage, ...]]:
@@ -405,16 +373,3 @@ def _utilities(query: Query, beliefs: Sequence[Belief]) -> list[Utility]:
     """Return the utility of each passage from the beliefs in [`_passage_sets`]."""
     baseline, *others = beliefs
     return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, others, strict=True)]
-
-
-def _to_json(responses: Responses) -> dict[str, Any]:
-    return {**asdict(responses), "token_log_probs": [row.tolist() for row in responses.token_log_probs]}
-
-
-def _from_json(row: Mapping[str, Any]) -> Responses:
-    return Responses(
-        texts=tuple(row["texts"]),
-        token_log_probs=tuple(map(torch.tensor, row["token_log_probs"])),
-        token_ids=tuple(map(tuple, row["token_ids"])),
-        finished=tuple(row["finished"]),
-    )

@@ -4,9 +4,10 @@ Axis letters used everywhere: Q questions, P passages, S samples, A answers, C c
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 
@@ -51,6 +52,20 @@ class Responses:
     token_log_probs: tuple[Tensor, ...]
     token_ids: tuple[tuple[int, ...], ...] = ()
     finished: tuple[bool, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``json.dumps`` takes."""
+        return {**asdict(self), "token_log_probs": [row.tolist() for row in self.token_log_probs]}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> "Responses":
+        """Undo [`to_json`]."""
+        return cls(
+            texts=tuple(row["texts"]),
+            token_log_probs=tuple(map(torch.tensor, row["token_log_probs"])),
+            token_ids=tuple(map(tuple, row["token_ids"])),
+            finished=tuple(row["finished"]),
+        )
 
 
 @dataclass(frozen=True)

@@ -154,3 +154,16 @@ def lane_questions(tmp_path) -> Path:
     path = tmp_path / "questions.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+@pytest.fixture
+def serve(tiny_sampler):
+    """Return a function that starts a server, by default over the tiny reader."""
+    from contextlib import ExitStack
+
+    from tests.completions_server import CompletionsServer
+
+    with ExitStack() as stack:
+        yield lambda sampler=tiny_sampler, **behaviour: stack.enter_context(
+            CompletionsServer(sampler, **behaviour).running()
+        )

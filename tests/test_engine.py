@@ -15,22 +15,10 @@ from seper_reward.cli import main
 from seper_reward.data import as_query
 from seper_reward.engine import EngineSampler
 from seper_reward.types import UnscorableError
-from tests.completions_server import CompletionsServer
 from tests.test_label_run import run
 from tests.test_sampling import PROMPTS, rebuilt
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
-
-
-@pytest.fixture
-def serve(tiny_sampler):
-    """Return a function that starts a server, by default over the tiny reader."""
-    from contextlib import ExitStack
-
-    with ExitStack() as stack:
-        yield lambda sampler=tiny_sampler, **behaviour: stack.enter_context(
-            CompletionsServer(sampler, **behaviour).running()
-        )
 
 
 def engine(sampler, *servers, **options) -> EngineSampler:
@@ -410,6 +398,16 @@ def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
     local, engine = (rows_of(tmp_path / name) for name in ("local", "engine"))
     assert [row["id"] for row in local] == [row["id"] for row in engine]
     assert alike(texts_of(local), texts_of(engine))
+
+
+def test_auto_goes_on_where_the_run_began(label, tmp_path, serve, capsys):
+    url = serve().url
+    words = label("out", "--engine", url, "--backend", "engine", "--limit", "5")
+    assert main(words) == 0
+    assert main([*words, "--backend", "auto"]) == 0
+    assert "prompts/s" not in capsys.readouterr().out
+    assert main([*words, "--backend", "process"]) == 2
+    assert "backend was 'engine', is 'process'" in capsys.readouterr().err
 
 
 def test_a_question_whose_answer_is_half_is_rejected_with_its_reason(label, tmp_path, serve, tiny_sampler):

@@ -250,7 +250,7 @@ def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tm
     labelled = {"key": run._keys["q1"], "label": {"id": "q1"}}
     (tmp_path / "out" / "progress" / "process-1.jsonl").write_text(json.dumps(labelled) + "\n")
     left = []
-    monkeypatch.setattr(run, "_label", lambda queries, *_: left.extend(query.id for query in queries))
+    monkeypatch.setattr(run, "_label", lambda blocks, *_: left.extend(query.id for (query,) in blocks))
     monkeypatch.setattr(run, "_publish", lambda: None)
     with pytest.raises(FileNotFoundError):  # nothing was published
         run.run()
@@ -379,6 +379,45 @@ def test_throughput_gives_the_same_labels_to_low_digits(label, tmp_path):
     assert json.loads((tmp_path / "out" / "rejected.jsonl").read_text())["row"]["id"] == "long"
     decides = json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]
     assert decides["batching"]["reader"] == "refilled"
+    assert decides["block"] == 32
+
+
+@pytest.mark.parametrize("refill", [False, True])
+def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer, tmp_path, monkeypatch, refill):
+    from seper_reward.data import as_query
+    from seper_reward.label_run import LabelRun
+
+    long = {**rows(1)[0], "id": "long", "question": "why " * 600}
+    queries = [as_query(row) for row in [*rows(4), long, *rows(7)[4:]]]
+    monkeypatch.setattr(tiny_scorer.sampler, "refill", refill)
+
+    def labels_of_run(folder, act):
+        run = LabelRun(tmp_path / folder, tiny_scorer, queries, block=3)
+        act(run)
+        run.run()
+        return (tmp_path / folder / "labels.jsonl").read_bytes()
+
+    def fail(run):
+        with pytest.raises(UnscorableError, match="question id='long'"):
+            run.run(strict=True)  # in the middle of the second block
+
+    def turn_round(run):
+        monkeypatch.setattr(run, "_mine", lambda blocks: list(blocks)[::-1])
+
+    whole = labels_of_run("whole", lambda _: None)
+    assert whole == labels_of_run("failed", fail) == labels_of_run("other order", turn_round)
+    assert whole.count(b"\n") == 7
+
+
+def test_blocks_are_part_of_what_decides_a_label(label, tmp_path, capsys):
+    source = write(tmp_path / "data.jsonl", rows(2))
+    assert main(label(source, "out", "--block", 2)) == 0
+    assert main(label(source, "out")) == 2
+    assert "block was 2, is 1" in capsys.readouterr().err
+    assert main(label(source, "new", "--block", 2, "--enough_std_error", 0.1)) == 2
+    assert "question by question" in capsys.readouterr().err
+    assert main(label(source, "new", "--block", 0)) == 2
+    assert "block must be at least 1" in capsys.readouterr().err
 
 
 def test_questions_and_a_corpus(label, tmp_path):

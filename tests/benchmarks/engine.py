@@ -1,10 +1,11 @@
 """How fast is the reader in process and on a vLLM server, on the same machine, prompts, samples, dtype and threads?
 
-    OMP_NUM_THREADS=1 python -m tests.benchmarks.engine --json out.json
+    OMP_NUM_THREADS=2 python -m tests.benchmarks.engine --json out.json
 
-Plain SmolLM2-135M-Instruct. Each round has prompts of its own; they are sampled in process, on the server (cold: it
-has not seen them) and once more on the server (warm: its prefix cache has). Medians over the rounds. On a CPU this
-tells what the engine costs or saves there; it says nothing about GPUs.
+Plain SmolLM2-135M-Instruct. Each round has prompts of its own; they are sampled on the server (cold: it has not seen
+them), once more on the server (warm: its prefix cache has), and in process, before the server starts and after it
+ended, since an idle server keeps a processor busy, too. Medians over the rounds. On a CPU this tells what the engine
+costs or saves there; it says nothing about GPUs.
 """
 
 import argparse
@@ -46,16 +47,21 @@ def measure(rounds: int, count: int, tokens: int, dtype: str) -> dict:
     local = ResponseSampler.from_pretrained(
         PLAIN, dtype=dtype, device="cpu", num_samples=10, max_new_tokens=16, stop=(), temperature=1.0
     )
+    asked = [prompts_of(round_, count, tokens, local.tokenizer) for round_ in range(rounds + 1)]
+
+    def in_process() -> list[tuple[float, int]]:
+        return [seconds(local, prompts) for prompts in asked]
+
+    before = in_process()
     with (
         tempfile.TemporaryDirectory() as folder,
-        vllm_server(embedded_reader_folder(), Path(folder) / "log.txt", dtype=dtype) as url,
+        vllm_server(embedded_reader_folder(), Path(folder) / "log.txt", dtype=dtype, compiled=True) as url,
     ):
         engine = EngineSampler([url], local.tokenizer, **asdict(local.options))
-        rows = []
-        for round_ in range(rounds + 1):
-            prompts = prompts_of(round_, count, tokens, local.tokenizer)
-            rows.append([seconds(sampler, prompts) for sampler in (local, engine, engine)])
-    rows = rows[1:]  # the first warms up all that is not the prefix cache
+        served = [[seconds(engine, prompts) for _ in ("cold", "warm")] for prompts in asked]
+    mine = [((one + other) / 2, drawn) for (one, drawn), (other, _) in zip(before, in_process(), strict=True)]
+    # the first round warms up all that is not the prefix cache
+    rows = [(own, *theirs) for own, theirs in zip(mine, served, strict=True)][1:]
     names = ("in process", "engine, cold", "engine, warm")
     found = {name: statistics.median(row[at][0] for row in rows) for at, name in enumerate(names)}
     return {
@@ -65,7 +71,7 @@ def measure(rounds: int, count: int, tokens: int, dtype: str) -> dict:
         "tokens drawn": {name: [row[at][1] for row in rows] for at, name in enumerate(names)},
         "rounds": rounds,
         "prompts": count,
-        "prompt tokens": [len(local.tokenizer(prompt).input_ids) for prompt in prompts],
+        "prompt tokens": [len(local.tokenizer(prompt).input_ids) for prompt in asked[-1]],
         "dtype": dtype,
         "threads": torch.get_num_threads(),
         "load average before and after": None,

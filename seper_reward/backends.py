@@ -1,0 +1,105 @@
+"""Where the reader runs: in this process or on an engine; asked to choose, by measuring both."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from tqdm.auto import tqdm
+
+from .contract import Sampler
+from .data import read_examples
+from .distributed import together
+from .engine import EngineSampler
+from .models import LoadedModel
+from .prompts import PromptBuilder
+from .sampling import ResponseSampler
+
+BACKENDS = ("process", "engine", "auto")
+_TRIED = 8  # questions of the demo, each without and with its passages
+
+
+def load_sampler(
+    reader: str | LoadedModel,
+    *,
+    backend: str | None,
+    engine: Sequence[str],
+    engine_options: Mapping[str, Any],
+    reader_options: Mapping[str, Any],
+    prompt: str,
+    **sampling: Any,
+) -> Sampler:
+    """Load the reader's sampler.
+
+    Args:
+        reader: name of the reader, or the reader.
+        backend: ``"process"``, ``"engine"``, or ``"auto"``: both are asked the demo's questions and the faster is
+            kept; an engine that does not answer, or a reader too large for this process, loses. ``None``: the engine
+            where ``engine`` has a URL.
+        engine: base URLs of the servers.
+        engine_options: of [`EngineSampler`][seper_reward.engine.EngineSampler].
+        reader_options: of [`load_reader`][seper_reward.models.load_reader] and
+            [`ResponseSampler`][seper_reward.sampling.ResponseSampler].
+        prompt: style of the prompts.
+        **sampling: fields of [`SamplingOptions`][seper_reward.contract.SamplingOptions].
+
+    Raises:
+        ValueError: ``backend`` is another word, or needs an engine where none is named or the reader is loaded.
+        ConnectionError: no engine answers.
+    """
+    backend = backend or ("engine" if engine else "process")
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be {', '.join(BACKENDS)}, got {backend!r}")
+    if backend != "process" and not engine:
+        raise ValueError(f"backend={backend!r} needs an engine: name the URL of a server")
+    if backend != "process" and isinstance(reader, LoadedModel):
+        raise ValueError(f"engine runs the reader itself; name it, instead of loading {reader.name!r}")
+    name = reader.name if isinstance(reader, LoadedModel) else reader
+    kept = {key: reader_options[key] for key in ("revision", "trust_remote_code") if key in reader_options}
+    load: dict[str, Callable[[], Sampler]] = {
+        "process": lambda: ResponseSampler.from_pretrained(reader, **reader_options, **sampling),
+        "engine": lambda: EngineSampler.from_pretrained(name, urls=engine, **kept, **engine_options, **sampling),
+    }
+    loaded: dict[str, Sampler] = {}
+    if backend == "auto":
+        backend = together(lambda: _fastest(load, loaded, prompt))
+    return loaded.get(backend) or load[backend]()
+
+
+def _fastest(load: Mapping[str, Callable[[], Sampler]], loaded: dict[str, Sampler], prompt: str) -> str:
+    """Fill ``loaded`` with what loads, and return the name of the fastest."""
+    speeds: dict[str, float] = {}
+    for name in load:
+        try:
+            loaded[name] = load[name]()
+            speeds[name] = prompts_per_second(loaded[name], prompt)
+        except (ConnectionError, torch.OutOfMemoryError) as error:
+            tqdm.write(f"backend {name!r} cannot be used: {error}")
+    if not speeds:
+        raise ConnectionError("no backend can be used: start the engine, or free memory")
+    fastest = max(speeds, key=lambda name: speeds[name])
+    rates = ", ".join(f"{name} {speed:.1f} prompts/s" for name, speed in speeds.items())
+    tqdm.write(f"backend {fastest!r}: {rates}")
+    return fastest
+
+
+def prompts_per_second(sampler: Sampler, style: str) -> float:
+    """Measure how fast a sampler answers the demo's questions, asked one by one, or at once if it takes that.
+
+    Args:
+        sampler: to be measured.
+        style: a name of [`prompts.STYLES`][seper_reward.prompts.STYLES].
+    """
+    builder = PromptBuilder(sampler.tokenizer, style, max_prompt_tokens=sampler.max_prompt_tokens)
+    examples, _ = read_examples("demo")
+    first, *units = [
+        [builder.build(query.question, passages) for passages in [(), *((passage,) for passage in query.passages)]]
+        for query in examples.queries[: _TRIED + 1]
+    ]
+    sampler.sample(first[:1])  # what happens once
+    at_once = sampler.prompts_ahead or sampler.refill
+    units = [[prompt for unit in units for prompt in unit]] if at_once else units[:2]
+    start = time.perf_counter()
+    for unit in units:
+        sampler.sample(unit)
+    return sum(map(len, units)) / (time.perf_counter() - start)

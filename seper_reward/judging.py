@@ -1,0 +1,94 @@
+"""BeliefJudge: sampled responses in, beliefs in the gold answer out, by entailment and the estimator."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from .beliefs import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
+from .cache import Cache, answers_through
+from .entailment import EntailmentScorer
+from .estimators import Estimator
+from .profiling import timed
+from .types import Belief, Responses
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What a reader said to one question in several contexts.
+
+    Attributes:
+        question: that was asked.
+        answers: aliases of its one gold answer.
+        responses: per context.
+        known: class probabilities of pairs that were judged before; takes those that are judged from now on.
+    """
+
+    question: str
+    answers: Sequence[str]
+    responses: Sequence[Responses]
+    known: dict[Pair, Tensor] = field(default_factory=dict)
+
+
+class BeliefJudge:
+    """Judges what responses say.
+
+    Args:
+        entailment: the model that judges.
+        estimator: the options of SePer.
+        cache: keeps its scores.
+    """
+
+    def __init__(self, entailment: EntailmentScorer, estimator: Estimator, cache: Cache | None) -> None:
+        self._entailment, self._options, self._cache = entailment, estimator, cache
+
+    def beliefs(self, asked: Sequence[Sampled]) -> list[list[Belief]]:
+        """Return the belief in each context of each question; all questions are judged in the same batches."""
+        options = self._options
+        self._learn(
+            asked, [_union(first_pairs(options, row.texts, of.answers) for row in of.responses) for of in asked]
+        )
+        self._learn(
+            asked, [_union(second_pairs(options, row.texts, of.known) for row in of.responses) for of in asked]
+        )
+        with timed("clustering"):
+            return [[belief(options, row, of.answers, of.known) for row in of.responses] for of in asked]
+
+    def undecided(self, asked: Sampled, limit: float) -> list[bool]:
+        """Return for each context whether the standard error of the belief is above ``limit``."""
+        options = self._options
+        self._learn([asked], [_union(support_pairs(options, row.texts, asked.answers) for row in asked.responses)])
+        return [belief_std_error(options, row, asked.answers, asked.known) > limit for row in asked.responses]
+
+    def support(self, question: str, response: str, answers: Sequence[str]) -> float:
+        """Return how far a response entails the gold answer it fits best, in [0, 1]; 0 for an empty one."""
+        if not response.strip():
+            return 0.0
+        asked = Sampled(question, answers, ())
+        self._learn([asked], [set(itertools.product([response], answers))])
+        return max(float(row[0]) for row in asked.known.values())
+
+    def _learn(self, asked: Sequence[Sampled], wanted: Sequence[set[Pair]]) -> None:
+        """Judge the wanted pairs of each question that are not known, and make them known."""
+        rows = [
+            (of, pair) for of, pairs in zip(asked, wanted, strict=True) for pair in sorted(pairs - of.known.keys())
+        ]
+
+        def compute(missing: list[int]) -> list[list[float]]:
+            some = [rows[at] for at in missing]
+            with timed("entailment"):
+                probs: list[list[float]] = self._entailment.class_probs(
+                    [pair for _, pair in some], [of.question for of, _ in some]
+                ).tolist()
+            return probs
+
+        keys = [(of.question, *pair) for of, pair in rows]
+        found = answers_through(self._cache, "entailment", self._entailment, keys, compute)
+        for (of, pair), probs in zip(rows, torch.tensor(found), strict=True):
+            of.known[pair] = probs
+
+
+def _union(sets: Iterable[set[Pair]]) -> set[Pair]:
+    return set[Pair]().union(*sets)
