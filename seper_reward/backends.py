@@ -1,5 +1,6 @@
 """Where the reader runs: in this process or on an engine; asked to choose, by measuring both."""
 
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,14 +10,15 @@ from tqdm.auto import tqdm
 
 from .contract import Sampler
 from .data import read_examples
-from .distributed import together
+from .distributed import process_state, together
 from .engine import EngineSampler
 from .models import LoadedModel
 from .prompts import PromptBuilder
 from .sampling import ResponseSampler
+from .types import UnscorableError
 
 BACKENDS = ("process", "engine", "auto")
-_TRIED = 8  # questions of the demo, each without and with its passages
+_QUESTIONS = 2  # in process; each is asked without passages and with each of its passages
 
 
 def load_sampler(
@@ -34,8 +36,9 @@ def load_sampler(
     Args:
         reader: name of the reader, or the reader.
         backend: ``"process"``, ``"engine"``, or ``"auto"``: both are asked the demo's questions and the faster is
-            kept; an engine that does not answer, or a reader too large for this process, loses. ``None``: the engine
-            where ``engine`` has a URL.
+            kept, the engine with as many prompts as it takes at once, the processes with a question each, of which the
+            main one is measured; an engine that does not answer, or a reader too large for the GPU, loses. ``None``:
+            the engine where ``engine`` has a URL.
         engine: base URLs of the servers.
         engine_options: of [`EngineSampler`][seper_reward.engine.EngineSampler].
         reader_options: of [`load_reader`][seper_reward.models.load_reader] and
@@ -67,39 +70,38 @@ def load_sampler(
 
 
 def _fastest(load: Mapping[str, Callable[[], Sampler]], loaded: dict[str, Sampler], prompt: str) -> str:
-    """Fill ``loaded`` with what loads, and return the name of the fastest."""
+    """Return the name of the fastest, and fill ``loaded`` with it."""
     speeds: dict[str, float] = {}
     for name in load:
         try:
             loaded[name] = load[name]()
-            speeds[name] = prompts_per_second(loaded[name], prompt)
-        except (ConnectionError, torch.OutOfMemoryError) as error:
+            speeds[name] = _prompts_per_second(loaded[name], prompt)
+        except (ConnectionError, UnscorableError, torch.OutOfMemoryError) as error:
+            loaded.pop(name, None)
             tqdm.write(f"backend {name!r} cannot be used: {error}")
     if not speeds:
         raise ConnectionError("no backend can be used: start the engine, or free memory")
     fastest = max(speeds, key=lambda name: speeds[name])
+    loaded.pop(next((name for name in speeds if name != fastest), ""), None)
     rates = ", ".join(f"{name} {speed:.1f} prompts/s" for name, speed in speeds.items())
     tqdm.write(f"backend {fastest!r}: {rates}")
     return fastest
 
 
-def prompts_per_second(sampler: Sampler, style: str) -> float:
-    """Measure how fast a sampler answers the demo's questions, asked one by one, or at once if it takes that.
-
-    Args:
-        sampler: to be measured.
-        style: a name of [`prompts.STYLES`][seper_reward.prompts.STYLES].
-    """
+def _prompts_per_second(sampler: Sampler, style: str) -> float:
+    """Measure how fast the demo's questions are answered: by an engine, or by all processes, each like this one."""
     builder = PromptBuilder(sampler.tokenizer, style, max_prompt_tokens=sampler.max_prompt_tokens)
     examples, _ = read_examples("demo")
-    first, *units = [
+    units = [
         [builder.build(query.question, passages) for passages in [(), *((passage,) for passage in query.passages)]]
-        for query in examples.queries[: _TRIED + 1]
+        for query in examples.queries
     ]
-    sampler.sample(first[:1])  # what happens once
-    at_once = sampler.prompts_ahead or sampler.refill
-    units = [[prompt for unit in units for prompt in unit]] if at_once else units[:2]
+    sampler.sample(units.pop()[:1])  # what happens once
+    if sampler.prompts_ahead:
+        asked, workers = [list(itertools.chain(*units))[: sampler.prompts_ahead]], 1
+    else:
+        asked, workers = units[:_QUESTIONS], process_state().num_processes
     start = time.perf_counter()
-    for unit in units:
+    for unit in asked:
         sampler.sample(unit)
-    return sum(map(len, units)) / (time.perf_counter() - start)
+    return workers * sum(map(len, asked)) / (time.perf_counter() - start)

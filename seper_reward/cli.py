@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _label(arguments: list[str]) -> None:
     config = _parse(LabelConfig, arguments, "seper-reward label")
     from .data import BadRowError
-    from .distributed import process_state
+    from .distributed import process_state, together
     from .label_run import LABELS, LabelRun, backend_of
     from .profiling import profiling
     from .report import summary_table
@@ -93,8 +93,10 @@ def _label(arguments: list[str]) -> None:
     main_process = process_state().is_main_process
     if rejected and main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
-    config.backend = backend_of(config.output_dir) or config.backend if config.backend == "auto" else config.backend
-    scorer = load_scorer(config, config.seed)
+    backend = config.backend
+    if backend == "auto":  # a run goes on where it began
+        backend = together(lambda: backend_of(config.output_dir)) or backend
+    scorer = load_scorer(replace(config, backend=backend), config.seed)
     run = LabelRun(config.output_dir, scorer, queries, rejected, asdict(config), config.block_size)
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**asdict(config), "provenance": run.provenance}) as tracked:

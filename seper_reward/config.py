@@ -70,6 +70,11 @@ class ScorerConfig(JudgeConfig):
         False,
         "Let waiting prompts take the room of finished ones, where many prompts are sampled in one call.",
     )
+    compile_reader: bool = setting(
+        False,
+        "torch.compile the reader: minutes before the first question, then faster; for long runs. After interruptions "
+        "and on several processes labels are then equal up to low digits only.",
+    )
     cache: str | None = setting(None, "SQLite file that keeps responses and entailment scores between runs.")
     engine: list[str] = setting(
         [],
@@ -83,6 +88,15 @@ class ScorerConfig(JudgeConfig):
     engine_model: str | None = setting(None, "The reader's name on the engine; default: the one model it serves.")
     engine_requests: int = setting(64, "Most requests under way per engine URL; one is a prompt with its samples.")
     engine_timeout: float = setting(300.0, "Longest wait for an engine's answer, in seconds.")
+
+    def refuse_auto(self) -> None:
+        """Raise if where the reader runs would be measured anew when a run is resumed.
+
+        Raises:
+            ValueError: ``backend`` is auto.
+        """
+        if self.backend == "auto":
+            raise ValueError("backend=auto could choose otherwise when a training is resumed; name process or engine")
 
 
 @dataclass
@@ -123,7 +137,7 @@ class LabelConfig(CommandConfig):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        if self.enough_std_error is not None and self.block_size > 1:
+        if self.enough_std_error is not None and (self.block_size > 1 or self.throughput):
             raise ValueError("enough_std_error decides question by question; leave out block and throughput")
 
     @property
@@ -256,6 +270,7 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
             "revision": config.reader_revision,
             "max_batch_tokens": config.max_batch_tokens,
             "refill": config.throughput,
+            "compile_reader": config.compile_reader and reader is None,
         },
         entailment_options={**loading, "revision": config.entailment_revision},
         engine=config.engine,

@@ -54,6 +54,7 @@ class Sampler(Protocol):
         max_batch_tokens: most tokens in the reader's cache at once; 0 where a server decides.
         prompts_ahead: prompts it can work on before they are asked for, see [`expect`]; 0 for none.
         refill: whether waiting prompts take the room of finished ones; then many should be asked for in one call.
+        compiled: whether its forward pass is compiled, which changes low digits.
     """
 
     backend: str
@@ -63,6 +64,7 @@ class Sampler(Protocol):
     max_batch_tokens: int
     prompts_ahead: int
     refill: bool
+    compiled: bool
 
     @property
     def weights_hash(self) -> str:

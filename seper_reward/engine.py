@@ -53,7 +53,7 @@ class EngineSampler:
 
     backend = "engine"
     max_batch_tokens = 0
-    refill = False
+    refill = compiled = False
     device: torch.device | None = None
 
     def __init__(

@@ -47,7 +47,7 @@ class LabelRun:
 
     Raises:
         OSError: the folder cannot be made or written.
-        ValueError: the folder is in use, or holds labels of other settings or queries.
+        ValueError: the folder is in use, or holds labels of other settings or queries; or ``block`` cannot be.
     """
 
     def __init__(
@@ -59,6 +59,8 @@ class LabelRun:
         settings: Mapping[str, Any] | None = None,
         block: int = 1,
     ) -> None:
+        if block < 1 or (block > 1 and scorer.enough_std_error is not None):
+            raise ValueError(f"block must be at least 1, and 1 with enough_std_error, got {block}")
         self.folder = Path(output_dir)
         self._scorer, self._queries, self._rejected = scorer, queries, rejected
         self._keys = {query.id: query_key(query) for query in queries}

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .compiling import compiled_if_it_works
 from .contract import More, SamplingOptions
 from .decoding import Layout, Row, TreeDecoder, choose_layout, make_decoder
 from .drawing import draw, noise, nucleus
@@ -43,6 +44,8 @@ class ResponseSampler:
             shared (linear attention).
         refill: let waiting prompts take the room of finished ones in the running batch. Faster where many prompts
             are sampled in one call; a response may then depend, in low digits, on who is sampled beside it.
+        compile_reader: compile the model's calls, which takes minutes before the first response; where a trial fails,
+            a warning tells why and the model is called as it is. Low digits depend on what was sampled before.
         **sampling: fields of [`SamplingOptions`].
     """
 
@@ -58,6 +61,7 @@ class ResponseSampler:
         max_batch_tokens: int = 32_768,
         share_prefix: bool = True,
         refill: bool = False,
+        compile_reader: bool = False,
         **sampling: Any,
     ) -> None:
         self.name, self.tokenizer = name, tokenizer
@@ -71,6 +75,9 @@ class ResponseSampler:
         self._end_tokens = end_tokens(model, tokenizer)
         vocabulary = model.get_output_embeddings().weight.shape[0]
         self._may_end_stop = may_end_stop(tokenizer, self.options.stop, vocabulary)
+        if compile_reader:
+            self._model = compiled_if_it_works(model, self._trial)
+        self.compiled = self._model is not model
 
     @classmethod
     def from_pretrained(
@@ -169,7 +176,7 @@ class ResponseSampler:
         """Return the same sampler on another model that has this one's tokenizer."""
         other = copy.copy(self)
         other.__dict__.pop("weights_hash", None)
-        other._model = model
+        other._model, other.compiled = model, False
         other._layout = choose_layout(model) if self._layout != "alone" else "alone"
         return other
 
@@ -198,6 +205,13 @@ class ResponseSampler:
                 f"reader {self.name!r}: sampled and teacher-forced log-probabilities differ by {apart:.2f} nats; is "
                 "it in train mode, or is gradient checkpointing on?"
             )
+
+    def _trial(self, model: Any) -> None:
+        """Use a model as it will be used: one prompt, several, several with a common start, given texts."""
+        sampler = self.reading_with(model)
+        for prompts in (["Hello"], ["Why?", "Who was it?"], ["Who was it? " * 5, "Who was it? " * 6]):
+            sampler.sample(prompts)
+        sampler.log_probs(["Why?", "Who?"], [" Why not?", " Ann"])
 
     def _encode(self, prompt: str) -> list[int]:
         return encode_prompt(self.tokenizer, prompt, self._window - self.options.max_new_tokens)

@@ -154,6 +154,7 @@ class SePerScorer:
             "batching": {
                 "reader": "refilled" if self.sampler.refill else self.sampler.max_batch_tokens,
                 "entailment": self.entailment.max_batch_tokens,
+                "compiled": self.sampler.compiled,
             },
             "estimator": asdict(self.estimator),
             "adaptive": None if self.enough_std_error is None else [self.enough_std_error, self.min_samples],
@@ -341,6 +342,7 @@ class SePerScorer:
         other = copy.copy(self)
         other.__dict__.pop("fingerprint", None)
         other.sampler, other.cache = self.sampler.reading_with(model), self.cache if frozen else None
+        other._judge = BeliefJudge(self.entailment, self.estimator, other.cache)  # a moving reader says new things
         return other
 
     def _sample(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.benchmarks import sampling
+from tests.benchmarks import compiled, sampling
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
 
@@ -27,3 +27,12 @@ def test_the_sampling_benchmark_writes_its_numbers(tiny_reader, tiny_entailment,
     assert set(found["peak_memory_mb"]) == {"reference_passages_1", "ours_passages_1"}
     factors = found["measured"]["passages_1"]["factors"]
     assert {"baseline_reuse", "entailment_reuse", "prefix", "batching"} < set(factors)
+
+
+@pytest.mark.slow
+def test_the_compiled_benchmark_writes_its_numbers(tiny_reader, tmp_path):
+    out = tmp_path / "out.json"
+    compiled.main(["--reader", str(tiny_reader), "--passages", "1", "--rounds", "1", "--json", str(out)])
+    found = json.loads(out.read_text())
+    assert found["speedup"]["passages_1"] > 0
+    assert found["compiling_seconds"] > 0

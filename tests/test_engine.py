@@ -392,12 +392,22 @@ def test_label_on_an_engine(label, tmp_path, serve):
 
 def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
     assert main(label("local", "--max_batch_tokens", "1")) == 0
-    words = label("engine", "--engine", serve().url)
+    words = label("engine", "--engine", serve().url, "--block", "4")
     two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
     assert two.returncode == 0, two.stderr
     local, engine = (rows_of(tmp_path / name) for name in ("local", "engine"))
     assert [row["id"] for row in local] == [row["id"] for row in engine]
     assert alike(texts_of(local), texts_of(engine))
+
+
+def test_two_processes_choose_together(label, tmp_path, serve):
+    server = serve(fault=lambda _: time.sleep(0.3))
+    words = label("out", "--engine", server.url, "--backend", "auto", "--engine_requests", "4")
+    two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
+    assert two.returncode == 0, two.stderr
+    assert two.stdout.count("backend 'process'") == 1
+    assert json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]["backend"] == "process"
+    assert len(rows_of(tmp_path / "out")) == 6
 
 
 def test_auto_goes_on_where_the_run_began(label, tmp_path, serve, capsys):

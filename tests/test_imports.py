@@ -11,9 +11,10 @@ PURE = {"drawing", "estimators", "clustering", "beliefs", "utility", "labels"}
 ORDER = [
     "types", "extras", "files", "profiling", "memory", "drawing", "distributed", "shared_queue", "models", "demo",
     "estimators", "clustering", "beliefs", "utility", "labels", "cache", "prompts", "writers", "tokens", "contract",
-    "decoding", "forcing", "sampling", "servers", "completions", "engine", "entailment", "judging", "answer_metrics",
-    "data", "retrieval", "backends", "scorer", "labeling", "labelers", "report", "evaluation", "ranking", "borrowing",
-    "environment", "tool_chat", "rollouts", "reward", "equivalence", "tracking", "label_run", "config", "cli",
+    "compiling", "decoding", "forcing", "sampling", "servers", "completions", "engine", "entailment", "judging",
+    "answer_metrics", "data", "retrieval", "backends", "scorer", "labeling", "labelers", "report", "evaluation",
+    "ranking", "borrowing", "environment", "tool_chat", "rollouts", "reward", "equivalence", "tracking", "label_run",
+    "config", "cli",
 ]  # fmt: skip
 
 

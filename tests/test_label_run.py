@@ -409,6 +409,26 @@ def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer
     assert whole.count(b"\n") == 7
 
 
+def test_blocks_of_two_processes_are_those_of_one(label, tmp_path):
+    words = label(write(tmp_path / "data.jsonl", rows(5)), "one", "--block", 2, "--throughput", "true")
+    assert main(words) == 0
+    words[words.index(str(tmp_path / "one"))] = str(tmp_path / "two")
+    two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
+    assert two.returncode == 0, two.stderr
+    assert (tmp_path / "one" / "labels.jsonl").read_bytes() == (tmp_path / "two" / "labels.jsonl").read_bytes()
+
+
+def test_a_block_that_cannot_be_leaves_the_folder_alone(tiny_scorer, tmp_path, monkeypatch):
+    from seper_reward.label_run import LabelRun
+
+    with pytest.raises(ValueError, match="block must be at least 1"):
+        LabelRun(tmp_path / "out", tiny_scorer, [], block=0)
+    monkeypatch.setattr(tiny_scorer, "enough_std_error", 0.1)
+    with pytest.raises(ValueError, match="and 1 with enough_std_error"):
+        LabelRun(tmp_path / "out", tiny_scorer, [], block=2)
+    assert not (tmp_path / "out").exists()
+
+
 def test_blocks_are_part_of_what_decides_a_label(label, tmp_path, capsys):
     source = write(tmp_path / "data.jsonl", rows(2))
     assert main(label(source, "out", "--block", 2)) == 0

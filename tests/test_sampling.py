@@ -22,7 +22,11 @@ PROMPTS = [
 
 def rebuilt(sampler: ResponseSampler, **changes) -> ResponseSampler:
     options = {**vars(sampler.options), **changes}
-    extra = {key: options.pop(key) for key in ("max_batch_tokens", "share_prefix", "refill") if key in options}
+    extra = {
+        key: options.pop(key)
+        for key in ("max_batch_tokens", "share_prefix", "refill", "compile_reader")
+        if key in options
+    }
     return ResponseSampler(sampler._model, sampler.tokenizer, **extra, **options)
 
 
@@ -373,3 +377,27 @@ def test_broken_weights_are_no_number(tiny_reader):
 def test_options_are_checked(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         SamplingOptions(**options)
+
+
+def test_a_reader_that_cannot_be_compiled_runs_as_before(tiny_sampler):
+    import torch._inductor.config as inductor
+
+    with (
+        inductor.patch({"cpp.cxx": ("/absent/c++",), "force_disable_caches": True}),
+        pytest.warns(UserWarning, match="the reader is not compiled"),
+    ):
+        sampler = rebuilt(tiny_sampler, compile_reader=True)
+    assert not sampler.compiled
+    assert [row.texts for row in sampler.sample(PROMPTS)] == [row.texts for row in tiny_sampler.sample(PROMPTS)]
+
+
+@pytest.mark.slow
+def test_a_compiled_reader_says_the_same_and_leaves_the_model_alone(tiny_sampler):
+    sampler = rebuilt(tiny_sampler, compile_reader=True)
+    assert sampler.compiled
+    assert sampler.weights_hash == tiny_sampler.weights_hash
+    assert not sampler.reading_with(tiny_sampler._model).compiled
+    assert "forward" not in vars(tiny_sampler._model)
+    for one, other in zip(sampler.sample(PROMPTS), tiny_sampler.sample(PROMPTS), strict=True):
+        for log_probs, expected in zip(one.token_log_probs, other.token_log_probs, strict=True):
+            torch.testing.assert_close(log_probs, expected, atol=1e-4, rtol=1e-4)

@@ -10,6 +10,7 @@ from tqdm.auto import tqdm
 from seper_reward.distributed import gather_in_order, process_state, shard
 from seper_reward.files import read_lines, write_lines
 from seper_reward.labelers import PassageLabeler
+from seper_reward.labeling import query_cost
 from seper_reward.retrieval import DenseRetriever, Retriever
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 from trainers.ranking_data import Questions, RankingConfig
@@ -68,10 +69,12 @@ class LabelStore:
 
         A query that cannot be scored is left out and told of; others are not affected.
         """
-        work = shard([query for query in map(self._missing, queries) if query.passages])
+        unjudged = [query for query in map(self._missing, queries) if query.passages]
+        costs = list(map(query_cost, unjudged))
+        work = shard(unjudged, costs)
         ahead = getattr(labeler, "ahead", iter)(work)
         bar = tqdm(ahead, desc=f"labelling by {labeler.name}", unit="question", total=len(work), disable=not _main())
-        judged = gather_in_order([_judge(query, labeler) for query in bar])
+        judged = gather_in_order([_judge(query, labeler) for query in bar], costs)
         for row in judged:
             if row is not None:
                 for passage, label, error in zip(row.query.passages, row.labels, row.std_errors, strict=True):

@@ -203,6 +203,7 @@ def read_settings(config: PolicyConfig, arguments: PolicyArguments) -> ScorerCon
         ValueError: the policy's base is to read, and the file names another reader.
     """
     settings = read_scorer_config(config.scorer)
+    settings.refuse_auto()
     if config.reader != "separate" and (settings.engine or settings.reader not in (ScorerConfig.reader, config.model)):
         raise ValueError(
             f"reader={config.reader!r} reads with the policy's weights, but {config.scorer} names "

@@ -73,6 +73,7 @@ class Task(NamedTuple):
 def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> Task:
     """Read the questions and load the labelling scorer and the judges; the cache is in the folder unless named."""
     folder = Path(arguments.output_dir)
+    config.refuse_auto()
     config.cache = config.cache or str(folder / "cache.sqlite")
     questions = read_questions(config)
     scorer = load_scorer(config, arguments.seed)
