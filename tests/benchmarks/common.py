@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -45,6 +46,18 @@ def clocked(act: Callable[[], Any]) -> tuple[dict[str, float], Any]:
     if torch.accelerator.is_available():
         torch.accelerator.synchronize()
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - processor}, given
+
+
+def peak_memory(act: Callable[[], Any]) -> float:
+    """Return the peak memory of this process during an act, in MB, models included."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+        act()
+        return torch.cuda.max_memory_allocated() / 1e6
+    Path("/proc/self/clear_refs").write_text("5")  # forget earlier peaks, as that of merging adapters in float32
+    act()
+    status = Path("/proc/self/status").read_text()  # ru_maxrss would start at the parent's
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 
 
 def now() -> float:

@@ -15,14 +15,12 @@ For 1 and 5 passages of 100 words a prompt, 10 contexts a question, N=10, same d
 import copy
 import itertools
 import json
-import re
 import statistics
 import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,7 +28,7 @@ import torch
 from seper_reward import ResponseSampler, SePerScorer
 from seper_reward.profiling import profiling
 from seper_reward.types import Passage, Query
-from tests.benchmarks.common import CLOCK, CONTEXTS, clocked, contexts, finish, parser, questions
+from tests.benchmarks.common import CLOCK, CONTEXTS, clocked, contexts, finish, parser, peak_memory, questions
 from tests.benchmarks.reference import Reference
 
 Clock = dict[str, float]
@@ -49,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = made.parse_args(arguments)
     scorer = load(options)
     if options.memory_of:
-        finish({"peak_memory_mb": peak_memory(scorer, options)}, options.json)
+        finish({"peak_memory_mb": peak_of(scorer, options)}, options.json)
         return
     scorer.beliefs("Who?", ["Ann"], [()])  # what happens once, before any clock runs
     measured = {f"passages_{count}": measure(scorer, options, count) for count in options.passages}
@@ -198,17 +196,14 @@ def _float32(scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]
         model.to(dtype)
 
 
-def peak_memory(scorer: SePerScorer, options: Namespace) -> float:
-    """Run one question and return this process's peak memory in MB, models included, loading them not."""
+def peak_of(scorer: SePerScorer, options: Namespace) -> float:
+    """Return the peak memory of one question in MB."""
     (query,) = questions(1)
     (passages,) = options.passages
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is that of merging adapters in float32
+    sets = contexts(query, passages)
     if options.memory_of == "ours":
-        ours(scorer, query, contexts(query, passages))
-    else:
-        Reference(scorer).beliefs(query, contexts(query, passages)[:1])  # it holds one prompt at a time
-    status = Path("/proc/self/status").read_text()  # ru_maxrss would start at the parent's
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
+        return peak_memory(lambda: ours(scorer, query, sets))
+    return peak_memory(lambda: Reference(scorer).beliefs(query, sets[:1]))  # it holds one prompt at a time
 
 
 def memory_in_child(options: Namespace, procedure: str, passages: int) -> float:
