@@ -97,7 +97,8 @@ def _label(arguments: list[str]) -> None:
     if backend == "auto":  # a run goes on where it began
         backend = together(lambda: backend_of(config.output_dir)) or backend
     scorer = load_scorer(replace(config, backend=backend), config.seed)
-    run = LabelRun(config.output_dir, scorer, queries, rejected, asdict(config), config.block_size)
+    block = config.block_on(scorer.sampler.device)
+    run = LabelRun(config.output_dir, scorer, queries, rejected, asdict(config), block)
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**asdict(config), "provenance": run.provenance}) as tracked:
         tracker = Tracker(tracked)

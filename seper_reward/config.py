@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args, get_type_hints
 
+import torch
+
 from .cache import Cache
 from .estimators import Aliases, Estimator, Kernel, Match, Weighting
 from .models import LoadedModel
@@ -123,7 +125,7 @@ class LabelConfig(CommandConfig):
     block: int | None = setting(
         None,
         "Questions measured side by side; more fill a large device, and labels then depend, in low digits, on who "
-        "stands beside whom in the input. Default: 1, with throughput 32.",
+        "stands beside whom in the input. Default: 1 on a CPU, 16 on others, 32 with throughput.",
     )
     strict: bool = setting(False, "Stop at the first unusable row instead of writing rejected.jsonl.")
     report_to: str = setting("none", "none or wandb (WANDB_MODE=offline works).")
@@ -137,13 +139,16 @@ class LabelConfig(CommandConfig):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        if self.enough_std_error is not None and (self.block_size > 1 or self.throughput):
+        if self.enough_std_error is not None and ((self.block or 1) > 1 or self.throughput):
             raise ValueError("enough_std_error decides question by question; leave out block and throughput")
 
-    @property
-    def block_size(self) -> int:
-        """How many questions are measured side by side."""
-        return self.block or (32 if self.throughput else 1)
+    def block_on(self, device: torch.device | None) -> int:
+        """Return how many questions are measured side by side on the reader's device."""
+        if self.block is not None:
+            return self.block
+        if self.throughput:
+            return 32
+        return 1 if device is None or device.type == "cpu" or self.enough_std_error is not None else 16
 
 
 @dataclass
