@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.benchmarks import compiled, sampling
+from tests.benchmarks import compiled, roofline, sampling, scaling
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
 
@@ -36,3 +36,27 @@ def test_the_compiled_benchmark_writes_its_numbers(tiny_reader, tmp_path):
     found = json.loads(out.read_text())
     assert found["speedup"]["passages_1"] > 0
     assert found["compiling_seconds"] > 0
+
+
+@pytest.mark.slow
+def test_the_roofline_benchmark_writes_its_numbers(tiny_reader, tmp_path, monkeypatch):
+    shape = {"hidden_size": 32, "intermediate_size": 64, "layers": 2, "heads": 2, "kv_heads": 1}
+    monkeypatch.setitem(roofline.SHAPES, "random-1b", shape)
+    for reader in (str(tiny_reader), "random-1b"):
+        roofline.main(["--reader", reader, "--device", "cpu", "--json", str(tmp_path / "out.json")])
+        found = json.loads((tmp_path / "out.json").read_text())
+        assert found["steps"] >= 1
+        assert min(found["tokens_per_second"].values()) > 0
+        assert min(found["ratio_to_floor"].values()) > 0
+
+
+@pytest.mark.slow
+def test_the_scaling_benchmark_writes_its_numbers(tiny_reader, tiny_entailment, tmp_path):
+    words = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
+    sizes = "--samples 1 2 --passages 1 2 --questions 1 2 --corpus 10 20 --blocks 1 2 --processes 1"
+    scaling.main([*words, *sizes.split(), "--plot", str(tmp_path / "out.svg")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert set(found) == {"samples", "passages", "questions", "corpus", "block", "processes"}
+    assert all(seconds > 0 for curve in found.values() for seconds in curve["seconds"].values())
+    assert found["samples"]["peak_mb"]["1"] > 10
+    assert "<svg" in (tmp_path / "out.svg").read_text()
