@@ -5,12 +5,11 @@ to ``labels.jsonl`` in input order.
 """
 
 import fcntl
-import itertools
 import os
 import platform
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -28,7 +27,7 @@ from .report import summarize
 from .scorer import SePerScorer
 from .shared_queue import SharedQueue
 from .tracking import Tracker
-from .types import Query, UnscorableError, Utility
+from .types import Query, UnscorableError
 
 LABELS, REJECTED, PROVENANCE, SUMMARY = "labels.jsonl", "rejected.jsonl", "provenance.json", "summary.json"
 
@@ -64,7 +63,7 @@ class LabelRun:
         self.folder = Path(output_dir)
         self._scorer, self._queries, self._rejected = scorer, queries, rejected
         self._keys = {query.id: query_key(query) for query in queries}
-        self._block = block = 1 if scorer.sampler.prompts_ahead else block
+        block = 1 if scorer.sampler.prompts_ahead else block
         # the same ones whatever is left of the work, so that labels are
         self._blocks = [queries[start : start + block] for start in range(0, len(queries), block)]
         self._progress = self.folder / "progress"
@@ -120,7 +119,7 @@ class LabelRun:
             bar,
             (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file,
         ):
-            for query, judged in self._judged(self._mine(blocks)):
+            for query, judged in self._scorer.measured(self._mine(blocks)):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
                 if isinstance(judged, UnscorableError):
                     if strict:
@@ -145,14 +144,6 @@ class LabelRun:
         counter = self._progress / together(lambda: f"taken-{uuid.uuid4().hex}")
         together(lambda: SharedQueue.reset(counter))
         return SharedQueue(blocks, costs, counter)
-
-    def _judged(self, blocks: Iterable[Sequence[Query]]) -> Iterator[tuple[Query, list[Utility] | UnscorableError]]:
-        if self._block > 1:
-            for block in blocks:
-                yield from zip(block, self._scorer.block_utilities(block), strict=True)
-            return
-        for query in self._scorer.ahead(itertools.chain.from_iterable(blocks)):
-            yield query, self._scorer.attempt(query)
 
     def _claim(self) -> None:
         """Lock the folder, compare provenance, and gather what earlier processes finished."""

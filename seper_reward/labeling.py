@@ -1,5 +1,6 @@
 """Label passages by ΔSePer: queries in, one plain row per question out."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ _DECODING = 50  # tokens to read that cost as much as the responses to one promp
 _DIGITS = 6  # beyond the numbers' own precision; keeps files small and equal
 
 
-def label_dataset(dataset: "Dataset", scorer: SePerScorer, *, strict: bool = True) -> "Dataset":
+def label_dataset(dataset: "Dataset", scorer: SePerScorer, *, strict: bool = True, block: int = 1) -> "Dataset":
     """Label the passages of each question by ΔSePer.
 
     Under ``torchrun`` or ``accelerate launch`` the questions are shared among the processes, and each gets all
@@ -29,6 +30,7 @@ def label_dataset(dataset: "Dataset", scorer: SePerScorer, *, strict: bool = Tru
         dataset: rows ``{id?, question, answers, passages}``; a passage is a text or ``{id?, title?, text}``.
         scorer: measures the beliefs.
         strict: raise at a row that cannot be labelled; else leave it out and warn.
+        block: neighbouring rows measured side by side; more fill a large device.
 
     Returns:
         A dataset with the columns of [`label_row`], in the order of the input.
@@ -36,12 +38,16 @@ def label_dataset(dataset: "Dataset", scorer: SePerScorer, *, strict: bool = Tru
     Raises:
         BadRowError: a row is unusable (``strict``).
         UnscorableError: a row cannot be scored (``strict``).
+        ValueError: ``block`` is below 1, or above 1 with ``enough_std_error``.
     """
     from datasets import Dataset
 
-    costs = [len(str(row)) for row in dataset]
-    labels = gather_in_order(_label_shard(dataset, scorer, strict, costs), costs)
-    return Dataset.from_list([label for label in labels if label is not None])
+    if block < 1:
+        raise ValueError(f"block must be at least 1, got {block}")
+    blocks = [range(len(dataset))[start : start + block] for start in range(0, len(dataset), block)]
+    costs = [sum(len(str(dataset[index])) for index in rows) for rows in blocks]
+    labels = gather_in_order(_label_shard(dataset, scorer, strict, shard(blocks, costs)), costs)
+    return Dataset.from_list([label for rows in labels for label in rows])
 
 
 def query_cost(query: Query) -> float:
@@ -130,24 +136,28 @@ def _labeled_query(row: Mapping[str, Any], label: str) -> LabeledQuery:
 
 
 def _label_shard(
-    dataset: "Dataset", scorer: SePerScorer, strict: bool, costs: Sequence[float]
-) -> list[dict[str, Any] | None]:
-    labels: dict[int, dict[str, Any] | None] = dict.fromkeys(shard(range(len(dataset)), costs))
+    dataset: "Dataset", scorer: SePerScorer, strict: bool, blocks: Sequence[Sequence[int]]
+) -> list[list[dict[str, Any]]]:
+    """Return the labels of each block."""
     queries: dict[int, Query] = {}
-    for index in labels:
+    for index in itertools.chain(*blocks):
         with _bad_rows(index, strict):
             queries[index] = as_query(dataset[index])
+    usable = [[index for index in rows if index in queries] for rows in blocks]
     bar = tqdm(
-        zip(queries, scorer.ahead(queries.values()), strict=True),
+        zip(queries, scorer.measured([queries[index] for index in rows] for rows in usable), strict=True),
         total=len(queries),
         desc="labelling",
         unit="question",
         disable=not process_state().is_main_process,
     )
-    for index, query in bar:
+    labels: dict[int, dict[str, Any]] = {}
+    for index, (query, judged) in bar:
         with _bad_rows(index, strict):
-            labels[index] = label_row(query, scorer.query_utilities(query))
-    return list(labels.values())
+            if isinstance(judged, UnscorableError):
+                raise judged
+            labels[index] = label_row(query, judged)
+    return [[labels[index] for index in rows if index in labels] for rows in usable]
 
 
 @contextmanager

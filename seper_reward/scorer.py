@@ -215,6 +215,19 @@ class SePerScorer:
         except UnscorableError as error:
             return error
 
+    def measured(self, blocks: Iterable[Sequence[Query]]) -> Iterator[tuple[Query, list[Utility] | UnscorableError]]:
+        """Measure block after block and yield each query with what [`attempt`] or [`block_utilities`] gives.
+
+        An engine is told of the next queries instead: it makes its batches itself.
+        """
+        if self.sampler.prompts_ahead:
+            for query in self.ahead(itertools.chain.from_iterable(blocks)):
+                yield query, self.attempt(query)
+            return
+        for block in blocks:
+            judged = self.block_utilities(block) if len(block) > 1 else map(self.attempt, block)
+            yield from zip(block, judged, strict=True)
+
     def block_utilities(self, queries: Sequence[Query]) -> list[list[Utility] | UnscorableError]:
         """Measure the passages of several queries together: sampled side by side, and judged.
 

@@ -130,6 +130,21 @@ def test_label_dataset_names_the_bad_row(tiny_scorer):
     assert len(label_dataset(dataset, tiny_scorer, strict=False)) == 1
 
 
+def test_label_dataset_in_blocks(tiny_scorer):
+    long = {**rows(1)[0], "id": "long", "question": "why " * 600}
+    dataset = Dataset.from_list([*rows(2), long, *rows(5)[2:]])
+    with pytest.raises(UnscorableError, match="row 2: question has no room"):
+        label_dataset(dataset, tiny_scorer, block=2)
+    blocks = label_dataset(dataset, tiny_scorer, strict=False, block=2)
+    expected = label_dataset(dataset, tiny_scorer, strict=False)
+    assert blocks["id"] == expected["id"] == [f"q{number}" for number in range(5)]
+    for one, other in zip(blocks["passages"], expected["passages"], strict=True):
+        for judged, single in zip(one, other, strict=True):
+            assert judged["delta_seper"] == pytest.approx(single["delta_seper"], abs=1e-3)
+    with pytest.raises(ValueError, match="block must be at least 1"):
+        label_dataset(dataset, tiny_scorer, block=0)
+
+
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path):
     source = write(tmp_path / "data.jsonl", rows(12))
     assert run(label(source, "whole")).returncode == 0
