@@ -1,5 +1,7 @@
-"""Batches that fit: a token budget from free memory, and halves where a batch was too much."""
+"""Batches that fit: a token budget from free memory, halves where a batch was too much; and memory given back."""
 
+import contextlib
+import ctypes
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -37,6 +39,12 @@ def warn_of_halving(what: str) -> None:
         "max_batch_tokens to avoid it",
         stacklevel=3,
     )
+
+
+def give_back() -> None:
+    """Return freed memory to the system: glibc keeps it, and tensors of ever other sizes make it grow for hours."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def token_budget(model: Any, share: float = 0.5) -> int:

@@ -18,13 +18,14 @@ from .contract import More, SamplingOptions
 from .decoding import Layout, Row, TreeDecoder, choose_layout, make_decoder
 from .drawing import draw, noise, nucleus
 from .forcing import forced_log_probs
-from .memory import in_halves, token_budget, warn_of_halving
+from .memory import give_back, in_halves, token_budget, warn_of_halving
 from .models import EMBEDDED, LoadedModel, identity_hash, load_reader
 from .profiling import timed
 from .tokens import cut_at_stop, encode_prompt, encode_response, end_tokens, may_end_stop
 from .types import Responses, UnscorableError
 
 DRAWING = 3  # how noise becomes tokens; another number is another draw, so that no cache mixes them
+_GIVE_BACK = 256  # prompts after which a processor's freed memory is returned
 _FORCED_BATCH = 16  # prompts whose texts are scored at once: logits are kept for every token of those
 
 
@@ -68,6 +69,7 @@ class ResponseSampler:
         self.options = SamplingOptions(**sampling)
         self._model = model
         self.max_batch_tokens, self.refill = max_batch_tokens, refill
+        self._since_given_back = 0
         self._budget = max_batch_tokens or token_budget(model)
         self._layout: Layout = choose_layout(model) if share_prefix else "alone"
         text_config = model.config.get_text_config()
@@ -133,6 +135,10 @@ class ResponseSampler:
         distinct = sorted(set(prompts))
         encoded = {prompt: self._encode(prompt) for prompt in distinct}
         sampled: dict[str, Responses] = {}
+        self._since_given_back += len(distinct)
+        if self.device.type == "cpu" and self._since_given_back >= _GIVE_BACK:
+            self._since_given_back = 0
+            give_back()
         if self._layout == "tree" and self.refill:
             order = sorted(encoded, key=lambda prompt: (len(encoded[prompt]), prompt))
             sampled.update(zip(order, self._refilled(order, encoded), strict=True))

@@ -1,12 +1,13 @@
 """Sampling: right log-probabilities, right distribution, and no dependence on who is sampled beside whom."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from seper_reward import ResponseSampler, decoding, drawing
+from seper_reward import ResponseSampler, decoding, drawing, memory
 from seper_reward.contract import SamplingOptions
 from seper_reward.decoding import Row, TreeDecoder
 from seper_reward.drawing import draw, noise, nucleus, uniform
@@ -377,6 +378,30 @@ def test_broken_weights_are_no_number(tiny_reader):
 def test_options_are_checked(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         SamplingOptions(**options)
+
+
+def test_freed_memory_is_returned_now_and_then(tiny_sampler, monkeypatch):
+    returned = []
+    monkeypatch.setattr("seper_reward.sampling._GIVE_BACK", 2 * len(PROMPTS))
+    monkeypatch.setattr("seper_reward.sampling.give_back", lambda: returned.append(1))
+    sampler = rebuilt(tiny_sampler)
+    for _ in range(4):
+        sampler.sample(PROMPTS)
+    assert len(returned) == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="needs /proc")
+def test_give_back_shrinks_a_process_that_freed_memory():
+    def pages() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1])
+
+    rows = [torch.ones(20_000) for _ in range(2_000)]  # 160 MB, each below what is mapped by itself
+    full = pages()
+    keep = rows[-1]  # on top of the heap, so that it does not shrink by itself
+    del rows
+    memory.give_back()
+    assert pages() < full - 20_000
+    assert keep.sum() == 20_000
 
 
 def test_a_reader_that_cannot_be_compiled_runs_as_before(tiny_sampler):
