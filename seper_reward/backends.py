@@ -70,7 +70,7 @@ def load_sampler(
 
 
 def _fastest(load: Mapping[str, Callable[[], Sampler]], loaded: dict[str, Sampler], prompt: str) -> str:
-    """Return the name of the fastest, and fill ``loaded`` with it."""
+    """Return the name of the fastest, and fill ``loaded`` with those that can be used."""
     speeds: dict[str, float] = {}
     for name in load:
         try:
@@ -82,7 +82,6 @@ def _fastest(load: Mapping[str, Callable[[], Sampler]], loaded: dict[str, Sample
     if not speeds:
         raise ConnectionError("no backend can be used: start the engine, or free memory")
     fastest = max(speeds, key=lambda name: speeds[name])
-    loaded.pop(next((name for name in speeds if name != fastest), ""), None)
     rates = ", ".join(f"{name} {speed:.1f} prompts/s" for name, speed in speeds.items())
     tqdm.write(f"backend {fastest!r}: {rates}")
     return fastest
@@ -92,10 +91,7 @@ def _prompts_per_second(sampler: Sampler, style: str) -> float:
     """Measure how fast the demo's questions are answered: by an engine, or by all processes, each like this one."""
     builder = PromptBuilder(sampler.tokenizer, style, max_prompt_tokens=sampler.max_prompt_tokens)
     examples, _ = read_examples("demo")
-    units = [
-        [builder.build(query.question, passages) for passages in [(), *((passage,) for passage in query.passages)]]
-        for query in examples.queries
-    ]
+    units = [[builder.build(query.question, passages) for passages in query.contexts] for query in examples.queries]
     sampler.sample(units.pop()[:1])  # what happens once
     if sampler.prompts_ahead:
         asked, workers = [list(itertools.chain(*units))[: sampler.prompts_ahead]], 1

@@ -58,12 +58,10 @@ class LabelRun:
         settings: Mapping[str, Any] | None = None,
         block: int = 1,
     ) -> None:
-        if block < 1 or (block > 1 and scorer.enough_std_error is not None):
-            raise ValueError(f"block must be at least 1, and 1 with enough_std_error, got {block}")
+        block = scorer.block_size(block)
         self.folder = Path(output_dir)
         self._scorer, self._queries, self._rejected = scorer, queries, rejected
         self._keys = {query.id: query_key(query) for query in queries}
-        block = 1 if scorer.sampler.prompts_ahead else block
         # the same ones whatever is left of the work, so that labels are
         self._blocks = [queries[start : start + block] for start in range(0, len(queries), block)]
         self._progress = self.folder / "progress"

@@ -42,10 +42,10 @@ def label_dataset(dataset: "Dataset", scorer: SePerScorer, *, strict: bool = Tru
     """
     from datasets import Dataset
 
-    if block < 1:
-        raise ValueError(f"block must be at least 1, got {block}")
+    block = scorer.block_size(block)
     blocks = [range(len(dataset))[start : start + block] for start in range(0, len(dataset), block)]
-    costs = [sum(len(str(dataset[index])) for index in rows) for rows in blocks]
+    lengths = [len(str(row)) for row in dataset]
+    costs = [sum(lengths[index] for index in rows) for rows in blocks]
     labels = gather_in_order(_label_shard(dataset, scorer, strict, shard(blocks, costs)), costs)
     return Dataset.from_list([label for rows in labels for label in rows])
 

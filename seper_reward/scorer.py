@@ -185,7 +185,7 @@ class SePerScorer:
         for query in queries:
             waiting.append(query)
             prompts += 1 + len(query.passages)
-            self.expect(query.question, _passage_sets(query))
+            self.expect(query.question, query.contexts)
             while prompts > self.sampler.prompts_ahead:
                 prompts -= 1 + len(waiting[0].passages)
                 yield waiting.popleft()
@@ -206,7 +206,7 @@ class SePerScorer:
 
     def query_utilities(self, query: Query) -> list[Utility]:
         """Measure the passages of one query: the fixed unit of work, whose batches depend on it alone."""
-        return _utilities(query, self.beliefs(query.question, query.answers, _passage_sets(query)))
+        return _utilities(query, self.beliefs(query.question, query.answers, query.contexts))
 
     def attempt(self, query: Query) -> list[Utility] | UnscorableError:
         """Return what [`query_utilities`] gives, or the error that it raises."""
@@ -214,6 +214,16 @@ class SePerScorer:
             return self.query_utilities(query)
         except UnscorableError as error:
             return error
+
+    def block_size(self, wanted: int) -> int:
+        """Return how many queries are measured side by side: as many as wanted; with an engine one after another.
+
+        Raises:
+            ValueError: ``wanted`` is below 1, or above 1 with ``enough_std_error``, which decides query by query.
+        """
+        if wanted < 1 or (wanted > 1 and self.enough_std_error is not None):
+            raise ValueError(f"block must be at least 1, and 1 with enough_std_error, got {wanted}")
+        return 1 if self.sampler.prompts_ahead else wanted
 
     def measured(self, blocks: Iterable[Sequence[Query]]) -> Iterator[tuple[Query, list[Utility] | UnscorableError]]:
         """Measure block after block and yield each query with what [`attempt`] or [`block_utilities`] gives.
@@ -245,7 +255,7 @@ class SePerScorer:
         judged: dict[int, list[Utility] | UnscorableError] = {}
         for place, query in enumerate(queries):
             try:
-                prompts[place] = [self.prompts.build(query.question, passages) for passages in _passage_sets(query)]
+                prompts[place] = [self.prompts.build(query.question, passages) for passages in query.contexts]
             except UnscorableError as error:
                 judged[place] = error
         try:
@@ -379,12 +389,7 @@ class SePerScorer:
         return {**asdict(self.sampler.options), "algorithm": DRAWING}
 
 
-def _passage_sets(query: Query) -> list[tuple[Passage, ...]]:
-    """Return what the reader sees, one after another: nothing (the baseline), then each passage by itself."""
-    return [(), *((passage,) for passage in query.passages)]
-
-
 def _utilities(query: Query, beliefs: Sequence[Belief]) -> list[Utility]:
-    """Return the utility of each passage from the beliefs in [`_passage_sets`]."""
+    """Return the utility of each passage from the beliefs in its [`contexts`][seper_reward.types.Query]."""
     baseline, *others = beliefs
     return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, others, strict=True)]

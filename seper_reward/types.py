@@ -35,6 +35,11 @@ class Query:
     passages: tuple[Passage, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def contexts(self) -> list[tuple[Passage, ...]]:
+        """What the reader sees, one after another: nothing (the baseline), then each passage by itself."""
+        return [(), *((passage,) for passage in self.passages)]
+
 
 @dataclass(frozen=True)
 class Responses:

@@ -32,7 +32,7 @@ class ERAGLabeler:
 
     def label(self, query: Query) -> LabeledQuery:
         """Return the difference of means of each passage and its standard error."""
-        sampled = self._scorer.responses(query.question, [(), *((passage,) for passage in query.passages)])
+        sampled = self._scorer.responses(query.question, query.contexts)
         scores = [[self._metric(text, query.answers) for text in row.texts] for row in sampled]
         baseline, *means = [statistics.fmean(row) for row in scores]
         noise, *noises = [statistics.pvariance(row) / len(row) for row in scores]

@@ -21,7 +21,6 @@ class LikelihoodLabeler:
 
     def label(self, query: Query) -> LabeledQuery:
         """Return the difference of log-probabilities of each passage."""
-        contexts = [(), *((passage,) for passage in query.passages)]
-        log_probs = self._scorer.answer_log_probs(query.question, query.answers, contexts)
+        log_probs = self._scorer.answer_log_probs(query.question, query.answers, query.contexts)
         baseline, *found = [max(row) for row in log_probs]
         return LabeledQuery(query, tuple(value - baseline for value in found), (0.0,) * len(found))

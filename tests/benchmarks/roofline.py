@@ -10,7 +10,6 @@ Llama 3.2 1B and Llama 2 7B and random weights: their samples share nothing and 
 """
 
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
@@ -22,7 +21,7 @@ from seper_reward.decoding import TreeDecoder
 from seper_reward.models import LoadedModel, load_reader, load_tokenizer, resolve_device, resolve_dtype
 from seper_reward.profiling import profiling
 from seper_reward.prompts import PromptBuilder
-from tests.benchmarks.common import contexts, finish, parser, questions
+from tests.benchmarks.common import clocked, contexts, finish, parser, questions
 
 SHAPES = {
     "random-1b": {"hidden_size": 2048, "intermediate_size": 8192, "layers": 16, "heads": 32, "kv_heads": 8},
@@ -73,13 +72,14 @@ def load(name: str, dtype: str, device: torch.device) -> LoadedModel:
 def measure(sampler: ResponseSampler, model: Any, prompts: Sequence[str]) -> dict[str, Any]:
     bandwidth, rate = bytes_per_second(model.device), operations_per_second(model.device, model.dtype)
     weights = multiplied(model)
+    count, size = sum(each.numel() for each in weights), sum(each.nbytes for each in weights)
     floors: list[float] = []
     step = TreeDecoder.step
 
     def counted(self: TreeDecoder, rows: Any, keep_lines: bool = False) -> Any:
         found = step(self, rows, keep_lines)
-        read = weights.nbytes + sum(layer.keys.nbytes + layer.values.nbytes for layer in self._cache.layers)
-        floors.append(max(read / bandwidth, 2 * weights.count * len(set(found[1])) / rate))
+        read = size + sum(layer.keys.nbytes + layer.values.nbytes for layer in self._cache.layers)
+        floors.append(max(read / bandwidth, 2 * count * len(set(found[1])) / rate))
         return found
 
     with mock.patch.object(TreeDecoder, "step", counted), profiling() as profile:
@@ -88,13 +88,13 @@ def measure(sampler: ResponseSampler, model: Any, prompts: Sequence[str]) -> dic
     return {
         "tokens_per_second": {stage: round(tokens[stage] / seconds[stage]) for stage in ("prefill", "decode")},
         "ratio_to_floor": {
-            "prefill": round(seconds["prefill"] / (2 * weights.count * tokens["prefill"] / rate), 2),
+            "prefill": round(seconds["prefill"] / (2 * count * tokens["prefill"] / rate), 2),
             "decode": round(seconds["decode"] / sum(floors), 2),
         },
         "seconds": {stage: round(spent, 3) for stage, spent in seconds.items()},
         "device": str(model.device),
         "dtype": str(model.dtype),
-        "parameters": weights.count,
+        "parameters": count,
         "gigabytes_per_second": round(bandwidth / 1e9, 1),
         "teraflops": round(rate / 1e12, 3),
         "prompts": len(prompts),
@@ -102,42 +102,29 @@ def measure(sampler: ResponseSampler, model: Any, prompts: Sequence[str]) -> dic
     }
 
 
-class multiplied:  # noqa: N801  (a number with its size)
-    """The weights that each token is multiplied with: all but the input embeddings, unless they are the output's."""
-
-    def __init__(self, model: Any) -> None:
-        looked_up = model.get_input_embeddings().weight
-        used = [each for each in model.parameters() if each is not looked_up]
-        if model.get_output_embeddings().weight is looked_up:
-            used.append(looked_up)
-        self.count = sum(each.numel() for each in used)
-        self.nbytes = sum(each.nbytes for each in used)
+def multiplied(model: Any) -> list[torch.Tensor]:
+    """Return the weights that each token is multiplied with: the input embeddings only if they are the output's."""
+    looked_up, output = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    return [each for each in model.parameters() if each is not looked_up or each is output]
 
 
 def bytes_per_second(device: torch.device) -> float:
     """Return the rate of reading memory, from a copy, which reads and writes."""
     source = torch.ones(2**28, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    return 2 * source.nbytes / _seconds(lambda: target.copy_(source), device)
+    return 2 * source.nbytes / _seconds(lambda: target.copy_(source))
 
 
 def operations_per_second(device: torch.device, dtype: torch.dtype) -> float:
     """Return the rate of a product of matrices as large as those of a model."""
     rows, size = 1024, 4096 if device.type != "cpu" else 1536
     one, other = (torch.randn(shape, device=device, dtype=dtype) for shape in ((rows, size), (size, size)))
-    return 2 * rows * size * size / _seconds(lambda: one @ other, device)
+    return 2 * rows * size * size / _seconds(lambda: one @ other)
 
 
-def _seconds(act: Callable[[], Any], device: torch.device) -> float:
-    def once() -> float:
-        start = time.perf_counter()
-        act()
-        if device.type != "cpu":
-            torch.accelerator.synchronize()
-        return time.perf_counter() - start
-
-    once()
-    return statistics.median(once() for _ in range(10))
+def _seconds(act: Callable[[], Any]) -> float:
+    act()
+    return statistics.median(clocked(act)[0]["wall"] for _ in range(10))
 
 
 if __name__ == "__main__":
