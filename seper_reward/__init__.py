@@ -4,14 +4,14 @@ Source: Dai et al., "SePer: Measure Retrieval Utility Through The Lens Of Semant
 ICLR 2025, arXiv:2503.01478.
 """
 
-from .entailment import EntailmentScorer
-from .environment import environment_factory
-from .estimators import Estimator
-from .labeling import label_dataset
-from .reward import SePerReward
-from .sampling import ResponseSampler
-from .scorer import SePerScorer
-from .types import Belief, Passage, Query, Utility
+from seper_reward.entailment import EntailmentScorer
+from seper_reward.environment import environment_factory
+from seper_reward.estimators import Estimator
+from seper_reward.labeling import label_dataset
+from seper_reward.reward import SePerReward
+from seper_reward.sampling import ResponseSampler
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Belief, Passage, Query, Utility
 
 __all__ = [
     "Belief",

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from tqdm.auto import tqdm
 
-from .contract import Sampler
-from .data import read_examples
-from .distributed import process_state, together
-from .engine import EngineSampler
-from .models import LoadedModel
-from .prompts import PromptBuilder
-from .sampling import ResponseSampler
-from .types import UnscorableError
+from seper_reward.contract import Sampler
+from seper_reward.data import read_examples
+from seper_reward.distributed import process_state, together
+from seper_reward.engine import EngineSampler
+from seper_reward.models import LoadedModel
+from seper_reward.prompts import PromptBuilder
+from seper_reward.sampling import ResponseSampler
+from seper_reward.types import UnscorableError
 
 BACKENDS = ("process", "engine", "auto")
 _QUESTIONS = 2  # in process; each is asked without passages and with each of its passages

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from .clustering import cluster_ids
-from .estimators import (
+from seper_reward.clustering import cluster_ids
+from seper_reward.estimators import (
     Estimator,
     entailment_kernel,
     match_clusters,
@@ -18,7 +18,7 @@ from .estimators import (
     seper_soft,
     standard_error,
 )
-from .types import Belief, Responses
+from seper_reward.types import Belief, Responses
 
 Pair = tuple[str, str]  # premise, hypothesis
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .config import (
+from seper_reward.config import (
     CorrelationConfig,
     CounterfactualConfig,
     EquivalenceConfig,
@@ -77,12 +77,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _label(arguments: list[str]) -> None:
     config = _parse(LabelConfig, arguments, "seper-reward label")
-    from .data import BadRowError
-    from .distributed import process_state, together
-    from .label_run import LABELS, LabelRun, backend_of
-    from .profiling import profiling
-    from .report import summary_table
-    from .tracking import Run, Tracker
+    from seper_reward.data import BadRowError
+    from seper_reward.distributed import process_state, together
+    from seper_reward.label_run import LABELS, LabelRun, backend_of
+    from seper_reward.profiling import profiling
+    from seper_reward.report import summary_table
+    from seper_reward.tracking import Run, Tracker
 
     queries, rejected = _read(config)
     if rejected and config.strict:
@@ -121,7 +121,7 @@ def _label(arguments: list[str]) -> None:
 
 def _correlation(arguments: list[str]) -> None:
     config = _parse(CorrelationConfig, arguments, "seper-reward evaluate correlation")
-    from .evaluation import choose_passages, correlation
+    from seper_reward.evaluation import choose_passages, correlation
 
     queries = _marked(config)
     if config.passages_per_question is not None:
@@ -131,16 +131,16 @@ def _correlation(arguments: list[str]) -> None:
 
 def _counterfactual(arguments: list[str]) -> None:
     config = _parse(CounterfactualConfig, arguments, "seper-reward evaluate counterfactual")
-    from .evaluation import counterfactual
+    from seper_reward.evaluation import counterfactual
 
     _show(counterfactual(load_scorer(config, config.seed), _marked(config)), config)
 
 
 def _equivalence(arguments: list[str]) -> None:
     config = _parse(EquivalenceConfig, arguments, "seper-reward evaluate equivalence")
-    from .entailment import EntailmentScorer
-    from .equivalence import equivalence, read_judgements
-    from .report import equivalence_figure, equivalence_table
+    from seper_reward.entailment import EntailmentScorer
+    from seper_reward.equivalence import equivalence, read_judgements
+    from seper_reward.report import equivalence_figure, equivalence_table
 
     if not config.file:
         raise ValueError("--file is required: questions, answers, responses and human verdicts")
@@ -157,8 +157,8 @@ def _equivalence(arguments: list[str]) -> None:
 
 def _marked(config: MarkedConfig) -> list[Any]:
     """Read the questions of one split; here an unusable row stops the command."""
-    from .data import BadRowError, read_queries, spread
-    from .evaluation import split_of
+    from seper_reward.data import BadRowError, read_queries, spread
+    from seper_reward.evaluation import split_of
 
     if not config.file:
         raise ValueError("--file is required: questions whose passages carry 'relevant'")
@@ -184,9 +184,9 @@ def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig) -> 
 
 def _export(arguments: list[str]) -> None:
     config = _parse(ExportConfig, arguments, "seper-reward export")
-    from .labeling import read_labels
-    from .labels import helped, sure
-    from .writers import write_labels
+    from seper_reward.labeling import read_labels
+    from seper_reward.labels import helped, sure
+    from seper_reward.writers import write_labels
 
     labeled = read_labels(config.labels, config.label)
     kept = labeled if config.max_std_error is None else [sure(row, config.max_std_error) for row in labeled]
@@ -197,7 +197,7 @@ def _export(arguments: list[str]) -> None:
 
 def _save_reader(arguments: list[str]) -> None:
     config = _parse(SaveConfig, arguments, "seper-reward save-reader")
-    from .models import load_reader, weights_hash
+    from seper_reward.models import load_reader, weights_hash
 
     reader = load_reader(
         config.reader,
@@ -214,8 +214,8 @@ def _save_reader(arguments: list[str]) -> None:
 
 def _report(arguments: list[str]) -> None:
     config = _parse(ReportConfig, arguments, "seper-reward report")
-    from .data import read_rows
-    from .report import belief_figure
+    from seper_reward.data import read_rows
+    from seper_reward.report import belief_figure
 
     rows = {row["id"]: row for _, row in read_rows(Path(config.labels) / "labels.jsonl")}
     if config.question is not None and config.question not in rows:
@@ -245,13 +245,13 @@ def _parse(kind: type[C], arguments: list[str], program: str) -> C:
 
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
-    from .data import read_examples, spread
+    from seper_reward.data import read_examples, spread
 
     examples, corpus = read_examples(config.input, config.corpus)
     queries = spread(examples.queries, config.limit)
     bare = [position for position, query in enumerate(queries) if not query.passages]
     if bare and corpus is not None:
-        from .retrieval import BM25Retriever
+        from seper_reward.retrieval import BM25Retriever
 
         found = BM25Retriever(corpus).retrieve([queries[position].question for position in bare], config.top_k)
         for position, passages in zip(bare, found, strict=True):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .types import UnscorableError
+from seper_reward.types import UnscorableError
 
 _TOKEN_ID = "token_id:"
 

@@ -5,10 +5,10 @@ from typing import Any, get_args, get_type_hints
 
 import torch
 
-from .cache import Cache
-from .estimators import Aliases, Estimator, Kernel, Match, Weighting
-from .models import LoadedModel
-from .scorer import SePerScorer
+from seper_reward.cache import Cache
+from seper_reward.estimators import Aliases, Estimator, Kernel, Match, Weighting
+from seper_reward.models import LoadedModel
+from seper_reward.scorer import SePerScorer
 
 
 def setting(default: Any, text: str) -> Any:

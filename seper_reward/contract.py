@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .types import Responses
+from seper_reward.types import Responses
 
 More = Callable[[dict[str, Responses]], set[str]]
 

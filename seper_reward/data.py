@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .cache import content_key
-from .demo import CORPUS, QUESTIONS
-from .entailment import normalize_answer
-from .types import Passage, Query
+from seper_reward.cache import content_key
+from seper_reward.demo import CORPUS, QUESTIONS
+from seper_reward.entailment import normalize_answer
+from seper_reward.types import Passage, Query
 
 T = TypeVar("T")
 _FORMATS = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")

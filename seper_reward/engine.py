@@ -17,14 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .completions import Draw, completion_request, read_draws, read_forced
-from .contract import More, SamplingOptions
-from .models import EMBEDDED, hash_with_tokenizer, load_tokenizer
-from .profiling import timed
-from .sampling import ResponseSampler
-from .servers import Server, ServerPool
-from .tokens import cut_at_stop, encode_prompt, encode_response
-from .types import Responses
+from seper_reward.completions import Draw, completion_request, read_draws, read_forced
+from seper_reward.contract import More, SamplingOptions
+from seper_reward.models import EMBEDDED, hash_with_tokenizer, load_tokenizer
+from seper_reward.profiling import timed
+from seper_reward.sampling import ResponseSampler
+from seper_reward.servers import Server, ServerPool
+from seper_reward.tokens import cut_at_stop, encode_prompt, encode_response
+from seper_reward.types import Responses
 
 _PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"
 _TOLERANCE = 0.25  # nats, mean; bf16 differs by some hundredths, those of a draw at temperature 2 by several

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .prompts import passage_text
-from .retrieval import Retriever
-from .types import Passage
+from seper_reward.prompts import passage_text
+from seper_reward.retrieval import Retriever
+from seper_reward.types import Passage
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from .answer_metrics import AnswerMetric, exact_match, rouge_l
-from .scorer import SePerScorer
-from .types import Belief, Passage, Query
+from seper_reward.answer_metrics import AnswerMetric, exact_match, rouge_l
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Belief, Passage, Query
 
 _RESAMPLES = 1000  # of the bootstrap
 _KNOWN = 0.5  # baseline SePer from which a reader counts as knowing the answer

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .decoding import Layout, attention_mask, keep_logits, left_pad
+from seper_reward.decoding import Layout, attention_mask, keep_logits, left_pad
 
 
 @torch.no_grad()

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from .beliefs import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
-from .cache import Cache, answers_through
-from .entailment import EntailmentScorer
-from .estimators import Estimator
-from .profiling import timed
-from .types import Belief, Responses
+from seper_reward.beliefs import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
+from seper_reward.cache import Cache, answers_through
+from seper_reward.entailment import EntailmentScorer
+from seper_reward.estimators import Estimator
+from seper_reward.profiling import timed
+from seper_reward.types import Belief, Responses
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,17 @@ from typing import IO, Any
 import torch
 from tqdm.auto import tqdm
 
-from .cache import content_key
-from .data import Rejected, query_key
-from .distributed import process_state, shard, together
-from .files import json_line, read_json, read_lines, write_json, write_lines
-from .labeling import label_row, query_cost
-from .profiling import timed
-from .report import summarize
-from .scorer import SePerScorer
-from .shared_queue import SharedQueue
-from .tracking import Tracker
-from .types import Query, UnscorableError
+from seper_reward.cache import content_key
+from seper_reward.data import Rejected, query_key
+from seper_reward.distributed import process_state, shard, together
+from seper_reward.files import json_line, read_json, read_lines, write_json, write_lines
+from seper_reward.labeling import label_row, query_cost
+from seper_reward.profiling import timed
+from seper_reward.report import summarize
+from seper_reward.scorer import SePerScorer
+from seper_reward.shared_queue import SharedQueue
+from seper_reward.tracking import Tracker
+from seper_reward.types import Query, UnscorableError
 
 LABELS, REJECTED, PROVENANCE, SUMMARY = "labels.jsonl", "rejected.jsonl", "provenance.json", "summary.json"
 

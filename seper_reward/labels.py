@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from .types import LabeledQuery, Passage
+from seper_reward.types import LabeledQuery, Passage
 
 GRADES = 3  # of helpfulness, above 0
 HARMFUL = -1  # the grade of a passage that misleads

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .types import Passage, UnscorableError
+from seper_reward.types import Passage, UnscorableError
 
 
 @dataclass(frozen=True)

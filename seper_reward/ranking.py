@@ -5,14 +5,14 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from .answer_metrics import exact_match
-from .distributed import gather_in_order, process_state, shard
-from .evaluation import expected_metric
-from .extras import need
-from .labelers.gold import is_relevant
-from .labels import grade
-from .scorer import SePerScorer
-from .types import LabeledQuery, Passage, Query, UnscorableError
+from seper_reward.answer_metrics import exact_match
+from seper_reward.distributed import gather_in_order, process_state, shard
+from seper_reward.evaluation import expected_metric
+from seper_reward.extras import need
+from seper_reward.labelers.gold import is_relevant
+from seper_reward.labels import grade
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 
 MEASURES = ("ndcg@5", "ndcg@10", "mrr", "recall@1", "recall@5")
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from .distributed import gather_in_order, shard
-from .extras import need
-from .prompts import passage_text
-from .types import Passage
+from seper_reward.distributed import gather_in_order, shard
+from seper_reward.extras import need
+from seper_reward.prompts import passage_text
+from seper_reward.types import Passage
 
 
 class Retriever(Protocol):

@@ -20,12 +20,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from .answer_metrics import exact_match
-from .borrowing import borrowed_reader
-from .profiling import Profile, profiling
-from .rollouts import Rollout, read_rollouts
-from .scorer import SePerScorer
-from .types import Belief, Passage, UnscorableError
+from seper_reward.answer_metrics import exact_match
+from seper_reward.borrowing import borrowed_reader
+from seper_reward.profiling import Profile, profiling
+from seper_reward.rollouts import Rollout, read_rollouts
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Belief, Passage, UnscorableError
 
 Variant = Literal["delta", "stepwise", "answer", "advantage"]
 _MEMO = 4096  # beliefs kept in memory: a question's baseline serves its whole group, and later epochs

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .environment import Turn
-from .types import Passage
+from seper_reward.environment import Turn
+from seper_reward.types import Passage
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .compiling import compiled_if_it_works
-from .contract import More, SamplingOptions
-from .decoding import Layout, Row, TreeDecoder, choose_layout, make_decoder
-from .drawing import draw, noise, nucleus
-from .forcing import forced_log_probs
-from .memory import give_back, in_halves, token_budget, warn_of_halving
-from .models import EMBEDDED, LoadedModel, identity_hash, load_reader
-from .profiling import timed
-from .tokens import cut_at_stop, encode_prompt, encode_response, end_tokens, may_end_stop
-from .types import Responses, UnscorableError
+from seper_reward.compiling import compiled_if_it_works
+from seper_reward.contract import More, SamplingOptions
+from seper_reward.decoding import Layout, Row, TreeDecoder, choose_layout, make_decoder
+from seper_reward.drawing import draw, noise, nucleus
+from seper_reward.forcing import forced_log_probs
+from seper_reward.memory import give_back, in_halves, token_budget, warn_of_halving
+from seper_reward.models import EMBEDDED, LoadedModel, identity_hash, load_reader
+from seper_reward.profiling import timed
+from seper_reward.tokens import cut_at_stop, encode_prompt, encode_response, end_tokens, may_end_stop
+from seper_reward.types import Responses, UnscorableError
 
 DRAWING = 3  # how noise becomes tokens; another number is another draw, so that no cache mixes them
 _GIVE_BACK = 256  # prompts after which a processor's freed memory is returned

@@ -10,19 +10,19 @@ from typing import Any
 
 from torch import Tensor
 
-from .backends import load_sampler
-from .beliefs import Pair
-from .cache import Cache, answers_through, content_keys
-from .contract import More, Sampler
-from .data import as_query
-from .entailment import EntailmentScorer
-from .estimators import Estimator
-from .judging import BeliefJudge, Sampled
-from .models import EMBEDDED, READER_DEFAULTS, LoadedModel
-from .prompts import PromptBuilder
-from .sampling import DRAWING
-from .types import Belief, Passage, Query, Responses, UnscorableError, Utility
-from .utility import utility
+from seper_reward.backends import load_sampler
+from seper_reward.beliefs import Pair
+from seper_reward.cache import Cache, answers_through, content_keys
+from seper_reward.contract import More, Sampler
+from seper_reward.data import as_query
+from seper_reward.entailment import EntailmentScorer
+from seper_reward.estimators import Estimator
+from seper_reward.judging import BeliefJudge, Sampled
+from seper_reward.models import EMBEDDED, READER_DEFAULTS, LoadedModel
+from seper_reward.prompts import PromptBuilder
+from seper_reward.sampling import DRAWING
+from seper_reward.types import Belief, Passage, Query, Responses, UnscorableError, Utility
+from seper_reward.utility import utility
 
 
 class SePerScorer:

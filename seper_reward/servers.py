@@ -14,8 +14,8 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from .extras import need
-from .types import UnscorableError
+from seper_reward.extras import need
+from seper_reward.types import UnscorableError
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from .distributed import process_state
+from seper_reward.distributed import process_state
 
 T = TypeVar("T")
 

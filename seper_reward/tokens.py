@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from .types import UnscorableError
+from seper_reward.types import UnscorableError
 
 
 def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:

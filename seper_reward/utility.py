@@ -2,7 +2,7 @@
 
 import math
 
-from .types import Belief, Utility
+from seper_reward.types import Belief, Utility
 
 
 def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:

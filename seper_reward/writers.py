@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .labels import grade, split_by_help, triplets
-from .prompts import passage_text
-from .types import LabeledQuery, Passage
+from seper_reward.labels import grade, split_by_help, triplets
+from seper_reward.prompts import passage_text
+from seper_reward.types import LabeledQuery, Passage
 
 _Writer = Callable[[Sequence[LabeledQuery], float], Iterator[str]]
 

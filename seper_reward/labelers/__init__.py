@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from ..scorer import SePerScorer
-from ..types import LabeledQuery, Query
-from .cross_encoder import CrossEncoderLabeler
-from .delta_seper import DeltaSePerLabeler
-from .erag import ERAGLabeler
-from .gold import GoldLabeler
-from .likelihood import LikelihoodLabeler
+from seper_reward.labelers.cross_encoder import CrossEncoderLabeler
+from seper_reward.labelers.delta_seper import DeltaSePerLabeler
+from seper_reward.labelers.erag import ERAGLabeler
+from seper_reward.labelers.gold import GoldLabeler
+from seper_reward.labelers.likelihood import LikelihoodLabeler
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import LabeledQuery, Query
 
 __all__ = [
     "LABELERS",

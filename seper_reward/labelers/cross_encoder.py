@@ -4,10 +4,10 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from ..extras import need
-from ..models import weights_hash
-from ..prompts import passage_text
-from ..types import LabeledQuery, Query
+from seper_reward.extras import need
+from seper_reward.models import weights_hash
+from seper_reward.prompts import passage_text
+from seper_reward.types import LabeledQuery, Query
 
 
 class CrossEncoderLabeler:

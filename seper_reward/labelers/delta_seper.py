@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from ..scorer import SePerScorer
-from ..types import LabeledQuery, Query
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import LabeledQuery, Query
 
 
 class DeltaSePerLabeler:

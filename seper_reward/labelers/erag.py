@@ -4,9 +4,9 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator
 
-from ..answer_metrics import AnswerMetric, answer_metric
-from ..scorer import SePerScorer
-from ..types import LabeledQuery, Query
+from seper_reward.answer_metrics import AnswerMetric, answer_metric
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import LabeledQuery, Query
 
 
 class ERAGLabeler:

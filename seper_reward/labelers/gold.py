@@ -1,7 +1,7 @@
 """Relevance marks of people, where there are some."""
 
-from ..data import BadRowError
-from ..types import LabeledQuery, Passage, Query
+from seper_reward.data import BadRowError
+from seper_reward.types import LabeledQuery, Passage, Query
 
 
 class GoldLabeler:

@@ -1,7 +1,7 @@
 """The likelihood of the answer (REPLUG, arXiv:2301.12652; perplexity distillation of Atlas, arXiv:2208.03299)."""
 
-from ..scorer import SePerScorer
-from ..types import LabeledQuery, Query
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import LabeledQuery, Query
 
 
 class LikelihoodLabeler:
