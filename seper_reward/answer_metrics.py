@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from seper_reward.entailment import normalize_answer
-from seper_reward.extras import need
+from seper_reward.runtime.imports import need
 
 AnswerMetric = Callable[[str, Sequence[str]], float]  # (response, aliases of the answer) -> [0, 1]
 

@@ -10,10 +10,10 @@ from tqdm.auto import tqdm
 
 from seper_reward.contract import Sampler
 from seper_reward.data import read_examples
-from seper_reward.distributed import process_state, together
 from seper_reward.engine import EngineSampler
 from seper_reward.models import LoadedModel
 from seper_reward.prompts import PromptBuilder
+from seper_reward.runtime.distributed import process_state, together
 from seper_reward.sampling import ResponseSampler
 from seper_reward.types import UnscorableError
 

@@ -78,10 +78,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _label(arguments: list[str]) -> None:
     config = _parse(LabelConfig, arguments, "seper-reward label")
     from seper_reward.data import BadRowError
-    from seper_reward.distributed import process_state, together
     from seper_reward.label_run import LABELS, LabelRun, backend_of
-    from seper_reward.profiling import profiling
     from seper_reward.report import summary_table
+    from seper_reward.runtime.distributed import process_state, together
+    from seper_reward.runtime.profiling import profiling
     from seper_reward.tracking import Run, Tracker
 
     queries, rejected = _read(config)

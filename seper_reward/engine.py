@@ -20,7 +20,7 @@ from torch import Tensor
 from seper_reward.completions import Draw, completion_request, read_draws, read_forced
 from seper_reward.contract import More, SamplingOptions
 from seper_reward.models import EMBEDDED, hash_with_tokenizer, load_tokenizer
-from seper_reward.profiling import timed
+from seper_reward.runtime.profiling import timed
 from seper_reward.sampling import ResponseSampler
 from seper_reward.servers import Server, ServerPool
 from seper_reward.tokens import cut_at_stop, encode_prompt, encode_response

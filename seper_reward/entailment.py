@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seper_reward.memory import in_halves
 from seper_reward.models import EMBEDDED, identity_hash, load_entailment
-from seper_reward.profiling import timed
+from seper_reward.runtime.memory import in_halves
+from seper_reward.runtime.profiling import timed
 
 _OTHER_LABELS = ("neutral", "contradiction")
 

@@ -17,9 +17,9 @@ from seper_reward.answer_metrics import contains_answer, token_f1
 from seper_reward.data import BadRowError, read_valid_rows
 from seper_reward.entailment import EntailmentScorer
 from seper_reward.evaluation import split_of
-from seper_reward.extras import need
 from seper_reward.models import embedded_encoder_folder
 from seper_reward.report import METHODS
+from seper_reward.runtime.imports import need
 
 LEXICAL_THRESHOLD = 0.5  # of a score that is 0 or 1
 EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")

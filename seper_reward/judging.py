@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from seper_reward.beliefs import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
-from seper_reward.cache import Cache, answers_through
 from seper_reward.entailment import EntailmentScorer
 from seper_reward.estimators import Estimator
-from seper_reward.profiling import timed
+from seper_reward.runtime.cache import Cache, answers_through
+from seper_reward.runtime.profiling import timed
 from seper_reward.types import Belief, Responses
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seper_reward.distributed import process_state
+from seper_reward.runtime.distributed import process_state
 
 EMBEDDED = "embedded"
 PLAIN = "plain"

@@ -6,11 +6,11 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from seper_reward.answer_metrics import exact_match
-from seper_reward.distributed import gather_in_order, process_state, shard
 from seper_reward.evaluation import expected_metric
-from seper_reward.extras import need
 from seper_reward.labelers.gold import is_relevant
 from seper_reward.labels import grade
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.runtime.imports import need
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 

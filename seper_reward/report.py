@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seper_reward.extras import need
+from seper_reward.runtime.imports import need
 
 # ways to judge an answer, and what their numbers' names begin with in an equivalence report
 METHODS = {"entailment": "", "lexical": "lexical_", "token_f1": "token_f1_", "cosine": "cosine_"}

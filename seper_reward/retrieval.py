@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from seper_reward.distributed import gather_in_order, shard
-from seper_reward.extras import need
 from seper_reward.prompts import passage_text
+from seper_reward.runtime.distributed import gather_in_order, shard
+from seper_reward.runtime.imports import need
 from seper_reward.types import Passage
 
 

@@ -22,8 +22,8 @@ from typing import Any, Literal, get_args
 
 from seper_reward.answer_metrics import exact_match
 from seper_reward.borrowing import borrowed_reader
-from seper_reward.profiling import Profile, profiling
 from seper_reward.rollouts import Rollout, read_rollouts
+from seper_reward.runtime.profiling import Profile, profiling
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Passage, UnscorableError
 

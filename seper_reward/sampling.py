@@ -18,9 +18,9 @@ from seper_reward.contract import More, SamplingOptions
 from seper_reward.decoding import Layout, Row, TreeDecoder, choose_layout, make_decoder
 from seper_reward.drawing import draw, noise, nucleus
 from seper_reward.forcing import forced_log_probs
-from seper_reward.memory import give_back, in_halves, token_budget, warn_of_halving
 from seper_reward.models import EMBEDDED, LoadedModel, identity_hash, load_reader
-from seper_reward.profiling import timed
+from seper_reward.runtime.memory import give_back, in_halves, token_budget, warn_of_halving
+from seper_reward.runtime.profiling import timed
 from seper_reward.tokens import cut_at_stop, encode_prompt, encode_response, end_tokens, may_end_stop
 from seper_reward.types import Responses, UnscorableError
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from seper_reward.extras import need
+from seper_reward.runtime.imports import need
 from seper_reward.types import UnscorableError
 
 T = TypeVar("T")

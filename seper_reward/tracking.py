@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seper_reward.cache import Cache
-from seper_reward.distributed import process_state
-from seper_reward.extras import need
+from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.imports import need
 
 _EXAMPLES = 50
 

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seper_reward import distributed, shared_queue
-from seper_reward.distributed import gather_in_order, shard, split_by_cost
 from seper_reward.labeling import query_cost
-from seper_reward.shared_queue import SharedQueue
+from seper_reward.runtime import distributed, shared_queue
+from seper_reward.runtime.distributed import gather_in_order, shard, split_by_cost
+from seper_reward.runtime.shared_queue import SharedQueue
 from seper_reward.types import Passage, Query
 
 

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from seper_reward.profiling import profiling, timed
+from seper_reward.runtime.profiling import profiling, timed
 
 
 def test_a_stage_inside_another_counts_for_itself_alone():
@@ -39,7 +39,7 @@ def test_threads_do_not_count_in_each_other():
 
 
 def test_all_stages_of_a_question_are_seen(tiny_scorer):
-    from seper_reward.cache import Cache
+    from seper_reward.runtime.cache import Cache
     from seper_reward.scorer import SePerScorer
 
     cached = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", cache=Cache(":memory:"))

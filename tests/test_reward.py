@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from seper_reward.borrowing import borrowed_reader
-from seper_reward.cache import Cache
 from seper_reward.data import as_query
 from seper_reward.environment import Turn, environment_factory
 from seper_reward.labeling import label_row
 from seper_reward.reward import SePerReward
 from seper_reward.rollouts import Rollout
+from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, UnscorableError
 

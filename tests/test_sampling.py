@@ -7,10 +7,11 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from seper_reward import ResponseSampler, decoding, drawing, memory
+from seper_reward import ResponseSampler, decoding, drawing
 from seper_reward.contract import SamplingOptions
 from seper_reward.decoding import Row, TreeDecoder
 from seper_reward.drawing import draw, noise, nucleus, uniform
+from seper_reward.runtime import memory
 from seper_reward.types import UnscorableError
 
 PROMPTS = [

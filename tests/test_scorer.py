@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from seper_reward import Estimator, Passage, ResponseSampler, SePerScorer
-from seper_reward.cache import Cache
 from seper_reward.data import as_query
+from seper_reward.runtime.cache import Cache
 from seper_reward.types import UnscorableError
 
 RECORD = {

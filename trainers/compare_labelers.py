@@ -18,10 +18,10 @@ from scipy.stats import bootstrap
 from trl import TrlParser
 
 from seper_reward.config import setting
-from seper_reward.distributed import process_state
-from seper_reward.files import write_json
 from seper_reward.labelers import check_labeler
 from seper_reward.report import ranking_figure
+from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.json_files import write_json
 from trainers.feedback import propose
 from trainers.ranking_eval import judge, rank
 from trainers.ranking_run import RESULTS, begin, load_encoder

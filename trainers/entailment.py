@@ -28,9 +28,9 @@ from seper_reward.demo import EQUIVALENCE
 from seper_reward.entailment import EntailmentScorer
 from seper_reward.equivalence import Judgement, best_alias_probs, equivalence, read_judgements
 from seper_reward.evaluation import split_of
-from seper_reward.files import read_json, write_json
 from seper_reward.models import ENCODER_HUB_ID, new_entailment_model
 from seper_reward.report import METHODS
+from seper_reward.runtime.json_files import read_json, write_json
 from trainers.entailment_data import (
     CAPS,
     EVALUATION_ONLY,

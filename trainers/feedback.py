@@ -7,11 +7,11 @@ from pathlib import Path
 from sentence_transformers import SentenceTransformer
 from tqdm.auto import tqdm
 
-from seper_reward.distributed import gather_in_order, process_state, shard
-from seper_reward.files import read_lines, write_lines
 from seper_reward.labelers import PassageLabeler
 from seper_reward.labeling import query_cost
 from seper_reward.retrieval import DenseRetriever, Retriever
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.runtime.json_files import read_lines, write_lines
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 from trainers.ranking_data import Questions, RankingConfig
 

@@ -17,10 +17,10 @@ from trl import GRPOTrainer
 from seper_reward.answer_metrics import exact_match
 from seper_reward.environment import RetrievalEnvironment
 from seper_reward.evaluation import expected_metric
-from seper_reward.files import read_json
 from seper_reward.report import Tradeoff
 from seper_reward.reward import Score, SePerReward
 from seper_reward.rollouts import Rollout
+from seper_reward.runtime.json_files import read_json
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query
 

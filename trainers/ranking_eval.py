@@ -9,12 +9,12 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 
-from seper_reward.cache import content_key
 from seper_reward.config import load_options
 from seper_reward.labelers import DeltaSePerLabeler
 from seper_reward.models import READER_DEFAULTS
 from seper_reward.ranking import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
 from seper_reward.retrieval import DenseRetriever
+from seper_reward.runtime.cache import content_key
 from seper_reward.sampling import ResponseSampler
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query

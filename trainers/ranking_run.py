@@ -13,15 +13,21 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
-from seper_reward.cache import content_key
 from seper_reward.config import load_scorer
-from seper_reward.distributed import process_state
-from seper_reward.files import read_json, write_json
 from seper_reward.labelers import PassageLabeler
 from seper_reward.labels import informative, quantize, shortened, sure, transform
-from seper_reward.models import EMBEDDED, ENCODER_HUB_ID, embedded_encoder_folder, fast_dtype, resolve_device
+from seper_reward.models import (
+    EMBEDDED,
+    ENCODER_HUB_ID,
+    embedded_encoder_folder,
+    fast_dtype,
+    resolve_device,
+)
 from seper_reward.prompts import passage_text
 from seper_reward.report import ranking_figure
+from seper_reward.runtime.cache import content_key
+from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.scorer import SePerScorer
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query

@@ -27,10 +27,10 @@ from torch import Tensor
 from trl import TrlParser
 
 from seper_reward.config import setting
-from seper_reward.distributed import process_state
-from seper_reward.files import read_json, write_json
 from seper_reward.labelers import labeler
 from seper_reward.models import EMBEDDED
+from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.scorer import SePerScorer
 from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query

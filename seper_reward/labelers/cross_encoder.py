@@ -4,9 +4,9 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from seper_reward.extras import need
 from seper_reward.models import weights_hash
 from seper_reward.prompts import passage_text
+from seper_reward.runtime.imports import need
 from seper_reward.types import LabeledQuery, Query
 
 

@@ -9,10 +9,10 @@ Use a split that no reported number comes from: dev by default.
 from pathlib import Path
 
 from seper_reward import Estimator, SePerScorer
-from seper_reward.cache import Cache
 from seper_reward.data import read_queries, spread
 from seper_reward.evaluation import choose_passages, correlation, split_of
 from seper_reward.models import EMBEDDED, READER_DEFAULTS
+from seper_reward.runtime.cache import Cache
 from tests.benchmarks.common import finish, parser
 
 CHANGES = [

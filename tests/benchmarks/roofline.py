@@ -19,8 +19,8 @@ import torch
 from seper_reward import ResponseSampler
 from seper_reward.decoding import TreeDecoder
 from seper_reward.models import LoadedModel, load_reader, load_tokenizer, resolve_device, resolve_dtype
-from seper_reward.profiling import profiling
 from seper_reward.prompts import PromptBuilder
+from seper_reward.runtime.profiling import profiling
 from tests.benchmarks.common import clocked, contexts, finish, parser, questions
 
 SHAPES = {

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from seper_reward import ResponseSampler, SePerScorer
-from seper_reward.profiling import profiling
+from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Passage, Query
 from tests.benchmarks.common import CLOCK, CONTEXTS, clocked, contexts, finish, parser, peak_memory, questions
 from tests.benchmarks.reference import Reference

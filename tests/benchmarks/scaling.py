@@ -19,8 +19,8 @@ from typing import Any
 
 from seper_reward import ResponseSampler, SePerScorer
 from seper_reward.data import read_examples
-from seper_reward.extras import need
 from seper_reward.retrieval import BM25Retriever
+from seper_reward.runtime.imports import need
 from seper_reward.types import Passage
 from tests.benchmarks.common import CLOCK, clocked, finish, parser, peak_memory, questions
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from seper_reward.distributed import process_state
+from seper_reward.runtime.distributed import process_state
 
 T = TypeVar("T")
 
@@ -14,7 +14,7 @@ class SharedQueue(Generic[T]):
     """Items that each fall to one process: the dearest first, each to whoever is free next.
 
     For work whose results need no order. A process that reads ahead takes more than its share: it needs a
-    [`shard`][seper_reward.distributed.shard].
+    [`shard`][seper_reward.runtime.distributed.shard].
 
     Args:
         items: all the work, the same on every process.

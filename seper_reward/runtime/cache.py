@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from seper_reward.profiling import timed
+from seper_reward.runtime.profiling import timed
 
 
 class Cache:

@@ -28,7 +28,7 @@ def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
         items: all the work, the same on every process.
         costs: of each item, in any unit, for shares of like cost; without, every n-th item.
 
-    See [`SharedQueue`][seper_reward.shared_queue.SharedQueue] for work that processes take as they go.
+    See [`SharedQueue`][seper_reward.runtime.shared_queue.SharedQueue] for work that processes take as they go.
     """
     state = process_state()
     if costs is None:

@@ -1,0 +1,1 @@
+"""Processes, memory, time and disk; knows nothing of SePer."""
