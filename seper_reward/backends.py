@@ -9,7 +9,7 @@ import torch
 from tqdm.auto import tqdm
 
 from seper_reward.contract import Sampler
-from seper_reward.data import read_examples
+from seper_reward.data.queries import read_examples
 from seper_reward.engine import EngineSampler
 from seper_reward.models import LoadedModel
 from seper_reward.prompts import PromptBuilder

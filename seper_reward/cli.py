@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _label(arguments: list[str]) -> None:
     config = _parse(LabelConfig, arguments, "seper-reward label")
-    from seper_reward.data import BadRowError
+    from seper_reward.data.queries import BadRowError
     from seper_reward.label_run import LABELS, LabelRun, backend_of
     from seper_reward.report import summary_table
     from seper_reward.runtime.distributed import process_state, together
@@ -157,7 +157,7 @@ def _equivalence(arguments: list[str]) -> None:
 
 def _marked(config: MarkedConfig) -> list[Any]:
     """Read the questions of one split; here an unusable row stops the command."""
-    from seper_reward.data import BadRowError, read_queries, spread
+    from seper_reward.data.queries import BadRowError, read_queries, spread
     from seper_reward.evaluation import split_of
 
     if not config.file:
@@ -214,7 +214,7 @@ def _save_reader(arguments: list[str]) -> None:
 
 def _report(arguments: list[str]) -> None:
     config = _parse(ReportConfig, arguments, "seper-reward report")
-    from seper_reward.data import read_rows
+    from seper_reward.data.queries import read_rows
     from seper_reward.report import belief_figure
 
     rows = {row["id"]: row for _, row in read_rows(Path(config.labels) / "labels.jsonl")}
@@ -245,7 +245,7 @@ def _parse(kind: type[C], arguments: list[str], program: str) -> C:
 
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
-    from seper_reward.data import read_examples, spread
+    from seper_reward.data.queries import read_examples, spread
 
     examples, corpus = read_examples(config.input, config.corpus)
     queries = spread(examples.queries, config.limit)

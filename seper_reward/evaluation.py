@@ -9,7 +9,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from seper_reward.answer_metrics import AnswerMetric, exact_match, rouge_l
+from seper_reward.data.answers import AnswerMetric, exact_match, rouge_l
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Passage, Query
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
-from seper_reward.data import BadRowError, as_query, read_valid_rows
+from seper_reward.data.queries import BadRowError, as_query, read_valid_rows
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, LabeledQuery, Passage, Query, UnscorableError, Utility

@@ -27,8 +27,8 @@ ENCODER_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"  # the same weights
 READER_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"  # the same weights before quantisation
 _READER_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _ENTAILMENT_LABELS = ("entailment", "neutral", "contradiction")
-_ENTAILMENT_ADAPTER = Path(__file__).parent / "demo" / "entailment_adapter"
-_READER_ADAPTER = Path(__file__).parent / "demo" / "reader_adapter"
+_ENTAILMENT_ADAPTER = Path(__file__).parent / "data" / "demo" / "entailment_adapter"
+_READER_ADAPTER = Path(__file__).parent / "data" / "demo" / "reader_adapter"
 
 
 class LoadedModel(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from seper_reward.answer_metrics import exact_match
+from seper_reward.data.answers import exact_match
 from seper_reward.evaluation import expected_metric
 from seper_reward.labelers.gold import is_relevant
 from seper_reward.labels import grade

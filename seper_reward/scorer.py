@@ -13,7 +13,7 @@ from torch import Tensor
 from seper_reward.backends import load_sampler
 from seper_reward.beliefs import Pair
 from seper_reward.contract import More, Sampler
-from seper_reward.data import as_query
+from seper_reward.data.queries import as_query
 from seper_reward.entailment import EntailmentScorer
 from seper_reward.estimators import Estimator
 from seper_reward.judging import BeliefJudge, Sampled

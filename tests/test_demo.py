@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from seper_reward.cli import main
-from seper_reward.data import read_corpus, read_queries
-from seper_reward.demo import CORPUS, QUESTIONS
+from seper_reward.data.demo import CORPUS, QUESTIONS
+from seper_reward.data.queries import read_corpus, read_queries
 
 ROOT = Path(__file__).parents[1]
 

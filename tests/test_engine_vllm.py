@@ -9,8 +9,8 @@ from scipy.stats import chisquare
 
 from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
 from seper_reward.cli import main
-from seper_reward.data import read_corpus, read_queries
-from seper_reward.demo import CORPUS, QUESTIONS
+from seper_reward.data.demo import CORPUS, QUESTIONS
+from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.engine import EngineSampler
 from seper_reward.prompts import PromptBuilder
 from tests.test_sampling import PROMPTS, rebuilt, teacher_forced

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from seper_reward.answer_metrics import token_f1
 from seper_reward.cli import main
-from seper_reward.data import BadRowError, read_valid_rows
-from seper_reward.demo import EQUIVALENCE, QUESTIONS
+from seper_reward.data.answers import token_f1
+from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
+from seper_reward.data.queries import BadRowError, read_valid_rows
 from seper_reward.entailment import normalize_answer
 from seper_reward.equivalence import (
     Judgement,

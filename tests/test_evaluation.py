@@ -8,7 +8,7 @@ import torch
 from scipy.stats import pearsonr
 
 from seper_reward.cli import main
-from seper_reward.data import as_query
+from seper_reward.data.queries import as_query
 from seper_reward.evaluation import choose_passages, contexts_of, correlation, counterfactual, split_of
 
 RECORD = {

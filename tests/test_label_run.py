@@ -257,7 +257,7 @@ def test_a_foreign_provenance_file_is_refused(label, tmp_path, capsys):
 
 
 def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tmp_path, monkeypatch):
-    from seper_reward.data import as_query
+    from seper_reward.data.queries import as_query
     from seper_reward.label_run import LabelRun
 
     queries = [as_query(row) for row in rows(3)]
@@ -273,7 +273,7 @@ def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tm
 
 
 def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path):
-    from seper_reward.data import as_query
+    from seper_reward.data.queries import as_query
     from seper_reward.label_run import LabelRun
 
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
@@ -285,7 +285,7 @@ def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path
 
 
 def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeypatch):
-    from seper_reward.data import as_query
+    from seper_reward.data.queries import as_query
     from seper_reward.label_run import LabelRun
 
     run = LabelRun(tmp_path / "out", tiny_scorer, [as_query(row) for row in rows(3)])
@@ -399,7 +399,7 @@ def test_throughput_gives_the_same_labels_to_low_digits(label, tmp_path):
 
 @pytest.mark.parametrize("refill", [False, True])
 def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer, tmp_path, monkeypatch, refill):
-    from seper_reward.data import as_query
+    from seper_reward.data.queries import as_query
     from seper_reward.label_run import LabelRun
 
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from seper_reward.data import pool_passages
+from seper_reward.data.queries import pool_passages
 from seper_reward.prompts import passage_text
 from seper_reward.ranking import downstream, gold_relevance, graded_relevance, rank_metrics
 from seper_reward.retrieval import DenseRetriever

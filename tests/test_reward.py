@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seper_reward.borrowing import borrowed_reader
-from seper_reward.data import as_query
+from seper_reward.data.queries import as_query
 from seper_reward.environment import Turn, environment_factory
 from seper_reward.labeling import label_row
 from seper_reward.reward import SePerReward

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from seper_reward import Estimator, Passage, ResponseSampler, SePerScorer
-from seper_reward.data import as_query
+from seper_reward.data.queries import as_query
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import UnscorableError
 

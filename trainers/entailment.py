@@ -24,7 +24,7 @@ from scipy.optimize import minimize_scalar
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from trl import TrlParser
 
-from seper_reward.demo import EQUIVALENCE
+from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.entailment import EntailmentScorer
 from seper_reward.equivalence import Judgement, best_alias_probs, equivalence, read_judgements
 from seper_reward.evaluation import split_of
@@ -253,7 +253,7 @@ F1 on the train split ({thresholds}); the adapter was trained on that split:
 
 Expected calibration error there (10 bins): {ece}.
 
-Our own test set of forms and traps, `seper_reward/demo/equivalence.jsonl`, hard on purpose, threshold 0.5 for every
+Our own test set of forms and traps, `seper_reward/data/demo/equivalence.jsonl`, hard on purpose, threshold 0.5 for every
 method. It was written apart from the generators; these were made after it had shown which kinds the second stage got
 wrong, and share no question or response with it:
 

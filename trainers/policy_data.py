@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from transformers.utils import get_json_schema
 
-from seper_reward.data import read_corpus, read_queries
-from seper_reward.demo import CORPUS, QUESTIONS
+from seper_reward.data.demo import CORPUS, QUESTIONS
+from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.environment import RetrievalEnvironment
 from seper_reward.retrieval import Retriever
 from seper_reward.types import Passage, Query

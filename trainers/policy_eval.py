@@ -14,7 +14,7 @@ from typing import Any
 from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
-from seper_reward.answer_metrics import exact_match
+from seper_reward.data.answers import exact_match
 from seper_reward.environment import RetrievalEnvironment
 from seper_reward.evaluation import expected_metric
 from seper_reward.report import Tradeoff

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seper_reward.data import read_queries
+from seper_reward.data.queries import read_queries
 from seper_reward.evaluation import split_of
 from seper_reward.prompts import PromptBuilder
 from seper_reward.types import Passage, Query

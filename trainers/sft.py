@@ -22,7 +22,7 @@ from peft import PeftModel
 from trl import SFTConfig, SFTTrainer, TrlParser
 
 from seper_reward.contract import SamplingOptions
-from seper_reward.data import read_valid_rows
+from seper_reward.data.queries import read_valid_rows
 from seper_reward.models import PLAIN, READER_HUB_ID, load_reader
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.runtime.json_files import write_json

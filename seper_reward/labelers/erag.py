@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator
 
-from seper_reward.answer_metrics import AnswerMetric, answer_metric
+from seper_reward.data.answers import AnswerMetric, answer_metric
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 
@@ -17,7 +17,7 @@ class ERAGLabeler:
 
     Args:
         scorer: whose reader answers.
-        metric: a name for [`answer_metric`][seper_reward.answer_metrics.answer_metric], or any callable of a
+        metric: a name for [`answer_metric`][seper_reward.data.answers.answer_metric], or any callable of a
             response and the aliases of the answer.
     """
 

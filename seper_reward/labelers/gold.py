@@ -1,6 +1,6 @@
 """Relevance marks of people, where there are some."""
 
-from seper_reward.data import BadRowError
+from seper_reward.data.queries import BadRowError
 from seper_reward.types import LabeledQuery, Passage, Query
 
 

@@ -13,8 +13,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
-from seper_reward.data import read_corpus, read_queries
-from seper_reward.demo import CORPUS, QUESTIONS
+from seper_reward.data.demo import CORPUS, QUESTIONS
+from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.types import Passage, Query
 
 SHARED = Path(os.environ.get("SEPER_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))

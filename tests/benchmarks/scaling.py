@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward import ResponseSampler, SePerScorer
-from seper_reward.data import read_examples
+from seper_reward.data.queries import read_examples
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.runtime.imports import need
 from seper_reward.types import Passage

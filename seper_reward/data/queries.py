@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from seper_reward.demo import CORPUS, QUESTIONS
+from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.entailment import normalize_answer
 from seper_reward.runtime.cache import content_key
 from seper_reward.types import Passage, Query
