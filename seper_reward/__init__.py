@@ -4,9 +4,9 @@ Source: Dai et al., "SePer: Measure Retrieval Utility Through The Lens Of Semant
 ICLR 2025, arXiv:2503.01478.
 """
 
-from seper_reward.entailment import EntailmentScorer
 from seper_reward.environment import environment_factory
-from seper_reward.estimators import Estimator
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.estimators.seper import Estimator
 from seper_reward.labeling import label_dataset
 from seper_reward.reward import SePerReward
 from seper_reward.sampling import ResponseSampler

@@ -138,8 +138,8 @@ def _counterfactual(arguments: list[str]) -> None:
 
 def _equivalence(arguments: list[str]) -> None:
     config = _parse(EquivalenceConfig, arguments, "seper-reward evaluate equivalence")
-    from seper_reward.entailment import EntailmentScorer
     from seper_reward.equivalence import equivalence, read_judgements
+    from seper_reward.estimators.entailment import EntailmentScorer
     from seper_reward.report import equivalence_figure, equivalence_table
 
     if not config.file:

@@ -5,7 +5,7 @@ from typing import Any, get_args, get_type_hints
 
 import torch
 
-from seper_reward.estimators import Aliases, Estimator, Kernel, Match, Weighting
+from seper_reward.estimators.seper import Aliases, Estimator, Kernel, Match, Weighting
 from seper_reward.models import LoadedModel
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer

@@ -11,18 +11,18 @@ from typing import Any
 from torch import Tensor
 
 from seper_reward.backends import load_sampler
-from seper_reward.beliefs import Pair
 from seper_reward.contract import More, Sampler
 from seper_reward.data.queries import as_query
-from seper_reward.entailment import EntailmentScorer
-from seper_reward.estimators import Estimator
-from seper_reward.judging import BeliefJudge, Sampled
+from seper_reward.estimators.belief import Pair
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.estimators.judge import BeliefJudge, Sampled
+from seper_reward.estimators.seper import Estimator
+from seper_reward.estimators.utility import utility
 from seper_reward.models import EMBEDDED, READER_DEFAULTS, LoadedModel
 from seper_reward.prompts import PromptBuilder
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
 from seper_reward.sampling import DRAWING
 from seper_reward.types import Belief, Passage, Query, Responses, UnscorableError, Utility
-from seper_reward.utility import utility
 
 
 class SePerScorer:

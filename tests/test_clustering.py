@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seper_reward.clustering import cluster_ids
+from seper_reward.estimators.clustering import cluster_ids
 
 
 def matrix(samples, links):

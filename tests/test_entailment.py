@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seper_reward import EntailmentScorer
-from seper_reward.entailment import normalize_answer, qa_statement
+from seper_reward.estimators.entailment import normalize_answer, qa_statement
 from seper_reward.models import identity_hash
 
 PAIRS = [("Paris", "London"), ("it was built in 1840 by monks", "1840"), ("1840", "it was built in 1840 by monks")]

@@ -10,7 +10,6 @@ from seper_reward.cli import main
 from seper_reward.data.answers import token_f1
 from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
 from seper_reward.data.queries import BadRowError, read_valid_rows
-from seper_reward.entailment import normalize_answer
 from seper_reward.equivalence import (
     Judgement,
     best_alias_probs,
@@ -19,6 +18,7 @@ from seper_reward.equivalence import (
     equivalence,
     read_judgements,
 )
+from seper_reward.estimators.entailment import normalize_answer
 from seper_reward.evaluation import split_of
 from trainers.entailment_data import common_facts
 

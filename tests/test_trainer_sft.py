@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
-from seper_reward.entailment import normalize_answer
+from seper_reward.estimators.entailment import normalize_answer
 from seper_reward.evaluation import split_of
 from seper_reward.models import load_reader
 from seper_reward.types import Passage

@@ -3,7 +3,7 @@
 import pytest
 
 from seper_reward import Belief
-from seper_reward.utility import utility
+from seper_reward.estimators.utility import utility
 
 
 def test_difference_and_its_error_by_hand():

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries, spread
-from seper_reward.entailment import normalize_answer
+from seper_reward.estimators.entailment import normalize_answer
 from seper_reward.prompts import PromptBuilder
 from seper_reward.sampling import ResponseSampler
 from seper_reward.types import Passage

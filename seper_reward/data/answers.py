@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from seper_reward.entailment import normalize_answer
+from seper_reward.estimators.entailment import normalize_answer
 from seper_reward.runtime.imports import need
 
 AnswerMetric = Callable[[str, Sequence[str]], float]  # (response, aliases of the answer) -> [0, 1]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from seper_reward.data.demo import CORPUS, QUESTIONS
-from seper_reward.entailment import normalize_answer
+from seper_reward.estimators.entailment import normalize_answer
 from seper_reward.runtime.cache import content_key
 from seper_reward.types import Passage, Query
 

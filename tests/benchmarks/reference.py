@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from seper_reward import SePerScorer
-from seper_reward.entailment import qa_statement
+from seper_reward.estimators.entailment import qa_statement
 from seper_reward.types import Passage, Query
 from tests.benchmarks.common import now
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from seper_reward.clustering import cluster_ids
-from seper_reward.estimators import (
+from seper_reward.estimators.clustering import cluster_ids
+from seper_reward.estimators.seper import (
     Estimator,
     entailment_kernel,
     match_clusters,

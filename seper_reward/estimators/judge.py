@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from seper_reward.beliefs import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
-from seper_reward.entailment import EntailmentScorer
-from seper_reward.estimators import Estimator
+from seper_reward.estimators.belief import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.estimators.seper import Estimator
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Belief, Responses
