@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seper_reward.prompts import passage_text
+from seper_reward.reader.prompts import passage_text
 from seper_reward.retrieval import Retriever
 from seper_reward.types import Passage
 
@@ -20,7 +20,7 @@ class Turn:
 
 
 class RetrievalEnvironment:
-    """One rollout's searches, for the ``environment_factory`` of TRL's trainers; make it with [`environment_factory`].
+    """One rollout's searches, for the ``environment_factory`` of TRL's trainers; make it with ``environment_factory``.
 
     Args:
         retriever: finds passages.

@@ -33,7 +33,7 @@ def label_dataset(dataset: "Dataset", scorer: SePerScorer, *, strict: bool = Tru
         block: neighbouring rows measured side by side; more fill a large device.
 
     Returns:
-        A dataset with the columns of [`label_row`], in the order of the input.
+        A dataset with the columns of ``label_row``, in the order of the input.
 
     Raises:
         BadRowError: a row is unusable (``strict``).

@@ -75,7 +75,7 @@ def load_reader(
         name: ``"embedded"`` (SmolLM2-135M-Instruct with the adapter trained by ``trainers/sft.py``), a folder with
             such an adapter, ``"plain"`` (the same without an adapter), a hub id, or a local model folder.
         revision: hub branch, tag or commit; pin a commit for reproducible labels.
-        dtype: ``"auto"`` (see [`fast_dtype`]), ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+        dtype: ``"auto"`` (see ``fast_dtype``), ``"float32"``, ``"bfloat16"`` or ``"float16"``.
         device: where to put it; ``None`` takes the first accelerator, else the CPU.
         trust_remote_code: run Python that comes with the model; off unless asked for.
 
@@ -98,7 +98,7 @@ def load_reader(
 
 
 def load_tokenizer(name: str = EMBEDDED, *, revision: str | None = None, trust_remote_code: bool = False) -> Any:
-    """Load a reader's tokenizer without its weights; arguments and errors as in [`load_reader`]."""
+    """Load a reader's tokenizer without its weights; arguments and errors as in ``load_reader``."""
     from transformers import AutoTokenizer
 
     source, _, options = _reader_source(name, revision, trust_remote_code)
@@ -123,9 +123,9 @@ def load_entailment(
         name: ``"embedded"`` (MiniLM with the adapter trained by ``trainers/entailment.py``), a folder with such
             an adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder.
         revision: hub branch, tag or commit.
-        dtype: as in [`load_reader`].
-        device: as in [`load_reader`].
-        trust_remote_code: as in [`load_reader`].
+        dtype: as in ``load_reader``.
+        device: as in ``load_reader``.
+        trust_remote_code: as in ``load_reader``.
 
     Raises:
         OSError: the model is neither a folder nor known to the hub, with what to do about it.

@@ -33,7 +33,7 @@ def summarize(labels: Sequence[Mapping[str, Any]], *, rejected: int = 0) -> dict
 
 
 def summary_table(summary: Mapping[str, Any]) -> str:
-    """Lay out [`summarize`]'s groups as a text table."""
+    """Lay out ``summarize``'s groups as a text table."""
     groups = summary["groups"]
     present = {role for group in groups.values() for role in group["delta_seper"]}
     roles = sorted(present, key=_role_order)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from seper_reward.prompts import passage_text
+from seper_reward.reader.prompts import passage_text
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.runtime.imports import need
 from seper_reward.types import Passage
@@ -37,7 +37,7 @@ class BM25Retriever:
         self._index.index(self._tokens([passage_text(passage) for passage in self._passages]), show_progress=False)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the best passages; see [`Retriever`]."""
+        """Return the best passages; see ``Retriever``."""
         top_k = _checked(top_k, len(self._passages))
         found, _ = self._index.retrieve(self._tokens(questions), k=top_k, show_progress=False)
         return [tuple(self._passages[int(index)] for index in row) for row in found]
@@ -76,7 +76,7 @@ class DenseRetriever:
         self._index.add(vectors)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the best passages; see [`Retriever`]."""
+        """Return the best passages; see ``Retriever``."""
         top_k = _checked(top_k, len(self._passages))
         if not questions:
             return []

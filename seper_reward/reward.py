@@ -67,7 +67,7 @@ class SePerReward:
         word_price: μ per retrieved word.
         needed: a question counts as one that needs a search if its baseline SePer is below this.
         reader: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` with the
-            trainer's, without and with its adapter, once [`attach`] has been called.
+            trainer's, without and with its adapter, once ``attach`` has been called.
 
     Raises:
         ValueError: the variant or the reader is unknown, or a price is negative.

@@ -10,8 +10,6 @@ from typing import Any
 
 from torch import Tensor
 
-from seper_reward.backends import load_sampler
-from seper_reward.contract import More, Sampler
 from seper_reward.data.queries import as_query
 from seper_reward.estimators.belief import Pair
 from seper_reward.estimators.entailment import EntailmentScorer
@@ -19,9 +17,11 @@ from seper_reward.estimators.judge import BeliefJudge, Sampled
 from seper_reward.estimators.seper import Estimator
 from seper_reward.estimators.utility import utility
 from seper_reward.models import EMBEDDED, READER_DEFAULTS, LoadedModel
-from seper_reward.prompts import PromptBuilder
+from seper_reward.reader.backends import load_sampler
+from seper_reward.reader.in_process.response_sampler import DRAWING
+from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.sampler import More, Sampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
-from seper_reward.sampling import DRAWING
 from seper_reward.types import Belief, Passage, Query, Responses, UnscorableError, Utility
 
 
@@ -29,10 +29,10 @@ class SePerScorer:
     """Measures a reader's belief in the gold answers, and what passages do to it (ΔSePer).
 
     Args:
-        sampler: of the reader's responses: a [`ResponseSampler`][seper_reward.sampling.ResponseSampler] in this
-            process, or an [`EngineSampler`][seper_reward.engine.EngineSampler] over servers.
+        sampler: of the reader's responses: a ``ResponseSampler`` in this
+            process, or an ``EngineSampler`` over servers.
         entailment: judge of what the responses say.
-        prompt: a name of [`prompts.STYLES`][seper_reward.prompts.STYLES].
+        prompt: a name of ``prompts.STYLES``.
         estimator: the options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
         max_passage_tokens: longest passage in tokens, ``None`` for the reader's window.
         cache: where responses and entailment scores are kept between runs.
@@ -107,12 +107,12 @@ class SePerScorer:
             engine: base URLs of servers that run the reader, as ``["http://localhost:8000/v1"]``; ``reader`` then
                 names its tokenizer, and of ``reader_options`` only ``revision`` and ``trust_remote_code`` count.
             engine_options: ``model``, ``requests``, ``timeout`` and ``retries`` of
-                [`EngineSampler`][seper_reward.engine.EngineSampler].
+                ``EngineSampler``.
             backend: ``"process"``, ``"engine"`` or ``"auto"``, which measures both and keeps the faster (see
-                [`load_sampler`][seper_reward.backends.load_sampler]); ``None``: the engine where ``engine`` has a URL.
+                ``load_sampler``); ``None``: the engine where ``engine`` has a URL.
             enough_std_error: see the class.
             min_samples: see the class.
-            **sampling: fields of [`SamplingOptions`][seper_reward.contract.SamplingOptions]. Defaults are the
+            **sampling: fields of ``SamplingOptions``. Defaults are the
                 paper's (N=10, temperature 1) unless ``READER_DEFAULTS`` has others for the reader.
         """
         name = reader.name if isinstance(reader, LoadedModel) else reader
@@ -164,10 +164,10 @@ class SePerScorer:
         """Measure each passage of each query by itself: ΔSePer (arXiv:2503.01478, eq. 11).
 
         Args:
-            queries: [`Query`][seper_reward.types.Query] records or dicts ``{question, answers, passages}``.
+            queries: ``Query`` records or dicts ``{question, answers, passages}``.
 
         Returns:
-            Per query, one [`Utility`][seper_reward.types.Utility] per passage, in order.
+            Per query, one ``Utility`` per passage, in order.
 
         Raises:
             BadRowError: a dict is not a usable query.
@@ -192,7 +192,7 @@ class SePerScorer:
         yield from waiting
 
     def expect(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> None:
-        """Begin to sample what [`beliefs`] will be asked for, where the sampler can; arguments as there."""
+        """Begin to sample what ``beliefs`` will be asked for, where the sampler can; arguments as there."""
         if not self.sampler.prompts_ahead:
             return
         try:
@@ -209,7 +209,7 @@ class SePerScorer:
         return _utilities(query, self.beliefs(query.question, query.answers, query.contexts))
 
     def attempt(self, query: Query) -> list[Utility] | UnscorableError:
-        """Return what [`query_utilities`] gives, or the error that it raises."""
+        """Return what ``query_utilities`` gives, or the error that it raises."""
         try:
             return self.query_utilities(query)
         except UnscorableError as error:
@@ -226,7 +226,7 @@ class SePerScorer:
         return 1 if self.sampler.prompts_ahead else wanted
 
     def measured(self, blocks: Iterable[Sequence[Query]]) -> Iterator[tuple[Query, list[Utility] | UnscorableError]]:
-        """Measure block after block and yield each query with what [`attempt`] or [`block_utilities`] gives.
+        """Measure block after block and yield each query with what ``attempt`` or ``block_utilities`` gives.
 
         An engine is told of the next queries instead: it makes its batches itself.
         """
@@ -244,7 +244,7 @@ class SePerScorer:
         Faster where one query does not fill the device. In low digits the numbers depend on the whole block.
 
         Returns:
-            Per query, what [`query_utilities`] gives, or the error that it would raise.
+            Per query, what ``query_utilities`` gives, or the error that it would raise.
 
         Raises:
             ValueError: with ``enough_std_error``, which decides query by query.
@@ -281,7 +281,7 @@ class SePerScorer:
             passage_sets: what the reader sees each time; an empty set is the baseline.
 
         Returns:
-            One [`Belief`][seper_reward.types.Belief] per set, in order.
+            One ``Belief`` per set, in order.
 
         Raises:
             UnscorableError: the question is longer than the reader's window.
@@ -298,7 +298,7 @@ class SePerScorer:
         answers: Sequence[str] = (),
         known: dict[Pair, Tensor] | None = None,
     ) -> list[Responses]:
-        """Sample the reader's responses given each set of passages; arguments and errors as in [`beliefs`].
+        """Sample the reader's responses given each set of passages; arguments and errors as in ``beliefs``.
 
         With ``enough_std_error`` and ``answers`` as few as are enough, and ``known`` takes what was judged for that.
         """
@@ -331,7 +331,7 @@ class SePerScorer:
         Args:
             question: asked each time.
             answers: texts, each by itself.
-            passage_sets: as in [`beliefs`].
+            passage_sets: as in ``beliefs``.
 
         Returns:
             Per set, one natural-log probability (<= 0) per answer.
@@ -390,6 +390,6 @@ class SePerScorer:
 
 
 def _utilities(query: Query, beliefs: Sequence[Belief]) -> list[Utility]:
-    """Return the utility of each passage from the beliefs in its [`contexts`][seper_reward.types.Query]."""
+    """Return the utility of each passage from the beliefs in its ``contexts``."""
     baseline, *others = beliefs
     return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, others, strict=True)]

@@ -64,7 +64,7 @@ class Responses:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Responses":
-        """Undo [`to_json`]."""
+        """Undo ``to_json``."""
         return cls(
             texts=tuple(row["texts"]),
             token_log_probs=tuple(map(torch.tensor, row["token_log_probs"])),
@@ -148,7 +148,7 @@ class Utility:
 
 @dataclass(frozen=True)
 class LabeledQuery:
-    """A query whose candidate passages were judged, by ΔSePer or another [`PassageLabeler`][seper_reward.labelers].
+    """A query whose candidate passages were judged, by ΔSePer or another ``PassageLabeler``.
 
     Attributes:
         query: with the P judged passages.

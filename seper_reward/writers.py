@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.labels import grade, split_by_help, triplets
-from seper_reward.prompts import passage_text
+from seper_reward.reader.prompts import passage_text
 from seper_reward.types import LabeledQuery, Passage
 
 _Writer = Callable[[Sequence[LabeledQuery], float], Iterator[str]]

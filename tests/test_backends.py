@@ -5,8 +5,8 @@ import time
 import pytest
 
 from seper_reward import ResponseSampler
-from seper_reward.backends import load_sampler
 from seper_reward.models import LoadedModel
+from seper_reward.reader.backends import load_sampler
 
 DEAD = "http://127.0.0.1:9/v1"
 
@@ -65,7 +65,7 @@ def test_auto_goes_on_with_the_engine_where_memory_is_short(load, serve, monkeyp
         raise torch.OutOfMemoryError("full")
 
     url = serve().url
-    monkeypatch.setattr("seper_reward.backends.ResponseSampler.from_pretrained", full)
+    monkeypatch.setattr("seper_reward.reader.backends.ResponseSampler.from_pretrained", full)
     assert load(url, backend="auto").backend == "engine"
     assert "backend 'process' cannot be used: full" in capsys.readouterr().out
     with pytest.raises(ConnectionError, match="no backend can be used"):

@@ -12,7 +12,7 @@ import torch
 from seper_reward import ResponseSampler, SePerReward, SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
-from seper_reward.engine import EngineSampler
+from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import UnscorableError
 from tests.test_label_run import run

@@ -11,8 +11,8 @@ from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
-from seper_reward.engine import EngineSampler
-from seper_reward.prompts import PromptBuilder
+from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.prompts import PromptBuilder
 from tests.test_sampling import PROMPTS, rebuilt, teacher_forced
 from tests.vllm_server import ABSENT, PYTHON, vllm_server
 

@@ -3,7 +3,7 @@
 import pytest
 
 from seper_reward import Passage
-from seper_reward.prompts import STYLES, PromptBuilder, _common_length
+from seper_reward.reader.prompts import STYLES, PromptBuilder, _common_length
 from seper_reward.types import UnscorableError
 
 QUESTION = "Who built the {reference} mill?"  # braces in a question are text

@@ -7,10 +7,11 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from seper_reward import ResponseSampler, decoding, drawing
-from seper_reward.contract import SamplingOptions
-from seper_reward.decoding import Row, TreeDecoder
-from seper_reward.drawing import draw, noise, nucleus, uniform
+from seper_reward import ResponseSampler
+from seper_reward.reader.in_process import decoding
+from seper_reward.reader.in_process.decoding import Row, TreeDecoder
+from seper_reward.reader.in_process.gumbel import draw, noise, nucleus, uniform
+from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.runtime import memory
 from seper_reward.types import UnscorableError
 
@@ -163,7 +164,7 @@ def test_uniform_numbers_are_those_of_splitmix64():
 @pytest.mark.parametrize("group", [1, 2, 4, 256])
 def test_tokens_are_drawn_as_often_as_they_are_probable(monkeypatch, group):
     """Two branches of unlike shape; groups of one token, of some, of more than there are."""
-    monkeypatch.setattr(drawing, "_GROUP", group)
+    monkeypatch.setattr(gumbel, "_GROUP", group)
     probs = torch.tensor([[0.1, 0.0, 0.2, 0.3, 0.25, 0.15], [0.02, 0.9, 0.02, 0.02, 0.02, 0.02]])
     branches = [row % 2 for row in range(8000)]
     words = [noise("prompt", index, 1, 1)[0] for index in range(8000)]
@@ -383,8 +384,8 @@ def test_options_are_checked(options):
 
 def test_freed_memory_is_returned_now_and_then(tiny_sampler, monkeypatch):
     returned = []
-    monkeypatch.setattr("seper_reward.sampling._GIVE_BACK", 2 * len(PROMPTS))
-    monkeypatch.setattr("seper_reward.sampling.give_back", lambda: returned.append(1))
+    monkeypatch.setattr("seper_reward.reader.in_process.response_sampler._GIVE_BACK", 2 * len(PROMPTS))
+    monkeypatch.setattr("seper_reward.reader.in_process.response_sampler.give_back", lambda: returned.append(1))
     sampler = rebuilt(tiny_sampler)
     for _ in range(4):
         sampler.sample(PROMPTS)

@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
 from seper_reward.labelers import DeltaSePerLabeler, GoldLabeler
-from seper_reward.sampling import ResponseSampler
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 from trainers import ranking_run, retriever
 from trainers.compare_labelers import aggregate, leads

@@ -64,7 +64,7 @@ def warm_up_rows(
     Args:
         queries: training questions.
         retriever: what the search finds.
-        tokenizer: with a tool template (see [`with_tool_template`][seper_reward.tool_chat.with_tool_template]).
+        tokenizer: with a tool template (see ``with_tool_template``).
         seed: of the questions' order.
         max_passage_words: longest tool result.
     """

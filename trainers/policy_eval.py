@@ -42,7 +42,7 @@ def fixed_rules(
         tool: is asked the question, once.
 
     Returns:
-        Per rule the [`MEASURES`]; ``accuracy`` is the expected exact match of the reader's responses, and ``reward``
+        Per rule the ``MEASURES``; ``accuracy`` is the expected exact match of the reader's responses, and ``reward``
         that of the variant ``delta``.
     """
     rollouts = []
@@ -68,7 +68,7 @@ def measure(trainer: GRPOTrainer, reward: SePerReward, queries: Sequence[Query])
     """Roll the policy out on the trainer's evaluation set; all processes come here together.
 
     Returns:
-        The [`MEASURES`] over all rollouts that could be scored, and ``unscored``, the share that could not.
+        The ``MEASURES`` over all rollouts that could be scored, and ``unscored``, the share that could not.
         ``seper`` is the reader's with what was found, or of the policy's own answers where the variant needs those;
         ``needed`` is not known to the variant ``answer``.
     """

@@ -13,9 +13,9 @@ from seper_reward.config import load_options
 from seper_reward.labelers import DeltaSePerLabeler
 from seper_reward.models import READER_DEFAULTS
 from seper_reward.ranking import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.cache import content_key
-from seper_reward.sampling import ResponseSampler
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
 from trainers.feedback import LabelStore
@@ -88,9 +88,9 @@ def judge(rankings: Mapping[str, Rankings], queries: Sequence[Query], judges: Ju
         judges: what to judge with.
 
     Returns:
-        Per name: the measures of [`rank_metrics`] with marks (``ndcg@5``, ...) and with ΔSePer gains
+        Per name: the measures of ``rank_metrics`` with marks (``ndcg@5``, ...) and with ΔSePer gains
         (``ndcg@5_gain``, ..., of the top 5), ``seper@k`` and ``exact_match@k`` (``..._READER`` for held-out readers),
-        and ``questions``: rows of [`downstream`][seper_reward.ranking.downstream] by reader.
+        and ``questions``: rows of ``downstream`` by reader.
     """
     gold = [gold_relevance(query) for query in queries]
     found: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}

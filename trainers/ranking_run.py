@@ -23,7 +23,7 @@ from seper_reward.models import (
     fast_dtype,
     resolve_device,
 )
-from seper_reward.prompts import passage_text
+from seper_reward.reader.prompts import passage_text
 from seper_reward.report import ranking_figure
 from seper_reward.runtime.cache import content_key
 from seper_reward.runtime.distributed import process_state
@@ -106,7 +106,7 @@ def teacher_rows(
 ) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for the losses: filtered, rounded, clipped and shifted.
 
-    ``list_size``: most passages of a row, see [`shortened`][seper_reward.labels.shortened].
+    ``list_size``: most passages of a row, see ``shortened``.
 
     Raises:
         ValueError: nothing is left.
@@ -138,7 +138,7 @@ def claim(
     scorer: SePerScorer,
     teacher: PassageLabeler,
 ) -> None:
-    """Write what decides the result into the folder, or compare it with what it has; raises as [`claim_settings`]."""
+    """Write what decides the result into the folder, or compare it with what it has; raises as ``claim_settings``."""
     settings = {
         **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
         **{name: getattr(arguments, name) for name in _DECISIVE},

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from seper_reward.data.queries import read_queries
 from seper_reward.evaluation import split_of
-from seper_reward.prompts import PromptBuilder
+from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Passage, Query
 from trainers.answer_forms import any_of
 from trainers.entailment_data import answer_type, common_facts, words_of

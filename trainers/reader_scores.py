@@ -11,8 +11,8 @@ from tqdm import tqdm
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries, spread
 from seper_reward.estimators.entailment import normalize_answer
-from seper_reward.prompts import PromptBuilder
-from seper_reward.sampling import ResponseSampler
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Passage
 from trainers.reader_data import UNKNOWN, qa_queries, relevant, states
 
@@ -99,7 +99,7 @@ def evaluate(readers: Sequence[tuple[str, str, float]], data_dir: Path, split: s
         split: of the questions.
 
     Returns:
-        Per reader (``"NAME, PROMPT, T=..."``), per condition, what [`score`] returns.
+        Per reader (``"NAME, PROMPT, T=..."``), per condition, what ``score`` returns.
     """
     trials = conditions(data_dir, split)
     found: dict[str, Any] = {}

@@ -21,9 +21,9 @@ from datasets import Dataset
 from peft import PeftModel
 from trl import SFTConfig, SFTTrainer, TrlParser
 
-from seper_reward.contract import SamplingOptions
 from seper_reward.data.queries import read_valid_rows
 from seper_reward.models import PLAIN, READER_HUB_ID, load_reader
+from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.runtime.json_files import write_json
 from seper_reward.tool_chat import with_tool_template

@@ -76,8 +76,8 @@ def read_examples(source: str, corpus_file: str | None = None) -> tuple[Examples
     """Read questions and the corpus their passages are in, if there is one.
 
     Args:
-        source: a file or folder for [`read_queries`], or ``"demo"`` for the project's own questions.
-        corpus_file: for [`read_corpus`]; the demo has its own.
+        source: a file or folder for ``read_queries``, or ``"demo"`` for the project's own questions.
+        corpus_file: for ``read_corpus``; the demo has its own.
     """
     corpus_path = corpus_file or (CORPUS if source == "demo" else None)
     corpus = read_corpus(corpus_path) if corpus_path else None

@@ -48,7 +48,7 @@ def belief(options: Estimator, sampled: Responses, answers: Sequence[str], probs
         options: of the estimator.
         sampled: the responses.
         answers: the A aliases of the gold answer.
-        probs: class probabilities ``(K,)``, entailment first, of the pairs of [`first_pairs`] and [`second_pairs`].
+        probs: class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
     """
     support, agrees = _support(options, sampled.texts, answers, probs)
     weights = response_weights(sampled.token_log_probs, options.weighting)
@@ -70,7 +70,7 @@ def belief(options: Estimator, sampled: Responses, answers: Sequence[str], probs
 def belief_std_error(
     options: Estimator, sampled: Responses, answers: Sequence[str], probs: Mapping[Pair, Tensor]
 ) -> float:
-    """Return the standard error that [`belief`] would have, from the pairs of [`support_pairs`] alone."""
+    """Return the standard error that ``belief`` would have, from the pairs of ``support_pairs`` alone."""
     support, _ = _support(options, sampled.texts, answers, probs)
     return float(
         standard_error(response_weights(sampled.token_log_probs, options.weighting), support, options.aliases)

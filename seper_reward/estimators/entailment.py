@@ -57,7 +57,7 @@ class EntailmentScorer:
         trust_remote_code: bool = False,
         **options: Any,
     ) -> "EntailmentScorer":
-        """Load the model (see [`load_entailment`][seper_reward.models.load_entailment]); ``options`` as above."""
+        """Load the model (see ``load_entailment``); ``options`` as above."""
         loaded = load_entailment(
             name, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code
         )
@@ -65,7 +65,7 @@ class EntailmentScorer:
 
     @functools.cached_property
     def weights_hash(self) -> str:
-        """Hash of all of the model that decides a score, computed once (see [`identity_hash`])."""
+        """Hash of all of the model that decides a score, computed once (see ``identity_hash``)."""
         return identity_hash(self._model, self._tokenizer)
 
     @property
@@ -75,13 +75,13 @@ class EntailmentScorer:
         return device
 
     def score(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
-        """Return P(premise entails hypothesis), ``(n,)`` in [0, 1]; arguments as in [`class_probs`]."""
+        """Return P(premise entails hypothesis), ``(n,)`` in [0, 1]; arguments as in ``class_probs``."""
         return self.class_probs(pairs, questions)[:, 0]
 
     def class_probs(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
         """Score pairs; each distinct pair once, and those that need no model without it.
 
-        Equal answers (after [`normalize_answer`]) entail each other; a blank text entails nothing and is
+        Equal answers (after ``normalize_answer``) entail each other; a blank text entails nothing and is
         entailed by nothing but a blank one.
 
         Args:

@@ -28,9 +28,9 @@ class Estimator:
     """The options of SePer; the defaults are those that agree best with people's relevance marks (README).
 
     Attributes:
-        weighting: see [`response_weights`].
+        weighting: see ``response_weights``.
         aliases: ``"mean"`` over the gold answers (eq. 10) or the best-supported one (``"max"``).
-        kernel: see [`entailment_kernel`].
+        kernel: see ``entailment_kernel``.
         match: for hard SePer, a response matches an answer when the kernel reaches ``threshold``, or when
             entailment is the most probable class (``"argmax"``).
         threshold: τ of ``match="threshold"``, in (0, 1].
@@ -163,7 +163,7 @@ def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, al
     Args:
         weights: ``(S,)`` response probabilities, sum to 1.
         cluster_ids: ``(S,)`` integers in [0, C).
-        cluster_support: ``(C, A)`` bool, whether the cluster matches the answer ([`match_clusters`]).
+        cluster_support: ``(C, A)`` bool, whether the cluster matches the answer (``match_clusters``).
         aliases: ``"mean"`` averages over answers (eq. 10), ``"max"`` takes the best.
 
     Returns:
@@ -202,7 +202,7 @@ def match_clusters(cluster_ids: Tensor, support: Tensor, threshold: float) -> Te
 
 
 def standard_error(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tensor:
-    """Standard error of [`seper_soft`] over the draw of the responses.
+    """Standard error of ``seper_soft`` over the draw of the responses.
 
     That of a self-normalised weighted mean, sqrt(S/(S-1) Σ w²(k-SePer)²); for equal weights the familiar
     sd/sqrt(S). It is 0 when all responses agree, which few samples can do by chance. One single sample says
@@ -211,7 +211,7 @@ def standard_error(weights: Tensor, support: Tensor, aliases: str = "mean") -> T
     Args:
         weights: ``(S,)`` response probabilities, sum to 1.
         support: ``(S, A)`` in [0, 1].
-        aliases: as in [`seper_soft`].
+        aliases: as in ``seper_soft``.
 
     Returns:
         Scalar in [0, 1].

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.models import weights_hash
-from seper_reward.prompts import passage_text
+from seper_reward.reader.prompts import passage_text
 from seper_reward.runtime.imports import need
 from seper_reward.types import LabeledQuery, Query
 
@@ -28,7 +28,7 @@ class CrossEncoderLabeler:
 
     @classmethod
     def from_pretrained(cls, folder: str) -> "CrossEncoderLabeler":
-        """Load it from a folder that [`trainers.reranker`] or sentence-transformers saved.
+        """Load it from a folder that ``trainers.reranker`` or sentence-transformers saved.
 
         Raises:
             OSError: sentence-transformers is not installed, or the folder holds no such model.

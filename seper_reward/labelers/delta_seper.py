@@ -19,7 +19,7 @@ class DeltaSePerLabeler:
         self._scorer, self._hard = scorer, hard
 
     def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
-        """Yield the queries while an engine begins with the next (see [`SePerScorer.ahead`])."""
+        """Yield the queries while an engine begins with the next (see ``SePerScorer.ahead``)."""
         return self._scorer.ahead(queries)
 
     def label(self, query: Query) -> LabeledQuery:

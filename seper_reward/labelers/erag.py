@@ -17,7 +17,7 @@ class ERAGLabeler:
 
     Args:
         scorer: whose reader answers.
-        metric: a name for [`answer_metric`][seper_reward.data.answers.answer_metric], or any callable of a
+        metric: a name for ``answer_metric``, or any callable of a
             response and the aliases of the answer.
     """
 
@@ -27,7 +27,7 @@ class ERAGLabeler:
         self._scorer = scorer
 
     def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
-        """Yield the queries while an engine begins with the next (see [`SePerScorer.ahead`])."""
+        """Yield the queries while an engine begins with the next (see ``SePerScorer.ahead``)."""
         return self._scorer.ahead(queries)
 
     def label(self, query: Query) -> LabeledQuery:

@@ -47,7 +47,7 @@ class Cache:
         """Return the values of ``keys``, computing and storing those that are missing.
 
         Args:
-            keys: of [`content_key`].
+            keys: of ``content_key``.
             compute: takes the positions of the missing keys, all at once, and returns their JSON values.
         """
         with timed("cache"):

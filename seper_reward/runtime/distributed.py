@@ -28,7 +28,7 @@ def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
         items: all the work, the same on every process.
         costs: of each item, in any unit, for shares of like cost; without, every n-th item.
 
-    See [`SharedQueue`][seper_reward.runtime.shared_queue.SharedQueue] for work that processes take as they go.
+    See ``SharedQueue`` for work that processes take as they go.
     """
     state = process_state()
     if costs is None:
@@ -52,7 +52,7 @@ def split_by_cost(costs: Sequence[float], parts: int) -> list[list[int]]:
 
 
 def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
-    """Undo [`shard`] (of the same costs) on all processes: return everybody's results in the order of the input."""
+    """Undo ``shard`` (of the same costs) on all processes: return everybody's results in the order of the input."""
     state = process_state()
     if state.num_processes == 1:
         return list(local)

@@ -30,12 +30,12 @@ def read_json(path: Path) -> Any:
 
 
 def write_lines(path: Path, rows: Iterable[Any], **options: Any) -> None:
-    """Write rows as JSON lines; ``options`` as in [`json_line`]."""
+    """Write rows as JSON lines; ``options`` as in ``json_line``."""
     _write(path, "".join(json_line(row, **options) for row in rows))
 
 
 def write_json(path: Path, value: Any, **options: Any) -> None:
-    """Write a value as indented JSON; ``options`` as in [`json_line`]."""
+    """Write a value as indented JSON; ``options`` as in ``json_line``."""
     _write(path, json_line(value, indent=2, **options))
 
 

@@ -14,12 +14,12 @@ class SharedQueue(Generic[T]):
     """Items that each fall to one process: the dearest first, each to whoever is free next.
 
     For work whose results need no order. A process that reads ahead takes more than its share: it needs a
-    [`shard`][seper_reward.runtime.distributed.shard].
+    ``shard``.
 
     Args:
         items: all the work, the same on every process.
         costs: of each item, in any unit.
-        counter: file on a disk that all processes share; [`reset`] it before any of them takes.
+        counter: file on a disk that all processes share; ``reset`` it before any of them takes.
     """
 
     def __init__(self, items: Sequence[T], costs: Sequence[float], counter: Path) -> None:

@@ -10,7 +10,7 @@ import statistics
 
 from seper_reward import Passage, ResponseSampler
 from seper_reward.models import PLAIN
-from seper_reward.prompts import PromptBuilder
+from seper_reward.reader.prompts import PromptBuilder
 from tests.benchmarks.common import clocked, finish, parser
 
 REPEATS = 3

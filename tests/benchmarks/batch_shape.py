@@ -14,7 +14,7 @@ from seper_reward import ResponseSampler
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.models import PLAIN
-from seper_reward.prompts import PromptBuilder
+from seper_reward.reader.prompts import PromptBuilder
 from tests.benchmarks.common import finish, parser
 
 

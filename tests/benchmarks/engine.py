@@ -21,8 +21,8 @@ from pathlib import Path
 import torch
 
 from seper_reward import ResponseSampler
-from seper_reward.engine import EngineSampler
 from seper_reward.models import PLAIN, embedded_reader_folder
+from seper_reward.reader.engine.engine_sampler import EngineSampler
 from tests.vllm_server import ABSENT, PYTHON, vllm_server
 
 

@@ -17,9 +17,9 @@ from unittest import mock
 import torch
 
 from seper_reward import ResponseSampler
-from seper_reward.decoding import TreeDecoder
 from seper_reward.models import LoadedModel, load_reader, load_tokenizer, resolve_device, resolve_dtype
-from seper_reward.prompts import PromptBuilder
+from seper_reward.reader.in_process.decoding import TreeDecoder
+from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.runtime.profiling import profiling
 from tests.benchmarks.common import clocked, contexts, finish, parser, questions
 

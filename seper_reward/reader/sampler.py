@@ -44,7 +44,7 @@ class SamplingOptions:
 
 
 class Sampler(Protocol):
-    """What [`SePerScorer`][seper_reward.scorer.SePerScorer] needs of a reader, wherever it runs.
+    """What ``SePerScorer`` needs of a reader, wherever it runs.
 
     Attributes:
         backend: where it runs, ``"process"`` or ``"engine"``.
@@ -52,7 +52,7 @@ class Sampler(Protocol):
         tokenizer: of the reader.
         options: how responses are drawn.
         max_batch_tokens: most tokens in the reader's cache at once; 0 where a server decides.
-        prompts_ahead: prompts it can work on before they are asked for, see [`expect`]; 0 for none.
+        prompts_ahead: prompts it can work on before they are asked for, see ``expect``; 0 for none.
         refill: whether waiting prompts take the room of finished ones; then many should be asked for in one call.
         compiled: whether its forward pass is compiled, which changes low digits.
     """
@@ -79,16 +79,16 @@ class Sampler(Protocol):
         """Longest prompt that leaves room for a whole response."""
 
     def sample(self, prompts: Sequence[str], first: int | None = None, more: More | None = None) -> list[Responses]:
-        """Sample N responses for each prompt; see [`ResponseSampler`][seper_reward.sampling.ResponseSampler]."""
+        """Sample N responses for each prompt; see ``ResponseSampler``."""
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
-        """Return how likely the reader finds given texts; see [`ResponseSampler.log_probs`]."""
+        """Return how likely the reader finds given texts; see ``ResponseSampler.log_probs``."""
 
     def expect(self, prompts: Sequence[str]) -> None:
-        """Begin with prompts that [`sample`] will be asked for; changes nothing but the time it takes."""
+        """Begin with prompts that ``sample`` will be asked for; changes nothing but the time it takes."""
 
     def reading_with(self, model: Any) -> "Sampler":
         """Return a sampler with the same options in process, on a model that has this one's tokenizer."""
 
     def check(self, prompt: str, tolerance: float = 0.25) -> None:
-        """Compare the log-probabilities of sampled tokens with forced ones; see [`ResponseSampler.check`]."""
+        """Compare the log-probabilities of sampled tokens with forced ones; see ``ResponseSampler.check``."""

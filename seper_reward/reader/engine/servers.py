@@ -107,8 +107,8 @@ class ServerPool:
         urls: of servers of the same model.
         model: its name there; ``None`` if they serve only one.
         requests: most requests under way per server.
-        timeout: see [`Server`].
-        retries: see [`Server`].
+        timeout: see ``Server``.
+        retries: see ``Server``.
 
     Raises:
         ConnectionError: a server does not answer.
@@ -145,7 +145,7 @@ class ServerPool:
         """Send a completion request to the least busy server, and to the others if it fails.
 
         Raises:
-            UnscorableError: see [`Server.complete`].
+            UnscorableError: see ``Server.complete``.
             ConnectionError: none of them answered.
         """
         failures: dict[str, str] = {}

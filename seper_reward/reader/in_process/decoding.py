@@ -73,7 +73,7 @@ class TreeDecoder:
         self._lines: list[int] = []  # the prompt of each line
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
-        """Read the prompts (see [`Decoder`])."""
+        """Read the prompts (see ``Decoder``)."""
         common, longest = _common_prefix(prompts), max(map(len, prompts))
         head = None
         if common < _WORTH_SHARING * longest:
@@ -115,7 +115,7 @@ class TreeDecoder:
         return self._forward(rest, cache, **keep)[torch.arange(len(prompts)), last], cache
 
     def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
-        """Append the newest tokens, equal beginnings once (see [`Decoder`])."""
+        """Append the newest tokens, equal beginnings once (see ``Decoder``)."""
         by_line: dict[int, dict[tuple[int, ...], list[Row]]] = {}
         for row in rows:
             by_line.setdefault(row.prompt, {}).setdefault(tuple(row.token_ids), []).append(row)
@@ -201,7 +201,7 @@ class LineDecoder:
         self._can_drop = all(hasattr(layer, "batch_select_indices") for layer in self._cache.layers)
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
-        """Read the prompts (see [`Decoder`])."""
+        """Read the prompts (see ``Decoder``)."""
         device, samples = self._model.device, self._samples
         # nothing in common is read once: the padding behind it would shift a sliding window
         rows = [ids for ids in prompts for _ in range(1 if self._share else samples)]
@@ -218,7 +218,7 @@ class LineDecoder:
         return logits, [branch // samples for branch in branches] if self._share else branches
 
     def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
-        """Append the newest tokens (see [`Decoder`])."""
+        """Append the newest tokens (see ``Decoder``)."""
         newest = {(row.prompt, row.sample): row.token_ids[-1] for row in rows}
         # dropping lines copies the cache: not for one or two
         if self._can_drop and not keep_lines and len(newest) <= 0.75 * len(self._lines):

@@ -41,7 +41,7 @@ def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Te
     Args:
         log_probs: ``(B, V)``, need not sum to 1.
         branches: of each response, its row.
-        words: of each response, see [`noise`].
+        words: of each response, see ``noise``.
 
     Returns:
         ``(R,)`` token ids.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.decoding import Layout, attention_mask, keep_logits, left_pad
+from seper_reward.reader.in_process.decoding import Layout, attention_mask, keep_logits, left_pad
 
 
 @torch.no_grad()
@@ -23,7 +23,7 @@ def forced_log_probs(
         model: causal language model in eval mode.
         lines: (prompt ids, continuations' ids), one batch; continuations are not empty.
         pad_id: of the tokenizer.
-        layout: see [`make_decoder`][seper_reward.decoding.make_decoder].
+        layout: see ``make_decoder``.
 
     Returns:
         Per line and continuation, ``(T,)`` natural-log probabilities of its T tokens.

@@ -13,15 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.compiling import compiled_if_it_works
-from seper_reward.contract import More, SamplingOptions
-from seper_reward.decoding import Layout, Row, TreeDecoder, choose_layout, make_decoder
-from seper_reward.drawing import draw, noise, nucleus
-from seper_reward.forcing import forced_log_probs
 from seper_reward.models import EMBEDDED, LoadedModel, identity_hash, load_reader
+from seper_reward.reader.in_process.compiled import compiled_if_it_works
+from seper_reward.reader.in_process.decoding import Layout, Row, TreeDecoder, choose_layout, make_decoder
+from seper_reward.reader.in_process.gumbel import draw, noise, nucleus
+from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
+from seper_reward.reader.sampler import More, SamplingOptions
+from seper_reward.reader.tokens import cut_at_stop, encode_prompt, encode_response, end_tokens, may_end_stop
 from seper_reward.runtime.memory import give_back, in_halves, token_budget, warn_of_halving
 from seper_reward.runtime.profiling import timed
-from seper_reward.tokens import cut_at_stop, encode_prompt, encode_response, end_tokens, may_end_stop
 from seper_reward.types import Responses, UnscorableError
 
 DRAWING = 3  # how noise becomes tokens; another number is another draw, so that no cache mixes them
@@ -47,7 +47,7 @@ class ResponseSampler:
             are sampled in one call; a response may then depend, in low digits, on who is sampled beside it.
         compile_reader: compile the model's calls, which takes minutes before the first response; where a trial fails,
             a warning tells why and the model is called as it is. Low digits depend on what was sampled before.
-        **sampling: fields of [`SamplingOptions`].
+        **sampling: fields of ``SamplingOptions``.
     """
 
     backend = "process"
@@ -92,7 +92,7 @@ class ResponseSampler:
         trust_remote_code: bool = False,
         **options: Any,
     ) -> "ResponseSampler":
-        """Load the reader by name (see [`load_reader`][seper_reward.models.load_reader]); ``options`` as above."""
+        """Load the reader by name (see ``load_reader``); ``options`` as above."""
         if not isinstance(reader, LoadedModel):
             reader = load_reader(
                 reader, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code
@@ -101,7 +101,7 @@ class ResponseSampler:
 
     @functools.cached_property
     def weights_hash(self) -> str:
-        """Hash of all of the reader that decides a response, computed once (see [`identity_hash`])."""
+        """Hash of all of the reader that decides a response, computed once (see ``identity_hash``)."""
         return identity_hash(self._model, self.tokenizer)
 
     @property
@@ -126,7 +126,7 @@ class ResponseSampler:
                 samples of a prompt share its line of the cache, and not in refilled batches; else all have N.
 
         Returns:
-            One [`Responses`][seper_reward.types.Responses] per prompt, in order.
+            One ``Responses`` per prompt, in order.
 
         Raises:
             UnscorableError: a prompt is empty or longer than the model's window less ``max_new_tokens``, or the
@@ -153,14 +153,14 @@ class ResponseSampler:
         """Return how likely the reader finds given texts as responses.
 
         Args:
-            prompts: as in [`sample`].
+            prompts: as in ``sample``.
             texts: one per prompt, as they continue it; their first ``max_new_tokens`` tokens count.
 
         Returns:
             Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token.
 
         Raises:
-            UnscorableError: as in [`sample`], or a text has no token.
+            UnscorableError: as in ``sample``, or a text has no token.
         """
         lines: dict[str, dict[str, list[int]]] = {}
         for prompt, text in zip(prompts, texts, strict=True):

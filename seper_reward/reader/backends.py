@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from tqdm.auto import tqdm
 
-from seper_reward.contract import Sampler
 from seper_reward.data.queries import read_examples
-from seper_reward.engine import EngineSampler
 from seper_reward.models import LoadedModel
-from seper_reward.prompts import PromptBuilder
+from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.sampler import Sampler
 from seper_reward.runtime.distributed import process_state, together
-from seper_reward.sampling import ResponseSampler
 from seper_reward.types import UnscorableError
 
 BACKENDS = ("process", "engine", "auto")
@@ -40,11 +40,11 @@ def load_sampler(
             main one is measured; an engine that does not answer, or a reader too large for the GPU, loses. ``None``:
             the engine where ``engine`` has a URL.
         engine: base URLs of the servers.
-        engine_options: of [`EngineSampler`][seper_reward.engine.EngineSampler].
-        reader_options: of [`load_reader`][seper_reward.models.load_reader] and
-            [`ResponseSampler`][seper_reward.sampling.ResponseSampler].
+        engine_options: of ``EngineSampler``.
+        reader_options: of ``load_reader`` and
+            ``ResponseSampler``.
         prompt: style of the prompts.
-        **sampling: fields of [`SamplingOptions`][seper_reward.contract.SamplingOptions].
+        **sampling: fields of ``SamplingOptions``.
 
     Raises:
         ValueError: ``backend`` is another word, or needs an engine where none is named or the reader is loaded.

@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.completions import Draw, completion_request, read_draws, read_forced
-from seper_reward.contract import More, SamplingOptions
 from seper_reward.models import EMBEDDED, hash_with_tokenizer, load_tokenizer
+from seper_reward.reader.engine.completions import Draw, completion_request, read_draws, read_forced
+from seper_reward.reader.engine.servers import Server, ServerPool
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.sampler import More, SamplingOptions
+from seper_reward.reader.tokens import cut_at_stop, encode_prompt, encode_response
 from seper_reward.runtime.profiling import timed
-from seper_reward.sampling import ResponseSampler
-from seper_reward.servers import Server, ServerPool
-from seper_reward.tokens import cut_at_stop, encode_prompt, encode_response
 from seper_reward.types import Responses
 
 _PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"
@@ -43,7 +43,7 @@ class EngineSampler:
         requests: most requests under way per server; each is a prompt with its N samples.
         timeout: longest wait for an answer, in seconds.
         retries: of a request that got none, with back-off; then the next server is asked.
-        **sampling: fields of [`SamplingOptions`][seper_reward.contract.SamplingOptions].
+        **sampling: fields of ``SamplingOptions``.
 
     Raises:
         ConnectionError: a server does not answer.
@@ -103,7 +103,7 @@ class EngineSampler:
         return self._window - self.options.max_new_tokens - special
 
     def expect(self, prompts: Sequence[str]) -> None:
-        """Send prompts that [`sample`] will be asked for."""
+        """Send prompts that ``sample`` will be asked for."""
         for prompt in prompts:
             if prompt not in self._expected:
                 self._expected[prompt] = self._pool.start(self._sample(prompt))
@@ -117,7 +117,7 @@ class EngineSampler:
             more: see there.
 
         Returns:
-            One [`Responses`][seper_reward.types.Responses] per prompt, in order; without ``token_ids`` if the server
+            One ``Responses`` per prompt, in order; without ``token_ids`` if the server
             names none.
 
         Raises:
@@ -134,16 +134,16 @@ class EngineSampler:
         """Return how likely the reader finds given texts as responses.
 
         Args:
-            prompts: as in [`sample`].
+            prompts: as in ``sample``.
             texts: one per prompt, as they continue it; their first ``max_new_tokens`` tokens count.
 
         Returns:
             Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token.
 
         Raises:
-            UnscorableError: as in [`sample`], or a text has no token, or the server gives no log-probabilities of
+            UnscorableError: as in ``sample``, or a text has no token, or the server gives no log-probabilities of
                 prompts (``echo``).
-            ConnectionError: as in [`sample`].
+            ConnectionError: as in ``sample``.
         """
         waiting = []
         for prompt, text in zip(prompts, texts, strict=True):

@@ -1,0 +1,1 @@
+"""The reader on servers that speak the OpenAI completions protocol (vLLM and others)."""

@@ -1,0 +1,1 @@
+"""The reader in this process: one prompt read once for all its samples."""
