@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _label(arguments: list[str]) -> None:
     config = _parse(LabelConfig, arguments, "seper-reward label")
     from seper_reward.data.queries import BadRowError
-    from seper_reward.label_run import LABELS, LabelRun, backend_of
+    from seper_reward.labels.run import LABELS, LabelRun, backend_of
     from seper_reward.report import summary_table
     from seper_reward.runtime.distributed import process_state, together
     from seper_reward.runtime.profiling import profiling
@@ -184,9 +184,9 @@ def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig) -> 
 
 def _export(arguments: list[str]) -> None:
     config = _parse(ExportConfig, arguments, "seper-reward export")
-    from seper_reward.labeling import read_labels
-    from seper_reward.labels import helped, sure
-    from seper_reward.writers import write_labels
+    from seper_reward.labels.dataset import read_labels
+    from seper_reward.labels.export import write_labels
+    from seper_reward.labels.targets import helped, sure
 
     labeled = read_labels(config.labels, config.label)
     kept = labeled if config.max_std_error is None else [sure(row, config.max_std_error) for row in labeled]

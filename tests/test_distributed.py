@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seper_reward.labeling import query_cost
+from seper_reward.labels.dataset import query_cost
 from seper_reward.runtime import distributed, shared_queue
 from seper_reward.runtime.distributed import gather_in_order, shard, split_by_cost
 from seper_reward.runtime.shared_queue import SharedQueue

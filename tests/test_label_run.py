@@ -258,7 +258,7 @@ def test_a_foreign_provenance_file_is_refused(label, tmp_path, capsys):
 
 def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tmp_path, monkeypatch):
     from seper_reward.data.queries import as_query
-    from seper_reward.label_run import LabelRun
+    from seper_reward.labels.run import LabelRun
 
     queries = [as_query(row) for row in rows(3)]
     run = LabelRun(tmp_path / "out", tiny_scorer, queries)
@@ -274,7 +274,7 @@ def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tm
 
 def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path):
     from seper_reward.data.queries import as_query
-    from seper_reward.label_run import LabelRun
+    from seper_reward.labels.run import LabelRun
 
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
     run = LabelRun(tmp_path / "out", tiny_scorer, [as_query(row) for row in [rows(2)[0], long, rows(2)[1]]])
@@ -286,7 +286,7 @@ def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path
 
 def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeypatch):
     from seper_reward.data.queries import as_query
-    from seper_reward.label_run import LabelRun
+    from seper_reward.labels.run import LabelRun
 
     run = LabelRun(tmp_path / "out", tiny_scorer, [as_query(row) for row in rows(3)])
     mine = run._mine
@@ -400,7 +400,7 @@ def test_throughput_gives_the_same_labels_to_low_digits(label, tmp_path):
 @pytest.mark.parametrize("refill", [False, True])
 def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer, tmp_path, monkeypatch, refill):
     from seper_reward.data.queries import as_query
-    from seper_reward.label_run import LabelRun
+    from seper_reward.labels.run import LabelRun
 
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
     queries = [as_query(row) for row in [*rows(4), long, *rows(7)[4:]]]
@@ -434,7 +434,7 @@ def test_blocks_of_two_processes_are_those_of_one(label, tmp_path):
 
 
 def test_a_block_that_cannot_be_leaves_the_folder_alone(tiny_scorer, tmp_path, monkeypatch):
-    from seper_reward.label_run import LabelRun
+    from seper_reward.labels.run import LabelRun
 
     with pytest.raises(ValueError, match="block must be at least 1"):
         LabelRun(tmp_path / "out", tiny_scorer, [], block=0)

@@ -7,7 +7,7 @@ import pytest
 
 from seper_reward.data.answers import answer_metric, contains_answer, exact_match, rouge_l, token_f1
 from seper_reward.data.queries import BadRowError
-from seper_reward.labelers import LABELERS, ERAGLabeler, GoldLabeler, labeler
+from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, labeler
 from seper_reward.types import Passage, Query, Responses
 
 QUERY = Query(

@@ -5,7 +5,17 @@ import math
 import pytest
 import torch
 
-from seper_reward.labels import grade, helped, informative, pairs, shortened, split_by_help, sure, transform, triplets
+from seper_reward.labels.targets import (
+    grade,
+    helped,
+    informative,
+    pairs,
+    shortened,
+    split_by_help,
+    sure,
+    transform,
+    triplets,
+)
 from seper_reward.types import LabeledQuery, Passage, Query
 
 

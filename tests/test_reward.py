@@ -9,7 +9,7 @@ import torch
 from seper_reward.borrowing import borrowed_reader
 from seper_reward.data.queries import as_query
 from seper_reward.environment import Turn, environment_factory
-from seper_reward.labeling import label_row
+from seper_reward.labels.dataset import label_row
 from seper_reward.reward import SePerReward
 from seper_reward.rollouts import Rollout
 from seper_reward.runtime.cache import Cache

@@ -8,7 +8,7 @@ import torch
 from sentence_transformers import CrossEncoder
 
 from seper_reward.data.queries import pool_passages, read_queries
-from seper_reward.labels import quantize
+from seper_reward.labels.targets import quantize
 from seper_reward.models import EMBEDDED, load_entailment
 from seper_reward.types import LabeledQuery, Passage, Query
 from trainers import reranker, retriever

@@ -14,7 +14,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
-from seper_reward.labelers import DeltaSePerLabeler, GoldLabeler
+from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 from trainers import ranking_run, retriever

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from seper_reward.cli import main
+from seper_reward.labels.export import LAYOUTS, write_labels
 from seper_reward.types import LabeledQuery, Passage, Query
-from seper_reward.writers import LAYOUTS, write_labels
 
 
 def labeled():

@@ -18,7 +18,7 @@ from scipy.stats import bootstrap
 from trl import TrlParser
 
 from seper_reward.config import setting
-from seper_reward.labelers import check_labeler
+from seper_reward.labels.labelers import check_labeler
 from seper_reward.report import ranking_figure
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json

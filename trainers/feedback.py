@@ -7,8 +7,8 @@ from pathlib import Path
 from sentence_transformers import SentenceTransformer
 from tqdm.auto import tqdm
 
-from seper_reward.labelers import PassageLabeler
-from seper_reward.labeling import query_cost
+from seper_reward.labels.dataset import query_cost
+from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.retrieval import DenseRetriever, Retriever
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.json_files import read_lines, write_lines

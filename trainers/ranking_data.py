@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from seper_reward.config import ScorerConfig, setting
 from seper_reward.data.queries import pool_passages, query_key, read_examples, spread
-from seper_reward.labelers import LABELERS, check_labeler
+from seper_reward.labels.labelers import LABELERS, check_labeler
 from seper_reward.runtime.cache import content_key
 from seper_reward.types import Passage, Query
 

@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 
 from seper_reward.config import load_options
-from seper_reward.labelers import DeltaSePerLabeler
+from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.models import READER_DEFAULTS
 from seper_reward.ranking import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler

@@ -14,8 +14,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
 from seper_reward.config import load_scorer
-from seper_reward.labelers import PassageLabeler
-from seper_reward.labels import informative, quantize, shortened, sure, transform
+from seper_reward.labels.labelers import PassageLabeler
+from seper_reward.labels.targets import informative, quantize, shortened, sure, transform
 from seper_reward.models import (
     EMBEDDED,
     ENCODER_HUB_ID,

@@ -21,7 +21,7 @@ from sentence_transformers.cross_encoder.losses import LambdaLoss, RankNetLoss
 from trl import TrlParser
 
 from seper_reward.config import setting
-from seper_reward.labelers import CrossEncoderLabeler, labeler
+from seper_reward.labels.labelers import CrossEncoderLabeler, labeler
 from seper_reward.models import EMBEDDED, load_entailment
 from seper_reward.runtime.distributed import process_state
 from seper_reward.tracking import Run

@@ -27,7 +27,7 @@ from torch import Tensor
 from trl import TrlParser
 
 from seper_reward.config import setting
-from seper_reward.labelers import labeler
+from seper_reward.labels.labelers import labeler
 from seper_reward.models import EMBEDDED
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json, write_json

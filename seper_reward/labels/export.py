@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from seper_reward.labels import grade, split_by_help, triplets
+from seper_reward.labels.targets import grade, split_by_help, triplets
 from seper_reward.reader.prompts import passage_text
 from seper_reward.types import LabeledQuery, Passage
 

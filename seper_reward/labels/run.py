@@ -18,7 +18,7 @@ import torch
 from tqdm.auto import tqdm
 
 from seper_reward.data.queries import Rejected, query_key
-from seper_reward.labeling import label_row, query_cost
+from seper_reward.labels.dataset import label_row, query_cost
 from seper_reward.report import summarize
 from seper_reward.runtime.cache import content_key
 from seper_reward.runtime.distributed import process_state, shard, together

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from seper_reward.labelers.cross_encoder import CrossEncoderLabeler
-from seper_reward.labelers.delta_seper import DeltaSePerLabeler
-from seper_reward.labelers.erag import ERAGLabeler
-from seper_reward.labelers.gold import GoldLabeler
-from seper_reward.labelers.likelihood import LikelihoodLabeler
+from seper_reward.labels.labelers.cross_encoder import CrossEncoderLabeler
+from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
+from seper_reward.labels.labelers.erag import ERAGLabeler
+from seper_reward.labels.labelers.gold import GoldLabeler
+from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 
