@@ -10,9 +10,9 @@ from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.kernels.chunked_logprob import _use_triton
 
-from seper_reward.environment import environment_factory
 from seper_reward.retrieval import BM25Retriever
-from seper_reward.reward import SePerReward
+from seper_reward.reward.environment import environment_factory
+from seper_reward.reward.reward import SePerReward
 from seper_reward.types import Passage
 from trainers.policy import project_completions_only
 

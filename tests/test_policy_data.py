@@ -7,7 +7,7 @@ from transformers import AutoTokenizer
 
 from seper_reward.models import embedded_reader_folder
 from seper_reward.retrieval import BM25Retriever
-from seper_reward.tool_chat import with_tool_template
+from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.types import Passage, Query
 from trainers.policy_data import warm_up_rows
 

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from seper_reward.borrowing import borrowed_reader
 from seper_reward.data.queries import as_query
-from seper_reward.environment import Turn, environment_factory
 from seper_reward.labels.dataset import label_row
-from seper_reward.reward import SePerReward
-from seper_reward.rollouts import Rollout
+from seper_reward.reward.environment import Turn, environment_factory
+from seper_reward.reward.policy_reader import borrowed_reader
+from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, UnscorableError

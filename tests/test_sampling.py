@@ -8,8 +8,8 @@ import torch
 from scipy.stats import chisquare, kstest
 
 from seper_reward import ResponseSampler
-from seper_reward.reader.in_process.decoding import Row, TreeDecoder
 from seper_reward.reader.in_process import decoding, gumbel
+from seper_reward.reader.in_process.decoding import Row, TreeDecoder
 from seper_reward.reader.in_process.gumbel import draw, noise, nucleus, uniform
 from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.runtime import memory

@@ -12,7 +12,7 @@ import yaml
 from safetensors.torch import load_file
 from transformers import TrainerCallback
 
-from seper_reward.rollouts import Rollout
+from seper_reward.reward.rollouts import Rollout
 from trainers import policy
 from trainers.policy_data import read_policy_questions
 from trainers.policy_eval import _as_often, over_seeds, summarize, table, tradeoff

@@ -21,16 +21,16 @@ from peft import PeftModel, get_peft_model
 from trl import GRPOConfig, GRPOTrainer, TrlParser
 
 from seper_reward.config import ScorerConfig, load_scorer, setting
-from seper_reward.environment import RetrievalEnvironment, environment_factory
 from seper_reward.models import EMBEDDED, LoadedModel, load_reader, load_tokenizer
 from seper_reward.report import tradeoff_figure
 from seper_reward.retrieval import BM25Retriever, DenseRetriever, Retriever
-from seper_reward.reward import SePerReward, Variant
+from seper_reward.reward.chat_template import with_tool_template
+from seper_reward.reward.environment import RetrievalEnvironment, environment_factory
+from seper_reward.reward.reward import SePerReward, Variant
 from seper_reward.runtime.cache import content_key
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
 from seper_reward.scorer import SePerScorer
-from seper_reward.tool_chat import with_tool_template
 from seper_reward.types import Passage, Query
 from trainers.lora import new_lora
 from trainers.policy_data import PolicyQuestions, messages_of, read_policy_questions

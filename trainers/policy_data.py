@@ -9,8 +9,8 @@ from transformers.utils import get_json_schema
 
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
-from seper_reward.environment import RetrievalEnvironment
 from seper_reward.retrieval import Retriever
+from seper_reward.reward.environment import RetrievalEnvironment
 from seper_reward.types import Passage, Query
 from trainers.reader_data import UNKNOWN, states
 

@@ -15,11 +15,11 @@ from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
 from seper_reward.data.answers import exact_match
-from seper_reward.environment import RetrievalEnvironment
 from seper_reward.evaluation import expected_metric
 from seper_reward.report import Tradeoff
-from seper_reward.reward import Score, SePerReward
-from seper_reward.rollouts import Rollout
+from seper_reward.reward.environment import RetrievalEnvironment
+from seper_reward.reward.reward import Score, SePerReward
+from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.json_files import read_json
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query

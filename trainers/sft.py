@@ -25,8 +25,8 @@ from seper_reward.data.queries import read_valid_rows
 from seper_reward.models import PLAIN, READER_HUB_ID, load_reader
 from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.retrieval import BM25Retriever
+from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.json_files import write_json
-from seper_reward.tool_chat import with_tool_template
 from trainers.lora import new_lora
 from trainers.policy_data import read_policy_questions, warm_up_rows
 from trainers.reader_data import LICENCES, reader_rows

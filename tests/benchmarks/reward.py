@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.models import load_reader
-from seper_reward.reward import SePerReward
+from seper_reward.reward.reward import SePerReward
 from tests.benchmarks.common import finish, parser
 from trainers import policy
 from trainers.policy_data import read_policy_questions

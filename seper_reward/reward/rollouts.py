@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seper_reward.environment import Turn
+from seper_reward.reward.environment import Turn
 from seper_reward.types import Passage
 
 

@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from seper_reward.borrowing import borrowed_reader
 from seper_reward.data.answers import exact_match
-from seper_reward.rollouts import Rollout, read_rollouts
+from seper_reward.reward.policy_reader import borrowed_reader
+from seper_reward.reward.rollouts import Rollout, read_rollouts
 from seper_reward.runtime.profiling import Profile, profiling
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Passage, UnscorableError
