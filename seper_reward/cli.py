@@ -121,7 +121,7 @@ def _label(arguments: list[str]) -> None:
 
 def _correlation(arguments: list[str]) -> None:
     config = _parse(CorrelationConfig, arguments, "seper-reward evaluate correlation")
-    from seper_reward.evaluation import choose_passages, correlation
+    from seper_reward.evaluation.correlation import choose_passages, correlation
 
     queries = _marked(config)
     if config.passages_per_question is not None:
@@ -131,15 +131,15 @@ def _correlation(arguments: list[str]) -> None:
 
 def _counterfactual(arguments: list[str]) -> None:
     config = _parse(CounterfactualConfig, arguments, "seper-reward evaluate counterfactual")
-    from seper_reward.evaluation import counterfactual
+    from seper_reward.evaluation.correlation import counterfactual
 
     _show(counterfactual(load_scorer(config, config.seed), _marked(config)), config)
 
 
 def _equivalence(arguments: list[str]) -> None:
     config = _parse(EquivalenceConfig, arguments, "seper-reward evaluate equivalence")
-    from seper_reward.equivalence import equivalence, read_judgements
     from seper_reward.estimators.entailment import EntailmentScorer
+    from seper_reward.evaluation.equivalence import equivalence, read_judgements
     from seper_reward.report import equivalence_figure, equivalence_table
 
     if not config.file:
@@ -158,7 +158,7 @@ def _equivalence(arguments: list[str]) -> None:
 def _marked(config: MarkedConfig) -> list[Any]:
     """Read the questions of one split; here an unusable row stops the command."""
     from seper_reward.data.queries import BadRowError, read_queries, spread
-    from seper_reward.evaluation import split_of
+    from seper_reward.evaluation.correlation import split_of
 
     if not config.file:
         raise ValueError("--file is required: questions whose passages carry 'relevant'")

@@ -10,7 +10,9 @@ from seper_reward.cli import main
 from seper_reward.data.answers import token_f1
 from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
 from seper_reward.data.queries import BadRowError, read_valid_rows
-from seper_reward.equivalence import (
+from seper_reward.estimators.entailment import normalize_answer
+from seper_reward.evaluation.correlation import split_of
+from seper_reward.evaluation.equivalence import (
     Judgement,
     best_alias_probs,
     best_threshold,
@@ -18,8 +20,6 @@ from seper_reward.equivalence import (
     equivalence,
     read_judgements,
 )
-from seper_reward.estimators.entailment import normalize_answer
-from seper_reward.evaluation import split_of
 from trainers.entailment_data import common_facts
 
 EVOUNA_ROW = {

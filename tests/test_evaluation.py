@@ -9,7 +9,7 @@ from scipy.stats import pearsonr
 
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
-from seper_reward.evaluation import choose_passages, contexts_of, correlation, counterfactual, split_of
+from seper_reward.evaluation.correlation import choose_passages, contexts_of, correlation, counterfactual, split_of
 
 RECORD = {
     "question": "Who?",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seper_reward.data.queries import pool_passages
-from seper_reward.ranking import downstream, gold_relevance, graded_relevance, rank_metrics
+from seper_reward.evaluation.rankings import downstream, gold_relevance, graded_relevance, rank_metrics
 from seper_reward.reader.prompts import passage_text
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.types import LabeledQuery, Passage, Query

@@ -6,8 +6,8 @@ import random
 import pytest
 import torch
 
-from seper_reward.equivalence import Judgement
-from seper_reward.evaluation import split_of
+from seper_reward.evaluation.correlation import split_of
+from seper_reward.evaluation.equivalence import Judgement
 from trainers import entailment as trainer
 from trainers import entailment_data as data
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.estimators.entailment import normalize_answer
-from seper_reward.evaluation import split_of
+from seper_reward.evaluation.correlation import split_of
 from seper_reward.models import load_reader
 from seper_reward.types import Passage
 from trainers import reader_data as data

@@ -25,9 +25,9 @@ from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from trl import TrlParser
 
 from seper_reward.data.demo import EQUIVALENCE
-from seper_reward.equivalence import Judgement, best_alias_probs, equivalence, read_judgements
 from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.evaluation import split_of
+from seper_reward.evaluation.correlation import split_of
+from seper_reward.evaluation.equivalence import Judgement, best_alias_probs, equivalence, read_judgements
 from seper_reward.models import ENCODER_HUB_ID, new_entailment_model
 from seper_reward.report import METHODS
 from seper_reward.runtime.json_files import read_json, write_json

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seper_reward.equivalence import EVOUNA_SYSTEMS, aliases_of
 from seper_reward.estimators.entailment import qa_statement
-from seper_reward.evaluation import split_of
+from seper_reward.evaluation.correlation import split_of
+from seper_reward.evaluation.equivalence import EVOUNA_SYSTEMS, aliases_of
 from seper_reward.models import embedded_encoder_folder
 from trainers.answer_forms import (
     Fact,

@@ -10,9 +10,9 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 
 from seper_reward.config import load_options
+from seper_reward.evaluation.rankings import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.models import READER_DEFAULTS
-from seper_reward.ranking import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.cache import content_key

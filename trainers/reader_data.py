@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.queries import read_queries
-from seper_reward.evaluation import split_of
+from seper_reward.evaluation.correlation import split_of
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Passage, Query
 from trainers.answer_forms import any_of

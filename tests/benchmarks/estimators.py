@@ -10,7 +10,7 @@ from pathlib import Path
 
 from seper_reward import Estimator, SePerScorer
 from seper_reward.data.queries import read_queries, spread
-from seper_reward.evaluation import choose_passages, correlation, split_of
+from seper_reward.evaluation.correlation import choose_passages, correlation, split_of
 from seper_reward.models import EMBEDDED, READER_DEFAULTS
 from seper_reward.runtime.cache import Cache
 from tests.benchmarks.common import finish, parser

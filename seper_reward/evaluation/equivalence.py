@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from seper_reward.data.answers import contains_answer, token_f1
 from seper_reward.data.queries import BadRowError, read_valid_rows
 from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.evaluation import split_of
+from seper_reward.evaluation.correlation import split_of
 from seper_reward.models import embedded_encoder_folder
 from seper_reward.report import METHODS
 from seper_reward.runtime.imports import need
