@@ -79,10 +79,10 @@ def _label(arguments: list[str]) -> None:
     config = _parse(LabelConfig, arguments, "seper-reward label")
     from seper_reward.data.queries import BadRowError
     from seper_reward.labels.run import LABELS, LabelRun, backend_of
-    from seper_reward.report import summary_table
+    from seper_reward.reports.figures import summary_table
+    from seper_reward.reports.tracking import Run, Tracker
     from seper_reward.runtime.distributed import process_state, together
     from seper_reward.runtime.profiling import profiling
-    from seper_reward.tracking import Run, Tracker
 
     queries, rejected = _read(config)
     if rejected and config.strict:
@@ -140,7 +140,7 @@ def _equivalence(arguments: list[str]) -> None:
     config = _parse(EquivalenceConfig, arguments, "seper-reward evaluate equivalence")
     from seper_reward.estimators.entailment import EntailmentScorer
     from seper_reward.evaluation.equivalence import equivalence, read_judgements
-    from seper_reward.report import equivalence_figure, equivalence_table
+    from seper_reward.reports.figures import equivalence_figure, equivalence_table
 
     if not config.file:
         raise ValueError("--file is required: questions, answers, responses and human verdicts")
@@ -215,7 +215,7 @@ def _save_reader(arguments: list[str]) -> None:
 def _report(arguments: list[str]) -> None:
     config = _parse(ReportConfig, arguments, "seper-reward report")
     from seper_reward.data.queries import read_rows
-    from seper_reward.report import belief_figure
+    from seper_reward.reports.figures import belief_figure
 
     rows = {row["id"]: row for _, row in read_rows(Path(config.labels) / "labels.jsonl")}
     if config.question is not None and config.question not in rows:

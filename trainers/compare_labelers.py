@@ -19,7 +19,7 @@ from trl import TrlParser
 
 from seper_reward.config import setting
 from seper_reward.labels.labelers import check_labeler
-from seper_reward.report import ranking_figure
+from seper_reward.reports.figures import ranking_figure
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
 from trainers.feedback import propose

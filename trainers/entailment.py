@@ -29,7 +29,7 @@ from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.evaluation.correlation import split_of
 from seper_reward.evaluation.equivalence import Judgement, best_alias_probs, equivalence, read_judgements
 from seper_reward.models import ENCODER_HUB_ID, new_entailment_model
-from seper_reward.report import METHODS
+from seper_reward.reports.figures import METHODS
 from seper_reward.runtime.json_files import read_json, write_json
 from trainers.entailment_data import (
     CAPS,

@@ -22,7 +22,7 @@ from trl import GRPOConfig, GRPOTrainer, TrlParser
 
 from seper_reward.config import ScorerConfig, load_scorer, setting
 from seper_reward.models import EMBEDDED, LoadedModel, load_reader, load_tokenizer
-from seper_reward.report import tradeoff_figure
+from seper_reward.reports.figures import tradeoff_figure
 from seper_reward.retrieval import BM25Retriever, DenseRetriever, Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.environment import RetrievalEnvironment, environment_factory

@@ -16,7 +16,7 @@ from trl import GRPOTrainer
 
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluation.correlation import expected_metric
-from seper_reward.report import Tradeoff
+from seper_reward.reports.figures import Tradeoff
 from seper_reward.reward.environment import RetrievalEnvironment
 from seper_reward.reward.reward import Score, SePerReward
 from seper_reward.reward.rollouts import Rollout

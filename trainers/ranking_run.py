@@ -24,12 +24,12 @@ from seper_reward.models import (
     resolve_device,
 )
 from seper_reward.reader.prompts import passage_text
-from seper_reward.report import ranking_figure
+from seper_reward.reports.figures import ranking_figure
+from seper_reward.reports.tracking import Run
 from seper_reward.runtime.cache import content_key
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.scorer import SePerScorer
-from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
 from trainers.ranking_data import Questions, RankingConfig, data_key, read_questions
 from trainers.ranking_eval import Judges, Rankings, changes, judge, load_judges, table

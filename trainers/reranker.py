@@ -23,8 +23,8 @@ from trl import TrlParser
 from seper_reward.config import setting
 from seper_reward.labels.labelers import CrossEncoderLabeler, labeler
 from seper_reward.models import EMBEDDED, load_entailment
+from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state
-from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
 from trainers.feedback import LabelStore, label_statistics, propose
 from trainers.ranking_data import RankingConfig

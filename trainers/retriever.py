@@ -29,10 +29,10 @@ from trl import TrlParser
 from seper_reward.config import setting
 from seper_reward.labels.labelers import labeler
 from seper_reward.models import EMBEDDED
+from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.scorer import SePerScorer
-from seper_reward.tracking import Run
 from seper_reward.types import LabeledQuery, Query
 from trainers.feedback import LabelStore, label_statistics, propose
 from trainers.ranking_data import Questions, RankingConfig

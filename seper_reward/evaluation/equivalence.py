@@ -18,7 +18,7 @@ from seper_reward.data.queries import BadRowError, read_valid_rows
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.evaluation.correlation import split_of
 from seper_reward.models import embedded_encoder_folder
-from seper_reward.report import METHODS
+from seper_reward.reports.figures import METHODS
 from seper_reward.runtime.imports import need
 
 LEXICAL_THRESHOLD = 0.5  # of a score that is 0 or 1

@@ -19,14 +19,14 @@ from tqdm.auto import tqdm
 
 from seper_reward.data.queries import Rejected, query_key
 from seper_reward.labels.dataset import label_row, query_cost
-from seper_reward.report import summarize
+from seper_reward.reports.figures import summarize
+from seper_reward.reports.tracking import Tracker
 from seper_reward.runtime.cache import content_key
 from seper_reward.runtime.distributed import process_state, shard, together
 from seper_reward.runtime.json_files import json_line, read_json, read_lines, write_json, write_lines
 from seper_reward.runtime.profiling import timed
 from seper_reward.runtime.shared_queue import SharedQueue
 from seper_reward.scorer import SePerScorer
-from seper_reward.tracking import Tracker
 from seper_reward.types import Query, UnscorableError
 
 LABELS, REJECTED, PROVENANCE, SUMMARY = "labels.jsonl", "rejected.jsonl", "provenance.json", "summary.json"

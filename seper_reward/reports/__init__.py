@@ -1,0 +1,1 @@
+"""What a person looks at: tables, figures, and W&B."""
