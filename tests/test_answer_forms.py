@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from trainers import answer_forms as forms
-from trainers.entailment_data import form_pairs
+from trainers.adapters import answer_forms as forms
+from trainers.adapters.entailment_data import form_pairs
 
 FACT = forms.Fact("Who?", ("Ann",), ("Bob", "Cy", "Dee", "Eve", "Flo"))
 

@@ -20,7 +20,7 @@ from seper_reward.evaluation.equivalence import (
     equivalence,
     read_judgements,
 )
-from trainers.entailment_data import common_facts
+from trainers.adapters.entailment_data import common_facts
 
 EVOUNA_ROW = {
     "question": "who?",

@@ -6,7 +6,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from trainers.ranking_losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
+from trainers.ranking.losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
 
 NAN = math.nan
 SCORES = torch.tensor([[0.9, 0.1, 0.4], [0.2, 0.5, 7.0]])

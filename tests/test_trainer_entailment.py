@@ -9,7 +9,7 @@ import torch
 from seper_reward.evaluation.correlation import split_of
 from seper_reward.evaluation.equivalence import Judgement
 from trainers import entailment as trainer
-from trainers import entailment_data as data
+from trainers.adapters import entailment_data as data
 
 
 def test_loss_by_hand():

@@ -17,11 +17,11 @@ from transformers import TrainerCallback
 from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
-from trainers import ranking_run, retriever
+from trainers import retriever
 from trainers.compare_labelers import aggregate, leads
-from trainers.feedback import LabelStore, candidates, label_statistics
-from trainers.ranking_data import read_questions
-from trainers.ranking_eval import changes, table
+from trainers.ranking.candidates import LabelStore, candidates, label_statistics
+from trainers.ranking.data import read_questions
+from trainers.ranking.evaluation import changes, table
 
 ROOT = Path(__file__).parents[1]
 

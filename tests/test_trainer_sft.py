@@ -13,10 +13,10 @@ from seper_reward.estimators.entailment import normalize_answer
 from seper_reward.evaluation.correlation import split_of
 from seper_reward.models import load_reader
 from seper_reward.types import Passage
-from trainers import reader_data as data
 from trainers import sft
-from trainers.entailment_data import common_facts
-from trainers.reader_scores import _shares
+from trainers.adapters import reader_data as data
+from trainers.adapters.entailment_data import common_facts
+from trainers.adapters.reader_scores import _shares
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,9 @@ from seper_reward.labels.labelers import check_labeler
 from seper_reward.reports.figures import ranking_figure
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
-from trainers.feedback import propose
-from trainers.ranking_eval import judge, rank
-from trainers.ranking_run import RESULTS, begin, load_encoder
+from trainers.ranking.candidates import propose
+from trainers.ranking.evaluation import judge, rank
+from trainers.ranking.run import RESULTS, begin, load_encoder
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
 
 UNTRAINED = "untrained"

@@ -31,7 +31,7 @@ from seper_reward.evaluation.equivalence import Judgement, best_alias_probs, equ
 from seper_reward.models import ENCODER_HUB_ID, new_entailment_model
 from seper_reward.reports.figures import METHODS
 from seper_reward.runtime.json_files import read_json, write_json
-from trainers.entailment_data import (
+from trainers.adapters.entailment_data import (
     CAPS,
     EVALUATION_ONLY,
     LABELS,
@@ -230,8 +230,8 @@ fitted on EVOUNA's dev split.
 {data}
 
 EVOUNA gives human verdicts on answers (not entailed = neutral or contradiction), aliases of one answer, and answers
-swapped between questions, by kind and by closeness in MiniLM. `trainers/answer_types.py` (ours) adds 10,000 pairs of
-confusable answers of one type: two cities, two colours, two years. `trainers/answer_forms.py` (ours) adds about
+swapped between questions, by kind and by closeness in MiniLM. `trainers/adapters/answer_types.py` (ours) adds 10,000 pairs of
+confusable answers of one type: two cities, two colours, two years. `trainers/adapters/answer_forms.py` (ours) adds about
 32,000: denied, corrected and hedged answers to EVOUNA's questions and our common facts, lists, numbers, units, dates,
 yes/no questions made of NLI pairs, and NQ's gold passages with the answer in them, replaced, or left out. EVOUNA's
 questions that are in a dev or test split of NQ (`qa/nq_oracle_bm25neg`) were left out.

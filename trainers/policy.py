@@ -32,10 +32,10 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
-from trainers.lora import new_lora
+from trainers.models import new_lora
 from trainers.policy_data import PolicyQuestions, messages_of, read_policy_questions
 from trainers.policy_eval import fixed_rules, measure, table, tradeoff
-from trainers.ranking_run import claim_settings, last_checkpoint, load_encoder
+from trainers.ranking.run import claim_settings, last_checkpoint, load_encoder
 
 BM25 = "bm25"
 # of TRL's arguments, those that decide a run

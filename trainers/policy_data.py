@@ -12,7 +12,7 @@ from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.retrieval import Retriever
 from seper_reward.reward.environment import RetrievalEnvironment
 from seper_reward.types import Passage, Query
-from trainers.reader_data import UNKNOWN, states
+from trainers.adapters.reader_data import UNKNOWN, states
 
 SEARCH = get_json_schema(RetrievalEnvironment.search)
 CALL_END = "<|im_end|>"

@@ -26,10 +26,10 @@ from seper_reward.models import EMBEDDED, load_entailment
 from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state
 from seper_reward.types import LabeledQuery, Query
-from trainers.feedback import LabelStore, label_statistics, propose
-from trainers.ranking_data import RankingConfig
-from trainers.ranking_eval import Rankings, rank
-from trainers.ranking_run import (
+from trainers.ranking.candidates import LabelStore, label_statistics, propose
+from trainers.ranking.data import RankingConfig
+from trainers.ranking.evaluation import Rankings, rank
+from trainers.ranking.run import (
     ListArguments,
     base_name,
     begin,

@@ -34,11 +34,11 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
-from trainers.feedback import LabelStore, label_statistics, propose
-from trainers.ranking_data import Questions, RankingConfig
-from trainers.ranking_eval import RankingEvaluator, rank
-from trainers.ranking_losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
-from trainers.ranking_run import (
+from trainers.ranking.candidates import LabelStore, label_statistics, propose
+from trainers.ranking.data import Questions, RankingConfig
+from trainers.ranking.evaluation import RankingEvaluator, rank
+from trainers.ranking.losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
+from trainers.ranking.run import (
     ListArguments,
     base_name,
     begin,

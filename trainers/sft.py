@@ -5,7 +5,7 @@
     python -m trainers.sft --config configs/sft/policy.yaml             # warms up a policy that may search
 
 All of TRL's ``SFTConfig`` are settings here, too (without packing). With ``data: reader`` the task is to answer
-briefly from passages and from memory (``trainers/reader_data.py``), and ``scores.json`` and the model card are written
+briefly from passages and from memory (``trainers/adapters/reader_data.py``), and ``scores.json`` and the model card are written
 beside the adapter; with ``data: policy`` it is to answer or to search first (``trainers/policy_data.py``); with
 ``data: FILE.jsonl`` it is whatever that file shows in its ``prompt`` and ``completion``.
 """
@@ -27,10 +27,10 @@ from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.json_files import write_json
-from trainers.lora import new_lora
+from trainers.adapters.reader_data import LICENCES, reader_rows
+from trainers.adapters.reader_scores import evaluate, score_table
+from trainers.models import new_lora
 from trainers.policy_data import read_policy_questions, warm_up_rows
-from trainers.reader_data import LICENCES, reader_rows
-from trainers.reader_scores import evaluate, score_table
 
 
 @dataclass
@@ -176,7 +176,7 @@ Made by `python -m trainers.sft --config FILE` in two stages: `configs/sft/reade
 peak learning rate 8e-4, seed 0), then `configs/sft/reader-sharpen.yaml` (Dynamic Fine-Tuning, arXiv:2508.05629, 1,600
 examples, 4e-4, seed 1), prompt styles {prompts}, on 2 CPU cores with avx512_bf16.
 
-## Training data (`trainers/reader_data.py`; train splits by `sha1(id)` of `../shared/data/qa`, and our own facts)
+## Training data (`trainers/adapters/reader_data.py`; train splits by `sha1(id)` of `../shared/data/qa`, and our own facts)
 
 | set | licence |
 |---|---|

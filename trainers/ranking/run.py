@@ -31,8 +31,8 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
-from trainers.ranking_data import Questions, RankingConfig, data_key, read_questions
-from trainers.ranking_eval import Judges, Rankings, changes, judge, load_judges, table
+from trainers.ranking.data import Questions, RankingConfig, data_key, read_questions
+from trainers.ranking.evaluation import Judges, Rankings, changes, judge, load_judges, table
 
 RESULTS = "results.json"
 _DECISIVE = (

@@ -14,7 +14,7 @@ from seper_reward.estimators.entailment import normalize_answer
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Passage
-from trainers.reader_data import UNKNOWN, qa_queries, relevant, states
+from trainers.adapters.reader_data import UNKNOWN, qa_queries, relevant, states
 
 MOST = 50  # questions per condition
 

@@ -18,8 +18,8 @@ from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.cache import content_key
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
-from trainers.feedback import LabelStore
-from trainers.ranking_data import RankingConfig
+from trainers.ranking.candidates import LabelStore
+from trainers.ranking.data import RankingConfig
 
 DEPTH = 10  # passages per question that are ranked
 _JUDGED = 5  # of them, by ΔSePer gains

@@ -12,7 +12,7 @@ from seper_reward.estimators.entailment import qa_statement
 from seper_reward.evaluation.correlation import split_of
 from seper_reward.evaluation.equivalence import EVOUNA_SYSTEMS, aliases_of
 from seper_reward.models import embedded_encoder_folder
-from trainers.answer_forms import (
+from trainers.adapters.answer_forms import (
     Fact,
     Form,
     date_forms,
@@ -22,7 +22,7 @@ from trainers.answer_forms import (
     stated_forms,
     yes_no_forms,
 )
-from trainers.answer_types import TYPES, confusable_pairs
+from trainers.adapters.answer_types import TYPES, confusable_pairs
 
 Row = dict[str, Any]
 NOT_ENTAILMENT = 3  # a human said "not the same answer"; neutral and contradiction share the blame
@@ -153,14 +153,14 @@ def words_of(text: str) -> set[str]:
 
 
 def typed_pairs(count: int, rng: random.Random) -> Iterator[Pair]:
-    """Yield our own pairs of answers of one type (see ``trainers/answer_types.py``)."""
+    """Yield our own pairs of answers of one type (see ``trainers/adapters/answer_types.py``)."""
     for question, premise, hypothesis, entailed in confusable_pairs(count, rng):
         label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
         yield Pair(qa_statement(question, premise), qa_statement(question, hypothesis), label, "answer_types")
 
 
 def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[Pair]:
-    """Yield what EVOUNA and NLI sets rarely show (see ``trainers/answer_forms.py``)."""
+    """Yield what EVOUNA and NLI sets rarely show (see ``trainers/adapters/answer_forms.py``)."""
     facts = [*known_facts(evouna_rows(data_dir, "train")), *typed_facts()]
     statements = [
         (row["premise"], row["hypothesis"], row["label"])
@@ -204,7 +204,7 @@ def wrong_answers(known: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[
 
 
 def typed_facts() -> Iterator[Fact]:
-    """Yield our own questions with answers that are easily confused (see ``trainers/answer_types.py``)."""
+    """Yield our own questions with answers that are easily confused (see ``trainers/adapters/answer_types.py``)."""
     for kind in TYPES:
         for question in kind.questions:
             for member in kind.members:

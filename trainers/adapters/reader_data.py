@@ -15,8 +15,8 @@ from seper_reward.data.queries import read_queries
 from seper_reward.evaluation.correlation import split_of
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Passage, Query
-from trainers.answer_forms import any_of
-from trainers.entailment_data import answer_type, common_facts, words_of
+from trainers.adapters.answer_forms import any_of
+from trainers.adapters.entailment_data import answer_type, common_facts, words_of
 
 LICENCES = {
     "nq_oracle_bm25neg": "CC BY-SA 3.0",

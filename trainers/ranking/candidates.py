@@ -13,7 +13,7 @@ from seper_reward.retrieval import DenseRetriever, Retriever
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.json_files import read_lines, write_lines
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
-from trainers.ranking_data import Questions, RankingConfig
+from trainers.ranking.data import Questions, RankingConfig
 
 
 def propose(model: SentenceTransformer, config: RankingConfig, questions: Questions) -> list[Query]:

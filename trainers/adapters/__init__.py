@@ -1,0 +1,1 @@
+"""What makes the two adapters that ship: their training data and their scores."""
