@@ -39,7 +39,7 @@ test-all: setup lint  ## with the slow ones
 	$(BIN)/python -m pytest -m "not gpu and not network"
 
 engine-test: setup $(ENGINE)/.installed  ## the engine backend against a real vLLM on the CPU, which the test starts and stops
-	SEPER_ENGINE_PYTHON=$(abspath $(ENGINE))/bin/python $(BIN)/python -m pytest -m slow tests/test_engine_vllm.py
+	SEPER_ENGINE_PYTHON=$(abspath $(ENGINE))/bin/python $(BIN)/python -m pytest -m slow tests/reader/engine/test_engine_vllm.py
 
 # what the wheel asks for, less torch's companions: no CPU build of them fits, and serving text needs none (pip tells
 # that they are missing, and goes on)

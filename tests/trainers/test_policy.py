@@ -18,7 +18,7 @@ from trainers.policy_data import read_policy_questions
 from trainers.policy_eval import _as_often, over_seeds, summarize, table, tradeoff
 from trainers.policy_eval import main as print_over_seeds
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

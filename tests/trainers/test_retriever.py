@@ -19,11 +19,12 @@ from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 from trainers import retriever
 from trainers.compare_labelers import aggregate, leads
+from trainers.ranking import run
 from trainers.ranking.candidates import LabelStore, candidates, label_statistics
 from trainers.ranking.data import read_questions
 from trainers.ranking.evaluation import changes, table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -204,8 +205,8 @@ def test_checkpoints_that_were_cut_off_are_passed_over(tmp_path):
         (tmp_path / f"checkpoint-{step}").mkdir()
         if whole:
             (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
-    assert ranking_run.last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
-    assert ranking_run.last_checkpoint(tmp_path / "none") is None
+    assert run.last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    assert run.last_checkpoint(tmp_path / "none") is None
 
 
 def test_the_labelling_reader_is_no_held_out_judge():
@@ -334,16 +335,16 @@ def test_questions_are_split_by_id(lane_questions):
 def test_without_labels_that_differ_there_is_nothing_to_learn():
     row = GoldLabeler().label(Query("q", "Who?", ("Ann",), (Passage("x", id="1"), Passage("y", id="2"))))
     with pytest.raises(ValueError, match=r"min_spread=0\.05, got none of 1"):
-        ranking_run.teacher_rows([row], retriever.RetrieverConfig())
+        run.teacher_rows([row], retriever.RetrieverConfig())
 
 
 def test_what_is_taught_is_filtered_rounded_clipped_and_shifted():
     passages = tuple(Passage(f"t{at}", id=str(at)) for at in range(3))
     row = LabeledQuery(Query("q", "Who?", ("Ann",), passages), (0.44, -0.32, 0.02), (0.1, 0.1, 0.1))
-    (taught,) = ranking_run.teacher_rows([row], retriever.RetrieverConfig(shift=0.5, clip_high=0.3))
+    (taught,) = run.teacher_rows([row], retriever.RetrieverConfig(shift=0.5, clip_high=0.3))
     assert taught["labels"] == pytest.approx([0.8, 0.2, 0.5])
     with pytest.raises(ValueError, match="got none of 1"):  # harm equal to uselessness: nothing is left to tell
-        ranking_run.teacher_rows([row.keep([1, 2])], retriever.RetrieverConfig(clip_low=0.0))
+        run.teacher_rows([row.keep([1, 2])], retriever.RetrieverConfig(clip_low=0.0))
 
 
 def test_wins_and_means_by_hand():
@@ -365,5 +366,5 @@ def test_wins_and_means_by_hand():
 def test_feedback_rows_are_texts_as_the_reader_sees_them():
     query = Query("q", "Who?", ("Ann",), (Passage("Ann owns it.", "Mill", "1"), Passage("Sheep.", id="2")))
     row = LabeledQuery(query, (0.5, 0.0), (0.1, 0.1))
-    rows = ranking_run.teacher_rows([row], retriever.RetrieverConfig())
+    rows = run.teacher_rows([row], retriever.RetrieverConfig())
     assert rows == [{"query": "Who?", "passages": ["Mill: Ann owns it.", "Sheep."], "labels": [0.5, 0.0]}]

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.test_label_run import run
+from tests.test_sampling import PROMPTS, rebuilt
 
 from seper_reward import ResponseSampler, SePerReward, SePerScorer
 from seper_reward.cli import main
@@ -15,8 +17,6 @@ from seper_reward.data.queries import as_query
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import UnscorableError
-from tests.test_label_run import run
-from tests.test_sampling import PROMPTS, rebuilt
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
 

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from scipy.stats import chisquare
+from tests.test_sampling import PROMPTS, rebuilt, teacher_forced
 
 from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
 from seper_reward.cli import main
@@ -13,7 +14,6 @@ from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompts import PromptBuilder
-from tests.test_sampling import PROMPTS, rebuilt, teacher_forced
 from tests.vllm_server import ABSENT, PYTHON, vllm_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PYTHON.exists(), reason=ABSENT)]

@@ -1,0 +1,78 @@
+"""Data flows one way: a folder imports what stands below it, and formulas know nothing but tensors and records."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "seper_reward"
+# storeys from the ground up; what stands on one storey does not import its neighbours
+STOREYS = [
+    {"types", "runtime"},
+    {"data"},
+    {"reader", "estimators"},
+    {"scorer"},
+    {"config", "retrieval", "labels"},
+    {"reward", "evaluation"},
+    {"reports"},
+    {"cli"},
+]
+# formulas: tensors and records in, numbers out
+PURE = {
+    "estimators/seper.py", "estimators/entropy.py", "estimators/clustering.py", "estimators/belief.py",
+    "estimators/utility.py", "reader/in_process/gumbel.py", "reader/in_process/masks.py", "labels/targets.py",
+}  # fmt: skip
+PURE_MAY_IMPORT = {"torch", "typing", "collections", "dataclasses", "math", "hashlib", "struct", "itertools"}
+
+
+def imports(path):
+    """Return the dotted names a file imports, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: imports are absolute"
+            found.add(node.module)
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def room(name):
+    """Return the folder, or the file beside the folders, that a dotted name of the package is in."""
+    return name.split(".")[1]
+
+
+def files(name):
+    path = PACKAGE / name
+    return list(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+
+
+def test_the_house_has_these_rooms():
+    rooms = {path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__")}
+    rooms |= {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
+    assert rooms == set().union(*STOREYS)
+
+
+@pytest.mark.parametrize("name", sorted(set().union(*STOREYS)))
+def test_arrows_point_down(name):
+    storey = next(number for number, rooms in enumerate(STOREYS) if name in rooms)
+    below = set().union(*STOREYS[:storey]) | {name}
+    for path in files(name):
+        for module in imports(path):
+            if module.startswith("seper_reward."):
+                assert room(module) in below, f"{path.relative_to(PACKAGE)} imports {module}"
+            assert module != "seper_reward", f"{path.relative_to(PACKAGE)} imports the root, which stands on top"
+
+
+@pytest.mark.parametrize("name", sorted(PURE))
+def test_formulas_are_pure(name):
+    for module in imports(PACKAGE / name):
+        if module.startswith("seper_reward."):
+            assert module == "seper_reward.types" or module.split(".", 1)[1].replace(".", "/") + ".py" in PURE
+        else:
+            assert module.split(".")[0] in PURE_MAY_IMPORT
+
+
+def test_the_package_does_not_need_the_trainers():
+    for path in PACKAGE.rglob("*.py"):
+        assert not any(module.split(".")[0] == "trainers" for module in imports(path)), path
