@@ -17,7 +17,7 @@ from seper_reward.config import (
     MarkedConfig,
     ReportConfig,
     SaveConfig,
-    load_options,
+    entailment_options,
     load_scorer,
 )
 
@@ -77,10 +77,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _label(arguments: list[str]) -> None:
     config = _parse(LabelConfig, arguments, "seper-reward label")
-    from seper_reward.data.queries import BadRowError
-    from seper_reward.labels.run import LABELS, LabelRun, backend_of
-    from seper_reward.reports.figures import summary_table
-    from seper_reward.reports.tracking import Run, Tracker
+    from seper_reward.data.rows import BadRowError
+    from seper_reward.labels.labelers import load_labeler
+    from seper_reward.labels.provenance import backend_of
+    from seper_reward.labels.rows import LABELS
+    from seper_reward.labels.run import LabelRun
+    from seper_reward.reports.tables import profile_table, summary_table
+    from seper_reward.reports.tracking import LabelTracker, Run
     from seper_reward.runtime.distributed import process_state, together
     from seper_reward.runtime.profiling import profiling
 
@@ -93,30 +96,28 @@ def _label(arguments: list[str]) -> None:
     main_process = process_state().is_main_process
     if rejected and main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
-    backend = config.backend
-    if backend == "auto":  # a run goes on where it began
-        backend = together(lambda: backend_of(config.output_dir)) or backend
-    scorer = load_scorer(replace(config, backend=backend), config.seed)
-    block = config.block_on(scorer.sampler.device)
-    run = LabelRun(config.output_dir, scorer, queries, rejected, asdict(config), block)
+    if config.backend == "auto":  # a run goes on where it began
+        config = replace(config, backend=together(lambda: backend_of(config.output_dir)) or config.backend)
+    labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed))
+    run = LabelRun(config.output_dir, labeler, queries, rejected, asdict(config), config.block_on(labeler.device))
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**asdict(config), "provenance": run.provenance}) as tracked:
-        tracker = Tracker(tracked)
+        tracker = LabelTracker(tracked, labeler.name, labeler.scorer.cache if labeler.scorer is not None else None)
         with profiling() if config.profile else nullcontext() as profile:
-            summary = run.run(strict=config.strict, tracker=tracker)
+            summary = run.run(strict=config.strict, on_label=tracker.progress)
         if profile is not None:
             tracked.log(profile.numbers())
         if main_process and report_to != "none":
             tracker.finish(run.labels(), summary, run.folder)
     if main_process:
-        print(f"\n{summary_table(summary)}\n")
+        print(f"\n{summary_table(summary, labeler.name)}\n")
         print(
             f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
             f"{summary['harmful']} harm by more than two standard errors; {summary['rejected']} rows rejected"
         )
         print(f"labels: {run.folder / LABELS}")
         if profile is not None:
-            print(f"\n{profile.table()}")
+            print(f"\n{profile_table(profile)}")
 
 
 def _correlation(arguments: list[str]) -> None:
@@ -131,7 +132,7 @@ def _correlation(arguments: list[str]) -> None:
 
 def _counterfactual(arguments: list[str]) -> None:
     config = _parse(CounterfactualConfig, arguments, "seper-reward evaluate counterfactual")
-    from seper_reward.evaluation.correlation import counterfactual
+    from seper_reward.evaluation.counterfactual import counterfactual
 
     _show(counterfactual(load_scorer(config, config.seed), _marked(config)), config)
 
@@ -139,26 +140,26 @@ def _counterfactual(arguments: list[str]) -> None:
 def _equivalence(arguments: list[str]) -> None:
     config = _parse(EquivalenceConfig, arguments, "seper-reward evaluate equivalence")
     from seper_reward.estimators.entailment import EntailmentScorer
-    from seper_reward.evaluation.equivalence import equivalence, read_judgements
-    from seper_reward.reports.figures import equivalence_figure, equivalence_table
+    from seper_reward.evaluation.equivalence import equivalence, read_verdicts
+    from seper_reward.reports.figures import plot_equivalence
+    from seper_reward.reports.tables import equivalence_table
 
     if not config.file:
         raise ValueError("--file is required: questions, answers, responses and human verdicts")
-    judgements = read_judgements(config.file, config.column_by)
-    judge = EntailmentScorer.from_pretrained(
-        config.entailment, revision=config.entailment_revision, **load_options(config)
-    )
-    result = equivalence(judge, judgements, threshold=config.threshold)
+    verdicts = read_verdicts(config.file, config.column_by)
+    judge = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
+    result = equivalence(judge, verdicts, threshold=config.threshold)
     print(equivalence_table(result))
     _write(result, config)
     if config.plot:
-        equivalence_figure(result, Path(config.plot))
+        plot_equivalence(result, Path(config.plot))
 
 
 def _marked(config: MarkedConfig) -> list[Any]:
     """Read the questions of one split; here an unusable row stops the command."""
-    from seper_reward.data.queries import BadRowError, read_queries, spread
-    from seper_reward.evaluation.correlation import split_of
+    from seper_reward.data.queries import read_queries
+    from seper_reward.data.rows import BadRowError
+    from seper_reward.data.splits import split_of, spread
 
     if not config.file:
         raise ValueError("--file is required: questions whose passages carry 'relevant'")
@@ -184,8 +185,8 @@ def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig) -> 
 
 def _export(arguments: list[str]) -> None:
     config = _parse(ExportConfig, arguments, "seper-reward export")
-    from seper_reward.labels.dataset import read_labels
     from seper_reward.labels.export import write_labels
+    from seper_reward.labels.rows import read_labels
     from seper_reward.labels.targets import helped, sure
 
     labeled = read_labels(config.labels, config.label)
@@ -197,15 +198,12 @@ def _export(arguments: list[str]) -> None:
 
 def _save_reader(arguments: list[str]) -> None:
     config = _parse(SaveConfig, arguments, "seper-reward save-reader")
-    from seper_reward.models import load_reader, weights_hash
+    from seper_reward.reader.loading import load_reader
+    from seper_reward.runtime.hashing import weights_hash
+    from seper_reward.runtime.pretrained import LoadOptions
 
-    reader = load_reader(
-        config.reader,
-        revision=config.reader_revision,
-        dtype=config.dtype,
-        device="cpu",
-        trust_remote_code=config.trust_remote_code,
-    )
+    options = LoadOptions(config.reader_revision, config.dtype, "cpu", config.trust_remote_code)
+    reader = load_reader(config.reader, options)
     reader.model.save_pretrained(config.output_dir)
     reader.tokenizer.save_pretrained(config.output_dir)
     name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"  # a name of these weights: caches go by it
@@ -214,16 +212,19 @@ def _save_reader(arguments: list[str]) -> None:
 
 def _report(arguments: list[str]) -> None:
     config = _parse(ReportConfig, arguments, "seper-reward report")
-    from seper_reward.data.queries import read_rows
-    from seper_reward.reports.figures import belief_figure
+    from seper_reward.data.rows import read_rows
+    from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of
+    from seper_reward.reports.figures import plot_belief
 
-    rows = {row["id"]: row for _, row in read_rows(Path(config.labels) / "labels.jsonl")}
+    rows = {row["id"]: row for _, row in read_rows(Path(config.labels) / LABELS)}
+    if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
+        raise ValueError(f"{config.labels} holds labels of {labeler!r}; a figure of beliefs needs those of ΔSePer")
     if config.question is not None and config.question not in rows:
         raise ValueError(
             f"question={config.question!r} is not in {config.labels}; ids are {', '.join(list(rows)[:5])}, …"
         )
     chosen = config.question or max(rows, key=lambda identity: _spread(rows[identity]))
-    belief_figure(rows[chosen], Path(config.output))
+    plot_belief(rows[chosen], Path(config.output))
     print(f"question {chosen}: {config.output}")
 
 
@@ -245,7 +246,8 @@ def _parse(kind: type[C], arguments: list[str], program: str) -> C:
 
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
-    from seper_reward.data.queries import read_examples, spread
+    from seper_reward.data.queries import read_examples
+    from seper_reward.data.splits import spread
 
     examples, corpus = read_examples(config.input, config.corpus)
     queries = spread(examples.queries, config.limit)

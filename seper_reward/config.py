@@ -1,14 +1,19 @@
 """Settings as dataclasses for TRL's parser (YAML, overrides, unknown keys raise), and the scorer they describe."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 
-from seper_reward.estimators.seper import Aliases, Estimator, Kernel, Match, Weighting
-from seper_reward.models import LoadedModel
+from seper_reward.estimators.seper import Aliases, Estimator, Kernel, Match, Preset, Weighting
+from seper_reward.reader.sampler import AdaptiveSampling, Backend, EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.scorer import SePerScorer
+
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Prompt = Literal["paper", "brief", "few_shot"]
+Tracking = Literal["none", "wandb"]
 
 
 def setting(default: Any, text: str) -> Any:
@@ -24,7 +29,7 @@ class JudgeConfig:
 
     entailment: str = setting("embedded", "Entailment model: 'embedded', a hub id or a local folder.")
     entailment_revision: str | None = setting(None, "Branch, tag or commit of the entailment model.")
-    dtype: str = setting("auto", "auto (bf16 where fast), float32, bfloat16 or float16.")
+    dtype: Dtype = setting("auto", "auto (bf16 where fast), float32, bfloat16 or float16.")
     device: str | None = setting(None, "cpu, cuda, cuda:1, ...; default: this process's accelerator, else cpu.")
     trust_remote_code: bool = setting(False, "Run Python that comes with a model.")
 
@@ -42,7 +47,7 @@ class ScorerConfig(JudgeConfig):
         "with --engine it names the tokenizer.",
     )
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
-    prompt: str | None = setting(
+    prompt: Prompt | None = setting(
         None, "paper, brief or few_shot; default: brief for the embedded reader, few_shot for plain, else paper."
     )
     max_passage_tokens: int | None = setting(None, "Cut passages to so many tokens; default: the reader's window.")
@@ -59,11 +64,11 @@ class ScorerConfig(JudgeConfig):
         None, "Longest response in tokens; default: 16 for embedded and plain, else 32."
     )
     stop: list[str] = setting(["\n"], "Strings that end a response.")
-    estimator: str = setting("default", "Preset of the options below: default, paper or official.")
-    weighting: str | None = setting(None, f"Response weights, {', '.join(get_args(Weighting))}; default: preset.")
-    aliases: str | None = setting(None, f"Joining of answers, {', '.join(get_args(Aliases))}; default: preset.")
-    kernel: str | None = setting(None, f"Entailment kernel, {', '.join(get_args(Kernel))}; default: preset.")
-    match: str | None = setting(None, f"Hard match, {', '.join(get_args(Match))}; default: preset.")
+    estimator: Preset = setting("default", "Preset of the options below.")
+    weighting: Weighting | None = setting(None, "Response weights; default: preset.")
+    aliases: Aliases | None = setting(None, "Joining of answers; default: preset.")
+    kernel: Kernel | None = setting(None, "Entailment kernel; default: preset.")
+    match: Match | None = setting(None, "Hard match; default: preset.")
     threshold: float | None = setting(None, "τ of match=threshold, in (0, 1]; default: preset.")
     max_batch_tokens: int = setting(
         32768, "Most tokens in the reader's key-value cache at once; 0: what half of the free memory holds."
@@ -82,7 +87,7 @@ class ScorerConfig(JudgeConfig):
         [],
         "URLs of OpenAI-compatible servers (vLLM) that run the reader, as http://localhost:8000/v1; none: in process.",
     )
-    backend: str | None = setting(
+    backend: Backend | None = setting(
         None,
         "Where the reader runs: process, engine, or auto (both are measured at the start, the faster is kept); "
         "default: the engine where one is named.",
@@ -110,7 +115,13 @@ class CommandConfig(ScorerConfig):
 
 @dataclass
 class LabelConfig(CommandConfig):
-    """Label passages by ΔSePer: what each passage did to the reader's belief in the right answer."""
+    """Label passages by what each did to the reader's belief in the right answer (ΔSePer), or by another labeler."""
+
+    labeler: str = setting(
+        "delta_seper",
+        "Who judges: delta_seper (its rows hold the hard label, too), erag, erag_token_f1, erag_rouge_l, likelihood, "
+        "gold (people's marks), or a reranker's folder.",
+    )
 
     input: str = setting(
         "demo",
@@ -128,13 +139,11 @@ class LabelConfig(CommandConfig):
         "stands beside whom in the input. Default: 1 on a CPU, 16 on others, 32 with throughput.",
     )
     strict: bool = setting(False, "Stop at the first unusable row instead of writing rejected.jsonl.")
-    report_to: str = setting("none", "none or wandb (WANDB_MODE=offline works).")
+    report_to: Tracking = setting("none", "Where numbers are logged; WANDB_MODE=offline works.")
     profile: bool = setting(False, "Show and log seconds and tokens by stage (prefill, decode, entailment, ...).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.report_to not in {"none", "wandb"}:
-            raise ValueError(f"report_to must be none or wandb, got {self.report_to!r}")
         for name in ("top_k", "limit", "block"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -156,14 +165,12 @@ class MarkedConfig(CommandConfig):
     """Questions whose passages people have marked; shared by the commands that evaluate ΔSePer."""
 
     file: str = setting("", "JSON, JSONL (also .gz) or Parquet whose passages carry 'relevant': true or false.")
-    split: str = setting("all", "train, dev or test by sha1(id), or all.")
+    split: Literal["train", "dev", "test", "all"] = setting("all", "Questions to use, by sha1(id).")
     limit: int | None = setting(None, "Use so many questions only, evenly spread over the input.")
     json: str | None = setting(None, "Write the result to this file, too.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.split not in {"train", "dev", "test", "all"}:
-            raise ValueError(f"split must be train, dev, test or all, got {self.split!r}")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
@@ -208,7 +215,9 @@ class ExportConfig:
         "positive, negative, label: MarginMSE), tevatron, flagembedding (with distillation scores), trec (qrels).",
     )
     output: str = setting("", "File to write.")
-    label: str = setting("delta_seper", "delta_seper or delta_seper_hard.")
+    label: str | None = setting(
+        None, "Field that holds the labels; default: that of the labeler that wrote them, for ΔSePer the soft one."
+    )
     margin: float = setting(
         0.1, "Label from which a passage counts as helpful; a negative is at least so far below the positives."
     )
@@ -217,8 +226,6 @@ class ExportConfig:
 
     def __post_init__(self) -> None:
         _check_types(self)
-        if self.label not in {"delta_seper", "delta_seper_hard"}:
-            raise ValueError(f"label must be delta_seper or delta_seper_hard, got {self.label!r}")
         if not self.output:
             raise ValueError("output is required: the file to write")
 
@@ -230,7 +237,7 @@ class SaveConfig:
     output_dir: str = setting("", "Folder to make.")
     reader: str = setting("embedded", "As in `seper-reward label`.")
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
-    dtype: str = setting("bfloat16", "float32, bfloat16 or float16.")
+    dtype: Dtype = setting("bfloat16", "dtype of the saved weights.")
     trust_remote_code: bool = setting(False, "Run Python that comes with a model.")
 
     def __post_init__(self) -> None:
@@ -260,42 +267,50 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         OSError: a model or the cache cannot be loaded, or an engine not reached, with what to do about it.
         ValueError: a setting is out of range.
     """
-    options = {name: getattr(config, name) for name in ("weighting", "aliases", "kernel", "match", "threshold")}
-    drawn = {name: getattr(config, name) for name in ("num_samples", "top_p", "temperature", "max_new_tokens")}
-    loading = load_options(config)
+    preset = {name: getattr(config, name) for name in ("weighting", "aliases", "kernel", "match", "threshold")}
+    sampling = {name: getattr(config, name) for name in ("num_samples", "top_p", "temperature", "max_new_tokens")}
+    adaptive = None
+    if config.enough_std_error is not None:
+        adaptive = AdaptiveSampling(config.enough_std_error, config.min_samples)
     return SePerScorer.from_pretrained(
         reader or config.reader,
         config.entailment,
         prompt=config.prompt,
-        estimator=Estimator.preset(config.estimator, **_given(options)),
+        estimator=Estimator.preset(config.estimator, **_given(preset)),
         max_passage_tokens=config.max_passage_tokens,
         cache=Cache(config.cache) if config.cache else None,
-        reader_options={
-            **loading,
-            "revision": config.reader_revision,
-            "max_batch_tokens": config.max_batch_tokens,
-            "refill": config.throughput,
-            "compile_reader": config.compile_reader and reader is None,
-        },
-        entailment_options={**loading, "revision": config.entailment_revision},
-        engine=config.engine,
-        backend="process" if reader is not None else config.backend,
-        engine_options={
-            "model": config.engine_model,
-            "requests": config.engine_requests,
-            "timeout": config.engine_timeout,
-        },
-        enough_std_error=config.enough_std_error,
-        min_samples=config.min_samples,
+        adaptive=adaptive,
+        reader_options=reader_options(config, loaded=reader is not None),
+        entailment_options=entailment_options(config),
+        engine=EngineOptions(tuple(config.engine), config.engine_model, config.engine_requests, config.engine_timeout),
         stop=tuple(config.stop),
         seed=seed,
-        **_given(drawn),
+        **_given(sampling),
     )
 
 
-def load_options(config: JudgeConfig) -> dict[str, Any]:
-    """Return how models are loaded."""
-    return {"dtype": config.dtype, "device": config.device, "trust_remote_code": config.trust_remote_code}
+def reader_options(config: ScorerConfig, *, loaded: bool = False) -> ReaderOptions:
+    """Return how the reader is loaded and used; one that is loaded already runs in this process, uncompiled."""
+    return ReaderOptions(
+        revision=config.reader_revision,
+        dtype=config.dtype,
+        device=config.device,
+        trust_remote_code=config.trust_remote_code,
+        max_batch_tokens=config.max_batch_tokens,
+        backend="process" if loaded else config.backend,
+        refill=config.throughput,
+        compile_reader=config.compile_reader and not loaded,
+    )
+
+
+def entailment_options(config: JudgeConfig) -> LoadOptions:
+    """Return how the entailment model is loaded."""
+    return LoadOptions(
+        revision=config.entailment_revision,
+        dtype=config.dtype,
+        device=config.device,
+        trust_remote_code=config.trust_remote_code,
+    )
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
@@ -303,21 +318,30 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_types(config: Any) -> None:
+    hints = get_type_hints(type(config))
     for each in fields(config):
-        _check_type(each.name, getattr(config, each.name), get_type_hints(type(config))[each.name])
+        _check_type(each.name, getattr(config, each.name), hints[each.name])
 
 
 def _check_type(name: str, value: Any, hint: Any) -> None:
-    """Refuse what YAML may bring and argparse would not: `seed: abc`, `strict: 3`, `input: [a, b]`."""
-    allowed = get_args(hint) if type(None) in get_args(hint) else (hint,)
-    if hint == list[str]:
-        fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
-    elif isinstance(value, bool):
-        fits = bool in allowed
-    else:
-        fits = isinstance(value, tuple(kind for kind in (*allowed, int if float in allowed else allowed[0])))
-    if not fits:
-        wanted = " or ".join(
-            "nothing" if kind is type(None) else getattr(kind, "__name__", str(kind)) for kind in allowed
-        )
+    """Refuse what YAML may bring and argparse would not: `seed: abc`, `strict: 3`, `input: [a, b]`, `dtype: int8`."""
+    kinds = get_args(hint) if type(None) in get_args(hint) else (hint,)
+    if not any(_fits(value, kind) for kind in kinds):
+        wanted = " or ".join(_described(kind) for kind in kinds)
         raise ValueError(f"{name} must be {wanted}, got {value!r}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if kind == list[str]:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _described(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return ", ".join(map(str, get_args(kind)))
+    return "nothing" if kind is type(None) else getattr(kind, "__name__", str(kind))

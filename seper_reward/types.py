@@ -24,6 +24,11 @@ class Passage:
     id: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def full_text(self) -> str:
+        """The passage as readers, retrievers and trainers see it: the title in front, where there is one."""
+        return f"{self.title}: {self.text}" if self.title else self.text
+
 
 @dataclass(frozen=True)
 class Query:
@@ -99,21 +104,6 @@ class Belief:
     cluster_ids: tuple[int, ...] = ()
     support: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
 
-    def describe(self, most: int = 3) -> str:
-        """Return the heaviest clusters, each by its shortest response.
-
-        >>> texts = ("Ida", "Ida Voss", "Bob")
-        >>> Belief(0.7, 0.7, 0.1, responses=texts, weights=(0.4, 0.3, 0.3), cluster_ids=(0, 0, 1)).describe()
-        'Ida 70 % | Bob 30 %'
-        """
-        mass: dict[int, float] = {}
-        shown: dict[int, str] = {}
-        for text, weight, cluster in zip(self.responses, self.weights, self.cluster_ids, strict=True):
-            mass[cluster] = mass.get(cluster, 0.0) + weight
-            shown[cluster] = min(shown.get(cluster, text), text, key=len)
-        heaviest = sorted(mass, key=lambda cluster: -mass[cluster])[:most]
-        return " | ".join(f"{shown[cluster]} {100 * mass[cluster]:.0f} %" for cluster in heaviest)
-
 
 @dataclass(frozen=True)
 class Utility:
@@ -148,17 +138,21 @@ class Utility:
 
 @dataclass(frozen=True)
 class LabeledQuery:
-    """A query whose candidate passages were judged, by ΔSePer or another ``PassageLabeler``.
+    """A query whose candidate passages were judged, by ΔSePer or another labeler.
 
     Attributes:
-        query: with the P judged passages.
+        query: The query, with the P judged passages.
         labels: P numbers; higher = the passage helps more, 0 = as good as no passage, below 0 it harms.
         std_errors: P standard errors of the labels; 0 where the labeler knows none.
+        baseline: What the labeler tells of the question without a passage, as the label row shows it.
+        details: What it tells of each passage beside the label, likewise; P mappings, or none.
     """
 
     query: Query
     labels: tuple[float, ...]
     std_errors: tuple[float, ...]
+    baseline: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    details: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not len(self.query.passages) == len(self.labels) == len(self.std_errors):
@@ -169,8 +163,10 @@ class LabeledQuery:
 
     def keep(self, places: Sequence[int]) -> "LabeledQuery":
         """Return it with the passages at ``places`` only, in that order."""
-        return LabeledQuery(
-            replace(self.query, passages=tuple(self.query.passages[at] for at in places)),
-            tuple(self.labels[at] for at in places),
-            tuple(self.std_errors[at] for at in places),
+        return replace(
+            self,
+            query=replace(self.query, passages=tuple(self.query.passages[at] for at in places)),
+            labels=tuple(self.labels[at] for at in places),
+            std_errors=tuple(self.std_errors[at] for at in places),
+            details=tuple(self.details[at] for at in places) if self.details else (),
         )

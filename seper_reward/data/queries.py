@@ -1,24 +1,15 @@
 """Read and check questions, answers, passages and corpora; every error names file, row and remedy."""
 
-import gzip
-import json
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import CORPUS, QUESTIONS
-from seper_reward.estimators.entailment import normalize_answer
-from seper_reward.runtime.cache import content_key
+from seper_reward.data.rows import BadRowError, BrokenRow, read_rows, shown
+from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Passage, Query
-
-T = TypeVar("T")
-_FORMATS = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
-
-
-class BadRowError(ValueError):
-    """One row of the input cannot be used; the others can."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +52,14 @@ def read_queries(path: str | Path, corpus: Mapping[str, Passage] | None = None) 
     rejected: list[Rejected] = []
     for where, row in read_rows(path):
         try:
-            if isinstance(row, _Broken):
+            if isinstance(row, BrokenRow):
                 raise BadRowError(row.reason)
             query = as_query(row, corpus)
             if query.id in queries:
                 raise BadRowError(f"id {query.id!r} was used by an earlier row; expected unique ids; rename one")
             queries[query.id] = query
         except BadRowError as error:
-            rejected.append(Rejected(where, str(error), row.text if isinstance(row, _Broken) else row))
+            rejected.append(Rejected(where, str(error), row.text if isinstance(row, BrokenRow) else row))
     return Examples(tuple(queries.values()), tuple(rejected))
 
 
@@ -94,7 +85,7 @@ def read_corpus(path: str | Path) -> dict[str, Passage]:
     corpus: dict[str, Passage] = {}
     for where, row in read_rows(path):
         try:
-            if isinstance(row, _Broken):
+            if isinstance(row, BrokenRow):
                 raise BadRowError(row.reason)
             passage = _passage(row, position=len(corpus), corpus=None)
             if not passage.id or passage.id in corpus:
@@ -116,12 +107,12 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
     if isinstance(row, Query):
         return row
     if not isinstance(row, Mapping):
-        raise BadRowError(f"expected an object {{question, answers, passages}}, got {_shown(row)}")
+        raise BadRowError(f"expected an object {{question, answers, passages}}, got {shown(row)}")
     question = _text(row.get("question"), "question")
     answers = row.get("answers")
     if not isinstance(answers, Sequence) or isinstance(answers, str) or not answers:
         raise BadRowError(
-            f"answers must be a list with at least one text, got {_shown(answers)}; "
+            f"answers must be a list with at least one text, got {shown(answers)}; "
             "wrap a single answer in a list, drop unanswerable questions"
         )
     checked = [_text(answer, f"answers[{position}]") for position, answer in enumerate(answers)]
@@ -133,17 +124,6 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
     metadata = {key: row[key] for key in row if key not in {"id", "question", "answers", "passages"}}
     identity = _identifier(row["id"]) if row.get("id") is not None else _content_id(question, answers, passages)
     return Query(identity, question, answers, passages, metadata)
-
-
-def spread(items: Sequence[T], count: int | None) -> list[T]:
-    """Return ``count`` items evenly spread over the sequence (all for ``None``): files are often sorted by kind.
-
-    >>> spread("abcdefgh", 3)
-    ['a', 'c', 'f']
-    """
-    if count is None or count >= len(items):
-        return list(items)
-    return [items[position * len(items) // count] for position in range(count)]
 
 
 def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
@@ -165,114 +145,12 @@ def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Qu
     return corpus, renamed
 
 
-def query_key(query: Query) -> str:
-    """Return a hash over all of a query that reaches its label row."""
-    record: list[Any] = [query.id, query.question, query.answers, dict(query.metadata)]
-    record += [[passage.id, passage.title, passage.text, dict(passage.metadata)] for passage in query.passages]
-    return content_key(record)
-
-
-def read_rows(path: str | Path) -> Iterator[tuple[str, Any]]:
-    """Yield ``(where, row)`` of a file; a line that is no JSON comes as a marker with its reason.
-
-    Raises:
-        OSError: the file is missing or cannot be read.
-        ValueError: the format is unknown.
-    """
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file or folder; expected one of {', '.join(_FORMATS)} or a dataset")
-    if path.is_dir():
-        from datasets import load_from_disk
-
-        try:
-            dataset = load_from_disk(str(path))
-        except FileNotFoundError as error:
-            raise ValueError(f"{path}: expected a folder written by Dataset.save_to_disk ({error})") from error
-        yield from ((f"{path}, row {number}", row) for number, row in enumerate(dataset, 1))
-    elif path.name.endswith(".parquet"):
-        import pyarrow.parquet
-
-        rows = pyarrow.parquet.read_table(path).to_pylist()
-        yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
-    elif path.name.endswith((".jsonl", ".jsonl.gz")):
-        yield from _json_lines(path)
-    elif path.name.endswith((".json", ".json.gz")):
-        yield from _json_array(path)
-    else:
-        raise ValueError(f"{path}: expected a name ending in {', '.join(_FORMATS)}, or a dataset folder")
-
-
-def read_valid_rows(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield ``(where, row)`` of a file in which every row must be an object.
-
-    Raises:
-        BadRowError: a row cannot be read or is no object, with file and row.
-        OSError: the file is missing or cannot be read.
-        ValueError: the format is unknown.
-    """
-    for where, row in read_rows(path):
-        if not isinstance(row, Mapping):
-            reason = row.reason if isinstance(row, _Broken) else f"expected an object, got {_shown(row)}"
-            raise BadRowError(f"{where}: {reason}")
-        yield where, row
-
-
-@dataclass(frozen=True)
-class _Broken:
-    """A line that could not be read as JSON."""
-
-    reason: str
-    text: str
-
-
-def _json_array(path: Path) -> Iterator[tuple[str, Any]]:
-    with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as lines:
-        text = b"".join(_whole_lines(lines, path))
-    try:
-        rows = json.loads(text.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: expected a JSON array of rows in UTF-8 ({error}); JSON lines end in .jsonl"
-        ) from error
-    if not isinstance(rows, list):
-        raise ValueError(f"{path}: expected a JSON array of rows, got {_shown(rows)}; put the rows in a list")
-    yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
-
-
-def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as lines:
-        for number, line in enumerate(_whole_lines(lines, path), 1):
-            if not line.strip():
-                continue
-            start = line[:200].decode("utf-8", "replace")
-            row: Any
-            try:
-                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            except UnicodeDecodeError as error:
-                row = _Broken(
-                    f"expected UTF-8, got byte {line[error.start]:#04x} at {error.start}; re-encode it", start
-                )
-            except (ValueError, RecursionError) as error:
-                row = _Broken(f"expected one JSON object on the line, got {error}; repair or drop the line", start)
-            yield f"{path}, line {number}", row
-
-
-def _whole_lines(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
-    try:
-        yield from lines
-    except EOFError as error:
-        raise OSError(f"{path}: the compressed file ends too early ({error}); copy it again") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise OSError(f"{path}: expected gzip ({error}); rename it or copy it again") from error
-
-
 def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[Passage, ...]:
     if value is None and corpus is not None:
         return ()  # the retriever's part
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise BadRowError(
-            f"passages must be a list with at least one passage, got {_shown(value)}; "
+            f"passages must be a list with at least one passage, got {shown(value)}; "
             "give passages, or a corpus to retrieve them from"
         )
     passages = tuple(_passage(passage, position, corpus) for position, passage in enumerate(value))
@@ -288,7 +166,7 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
     if isinstance(value, str):
         return Passage(_text(value, name), id=str(position))
     if not isinstance(value, Mapping):
-        raise BadRowError(f"{name} must be a text or {{id?, title?, text}}, got {_shown(value)}")
+        raise BadRowError(f"{name} must be a text or {{id?, title?, text}}, got {shown(value)}")
     identity = _identifier(value["id"]) if value.get("id") is not None else str(position)
     metadata = {key: value[key] for key in value if key not in {"id", "title", "text"}}
     if value.get("text") is None and corpus is not None:
@@ -302,7 +180,7 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise BadRowError(f"{name} must be a non-empty text, got {_shown(value)}; fill it in or drop the row")
+        raise BadRowError(f"{name} must be a non-empty text, got {shown(value)}; fill it in or drop the row")
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -312,14 +190,9 @@ def _text(value: Any, name: str) -> str:
 
 def _identifier(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
-        raise BadRowError(f"id must be a text or a whole number, got {_shown(value)}; rename it or leave it out")
+        raise BadRowError(f"id must be a text or a whole number, got {shown(value)}; rename it or leave it out")
     return str(value)
 
 
 def _content_id(question: str, answers: Sequence[str], passages: Sequence[Passage]) -> str:
     return content_key(question, answers, [[passage.title, passage.text] for passage in passages])[:16]
-
-
-def _shown(value: Any) -> str:
-    text = "nothing" if value is None else f"{value!r} ({type(value).__name__})"
-    return text if len(text) <= 80 else text[:80] + "…"

@@ -1,12 +1,11 @@
 """From responses to a belief. This face exports the formulas alone, which need tensors and no model."""
 
+from seper_reward.estimators.entropy import predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import (
     Estimator,
     entailment_kernel,
     match_clusters,
-    predictive_entropy,
     response_weights,
-    semantic_entropy,
     seper_hard,
     seper_soft,
     standard_error,

@@ -7,13 +7,12 @@ import torch
 from torch import Tensor
 
 from seper_reward.estimators.clustering import cluster_ids
+from seper_reward.estimators.entropy import predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import (
     Estimator,
     entailment_kernel,
     match_clusters,
-    predictive_entropy,
     response_weights,
-    semantic_entropy,
     seper_hard,
     seper_soft,
     standard_error,

@@ -1,5 +1,7 @@
 """Semantic clusters of sampled responses: pure functions on tensors."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -36,3 +38,20 @@ def cluster_ids(equivalent: Tensor) -> Tensor:
         first = smallest
     ids: Tensor = torch.unique(first, sorted=True, return_inverse=True)[1]
     return ids
+
+
+def heaviest_clusters(cluster_ids: Sequence[int], weights: Sequence[float]) -> list[tuple[float, list[int]]]:
+    """Return each cluster's probability mass and the places of its members, the heaviest cluster first.
+
+    Args:
+        cluster_ids: Cluster of each of S responses.
+        weights: Their S probabilities.
+
+    >>> heaviest_clusters([0, 1, 0], [0.25, 0.5, 0.125])
+    [(0.5, [1]), (0.375, [0, 2])]
+    """
+    members: dict[int, list[int]] = {}
+    for place, cluster in enumerate(cluster_ids):
+        members.setdefault(cluster, []).append(place)
+    masses = [(sum(weights[place] for place in places), places) for places in members.values()]
+    return sorted(masses, key=lambda cluster: -cluster[0])

@@ -1,23 +1,36 @@
 """EntailmentScorer: pairs of answers in, entailment probabilities out."""
 
 import functools
-import re
-import string
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from seper_reward.models import EMBEDDED, identity_hash, load_entailment
-from seper_reward.runtime.memory import in_halves
+from seper_reward.data.answers import normalize_answer
+from seper_reward.data.demo import ENTAILMENT_ADAPTER
+from seper_reward.runtime.hashing import identity_hash
+from seper_reward.runtime.memory import in_halves, token_batches
+from seper_reward.runtime.pretrained import (
+    EMBEDDED,
+    ENCODER_HUB_ID,
+    LoadedModel,
+    LoadOptions,
+    adapter_in,
+    embedded_encoder_folder,
+    helpful_errors,
+    merge_adapter,
+    ready,
+    resolve_device,
+    resolve_dtype,
+)
 from seper_reward.runtime.profiling import timed
 
-_OTHER_LABELS = ("neutral", "contradiction")
+_LABELS = ("entailment", "neutral", "contradiction")
+_BATCH_TOKENS = 8192
 
 
-class _Pair(NamedTuple):
+class _Statement(NamedTuple):
     """The unit of deduplication."""
 
     premise: str
@@ -38,7 +51,9 @@ class EntailmentScorer:
         ValueError: ``id2label`` names no entailment class.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, *, name: str = "entailment", max_batch_tokens: int = 8192) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, *, name: str = "entailment", max_batch_tokens: int = _BATCH_TOKENS
+    ) -> None:
         self.name = name
         self._model, self._tokenizer = model, tokenizer
         self.max_batch_tokens = max_batch_tokens
@@ -47,21 +62,10 @@ class EntailmentScorer:
         self._max_length = int(min(window, tokenizer.model_max_length))
 
     @classmethod
-    def from_pretrained(
-        cls,
-        name: str = EMBEDDED,
-        *,
-        revision: str | None = None,
-        dtype: str = "auto",
-        device: str | torch.device | None = None,
-        trust_remote_code: bool = False,
-        **options: Any,
-    ) -> "EntailmentScorer":
-        """Load the model (see ``load_entailment``); ``options`` as above."""
-        loaded = load_entailment(
-            name, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code
-        )
-        return cls(loaded.model, loaded.tokenizer, name=loaded.name, **options)
+    def from_pretrained(cls, name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> "EntailmentScorer":
+        """Load the model; arguments and errors as in ``load_entailment``, ``options.max_batch_tokens`` as above."""
+        model, tokenizer, known_as = load_entailment(name, options)
+        return cls(model, tokenizer, name=known_as, max_batch_tokens=options.max_batch_tokens or _BATCH_TOKENS)
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -96,11 +100,12 @@ class EntailmentScorer:
         asked = questions if questions is not None else [""] * len(pairs)
         cut = {question: self._cut_question(question) for question in set(asked)}
         rows = [
-            _Pair(_surface(premise), _surface(hypothesis), cut[question])
+            _Statement(_surface(premise), _surface(hypothesis), cut[question])
             for (premise, hypothesis), question in zip(pairs, asked, strict=True)
         ]
         known = {row: self._without_model(row) for row in dict.fromkeys(rows)}
-        for batch in self._batches([row for row, probs in known.items() if probs is None]):
+        lengths = {row: self._length(row) for row, probs in known.items() if probs is None}
+        for batch in token_batches(lengths, self.max_batch_tokens):
             known.update(zip(batch, in_halves(self._forward, batch), strict=True))
         if not rows:
             return torch.empty(0, len(self._columns))
@@ -116,7 +121,7 @@ class EntailmentScorer:
             return str(self._tokenizer.decode(encoded.input_ids[-most:]))
         return question[encoded["offset_mapping"][-most][0] :]
 
-    def _without_model(self, row: _Pair) -> Tensor | None:
+    def _without_model(self, row: _Statement) -> Tensor | None:
         premise, hypothesis, _ = row
         if normalize_answer(premise) == normalize_answer(hypothesis):
             return self._certain(0)
@@ -127,22 +132,10 @@ class EntailmentScorer:
     def _certain(self, column: int) -> Tensor:
         return torch.nn.functional.one_hot(torch.tensor(column), len(self._columns)).float()
 
-    def _batches(self, rows: Sequence[_Pair]) -> Iterator[list[_Pair]]:
-        """Sort by length in tokens and cut where the padded batch would outgrow its budget."""
-        lengths = {row: self._length(row) for row in rows}
-        batch: list[_Pair] = []
-        for row in sorted(rows, key=lambda row: (lengths[row], row)):
-            if batch and (len(batch) + 1) * lengths[row] > self.max_batch_tokens:
-                yield batch
-                batch = []
-            batch.append(row)
-        if batch:
-            yield batch
-
-    def _length(self, row: _Pair) -> int:
+    def _length(self, row: _Statement) -> int:
         return len(self._encode([row], padding=False)["input_ids"][0])
 
-    def _encode(self, rows: Sequence[_Pair], padding: bool, **options: Any) -> Any:
+    def _encode(self, rows: Sequence[_Statement], padding: bool, **options: Any) -> Any:
         return self._tokenizer(
             [qa_statement(question, premise) for premise, _, question in rows],
             [qa_statement(question, hypothesis) for _, hypothesis, question in rows],
@@ -153,7 +146,7 @@ class EntailmentScorer:
         )
 
     @torch.no_grad()
-    def _forward(self, rows: list[_Pair]) -> Iterable[Tensor]:
+    def _forward(self, rows: list[_Statement]) -> Iterable[Tensor]:
         encoded = self._encode(rows, padding=True, return_tensors="pt").to(self._model.device)
         with timed("entailment", tokens=encoded["input_ids"].numel()):
             logits: Tensor = self._model(**encoded).logits  # (n, K) in the model's order
@@ -161,36 +154,56 @@ class EntailmentScorer:
         return probs
 
 
+def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
+    """Load an entailment cross-encoder (a sequence classifier whose ``id2label`` names an entailment class).
+
+    Args:
+        name: ``"embedded"`` (MiniLM with the adapter trained by ``trainers/entailment.py``), a folder with such
+            an adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder.
+        options: Revision, dtype, device, and whether the model's own code may run.
+
+    Raises:
+        OSError: The model is neither a folder nor known to the hub, with what to do about it.
+    """
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    device = resolve_device(options.device)
+    dtype = resolve_dtype(options.dtype, device)
+    adapter = adapter_in(ENTAILMENT_ADAPTER if name == EMBEDDED else name, ENCODER_HUB_ID)
+    with helpful_errors("entailment", name, f"{EMBEDDED!r}, a local folder or a hub id"):
+        if adapter:
+            model, tokenizer = new_entailment_model()
+            model = merge_adapter(model, adapter).to(dtype)
+        else:
+            tokenizer = AutoTokenizer.from_pretrained(name, **options.hub)
+            model = AutoModelForSequenceClassification.from_pretrained(name, dtype=dtype, **options.hub)
+    return ready(model, tokenizer, name, options.revision, device)
+
+
+def new_entailment_model() -> tuple[Any, Any]:
+    """Return all-MiniLM-L6-v2 with an untrained three-way head, and its tokenizer (where training starts)."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers.utils import logging
+
+    folder = embedded_encoder_folder()
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # that the head is new is no news here
+    try:
+        model = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            num_labels=len(_LABELS),
+            id2label=dict(enumerate(_LABELS)),
+            label2id={label: index for index, label in enumerate(_LABELS)},
+            dtype=torch.float32,
+        )
+    finally:
+        logging.set_verbosity(verbosity)
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
 def qa_statement(question: str, answer: str) -> str:
     """Return the text that stands for "the answer to this question is" in entailment."""
     return f"{question} {answer}" if question else answer
-
-
-def normalize_answer(text: str) -> str:
-    """Lower-case, drop punctuation, a leading article and extra space (after SQuAD's rule, for all scripts).
-
-    A text of nothing but those keeps its characters, so that it equals itself only.
-
-    >>> normalize_answer("The  Tern Bridge!"), normalize_answer("¿Málaga?"), normalize_answer("C++")
-    ('tern bridge', 'málaga', 'c++')
-    """
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    # a separator between digits counts: 1/2 is not 1.2
-    words = "".join(
-        " "
-        if _is_punctuation(character)
-        and not (folded[place - 1 : place].isdigit() and folded[place + 1 : place + 2].isdigit())
-        else character
-        for place, character in enumerate(folded)
-    )
-    kept = re.sub(r"^(a|an|the) (?=\S)", "", " ".join(words.split()))
-    return kept or " ".join(folded.split())
-
-
-def _is_punctuation(character: str) -> bool:
-    if character in "+-%$#&<>=^*/":  # these change an answer: -5, C++, 50 %, <5
-        return False
-    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 def _surface(text: str) -> str:
@@ -206,6 +219,6 @@ def _label_columns(id2label: dict[int, str], name: str) -> list[int]:
             f"entailment={name!r}: config.id2label must name a class 'entailment', got {dict(id2label)}; "
             "take a model trained on NLI, or set id2label in its config.json"
         )
-    others = [names[label] for label in _OTHER_LABELS if label in names]
+    others = [names[label] for label in _LABELS[1:] if label in names]
     rest = [index for label, index in names.items() if label != "entailment" and index not in others]
     return [names["entailment"], *others, *sorted(rest)]

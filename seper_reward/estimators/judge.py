@@ -16,14 +16,14 @@ from seper_reward.types import Belief, Responses
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """What a reader said to one question in several contexts.
+class SampledQuestion:
+    """A question and the responses to it in several contexts.
 
     Attributes:
-        question: that was asked.
-        answers: aliases of its one gold answer.
-        responses: per context.
-        known: class probabilities of pairs that were judged before; takes those that are judged from now on.
+        question: The question.
+        answers: Aliases of its one gold answer.
+        responses: The sampled responses, per context.
+        known: Class probabilities of pairs that were judged before; takes those that are judged from now on.
     """
 
     question: str
@@ -36,44 +36,46 @@ class BeliefJudge:
     """Judges what responses say.
 
     Args:
-        entailment: the model that judges.
-        estimator: the options of SePer.
-        cache: keeps its scores.
+        entailment: The NLI model that judges.
+        estimator: The options of SePer.
+        cache: Where entailment scores are kept between runs.
     """
 
     def __init__(self, entailment: EntailmentScorer, estimator: Estimator, cache: Cache | None) -> None:
         self._entailment, self._options, self._cache = entailment, estimator, cache
 
-    def beliefs(self, asked: Sequence[Sampled]) -> list[list[Belief]]:
+    def beliefs(self, questions: Sequence[SampledQuestion]) -> list[list[Belief]]:
         """Return the belief in each context of each question; all questions are judged in the same batches."""
         options = self._options
         self._learn(
-            asked, [_union(first_pairs(options, row.texts, of.answers) for row in of.responses) for of in asked]
+            questions,
+            [_union(first_pairs(options, row.texts, of.answers) for row in of.responses) for of in questions],
         )
         self._learn(
-            asked, [_union(second_pairs(options, row.texts, of.known) for row in of.responses) for of in asked]
+            questions, [_union(second_pairs(options, row.texts, of.known) for row in of.responses) for of in questions]
         )
         with timed("clustering"):
-            return [[belief(options, row, of.answers, of.known) for row in of.responses] for of in asked]
+            return [[belief(options, row, of.answers, of.known) for row in of.responses] for of in questions]
 
-    def undecided(self, asked: Sampled, limit: float) -> list[bool]:
+    def undecided(self, question: SampledQuestion, limit: float) -> list[bool]:
         """Return for each context whether the standard error of the belief is above ``limit``."""
-        options = self._options
-        self._learn([asked], [_union(support_pairs(options, row.texts, asked.answers) for row in asked.responses)])
-        return [belief_std_error(options, row, asked.answers, asked.known) > limit for row in asked.responses]
+        options, answers, known = self._options, question.answers, question.known
+        pairs = _union(support_pairs(options, row.texts, answers) for row in question.responses)
+        self._learn([question], [pairs])
+        return [belief_std_error(options, row, answers, known) > limit for row in question.responses]
 
     def support(self, question: str, response: str, answers: Sequence[str]) -> float:
         """Return how far a response entails the gold answer it fits best, in [0, 1]; 0 for an empty one."""
         if not response.strip():
             return 0.0
-        asked = Sampled(question, answers, ())
-        self._learn([asked], [set(itertools.product([response], answers))])
-        return max(float(row[0]) for row in asked.known.values())
+        sampled = SampledQuestion(question, answers, ())
+        self._learn([sampled], [set(itertools.product([response], answers))])
+        return max(float(row[0]) for row in sampled.known.values())
 
-    def _learn(self, asked: Sequence[Sampled], wanted: Sequence[set[Pair]]) -> None:
+    def _learn(self, questions: Sequence[SampledQuestion], wanted: Sequence[set[Pair]]) -> None:
         """Judge the wanted pairs of each question that are not known, and make them known."""
         rows = [
-            (of, pair) for of, pairs in zip(asked, wanted, strict=True) for pair in sorted(pairs - of.known.keys())
+            (of, pair) for of, pairs in zip(questions, wanted, strict=True) for pair in sorted(pairs - of.known.keys())
         ]
 
         def compute(missing: list[int]) -> list[list[float]]:

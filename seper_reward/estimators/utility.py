@@ -1,8 +1,9 @@
 """Retrieval utility from beliefs (ΔSePer, arXiv:2503.01478, eq. 11): pure."""
 
 import math
+from collections.abc import Sequence
 
-from seper_reward.types import Belief, Utility
+from seper_reward.types import Belief, Query, Utility
 
 
 def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
@@ -20,3 +21,9 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
         baseline=baseline,
         passage_id=passage_id,
     )
+
+
+def query_utilities(query: Query, beliefs: Sequence[Belief]) -> list[Utility]:
+    """Return the utility of each passage of a query, from the beliefs in its ``contexts``: none, then each passage."""
+    baseline, *others = beliefs
+    return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, others, strict=True)]

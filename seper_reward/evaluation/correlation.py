@@ -1,20 +1,21 @@
-"""Does ΔSePer agree with people? Correlation with relevance marks, and with planted wrong answers."""
+"""Does ΔSePer agree with people's relevance marks? Correlation, beside its rivals (arXiv:2503.01478, Table 2)."""
 
-import hashlib
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tqdm.auto import tqdm
 
-from seper_reward.data.answers import AnswerMetric, exact_match, rouge_l
+from seper_reward.data.answers import AnswerMetric, exact_match, expected_metric, rouge_l
+from seper_reward.data.marks import relevance_of
+from seper_reward.evaluation.statistics import interval_over_questions, mean, rounded_or_none
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, Passage, Query
+from seper_reward.types import Passage, Query
 
 _RESAMPLES = 1000  # of the bootstrap
-_KNOWN = 0.5  # baseline SePer from which a reader counts as knowing the answer
 
 
 @dataclass(frozen=True)
@@ -51,20 +52,19 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
     from scipy.stats import ConstantInputWarning, pearsonr
 
     contexts = [contexts_of(query) for query in queries]
-    found = {context.relevance for row in contexts for context in row}
-    if len(found) < 2:
-        raise ValueError(f"passages must be marked relevant and not relevant, got only {found or 'none'}")
+    worths = {context.relevance for row in contexts for context in row}
+    if len(worths) < 2:
+        raise ValueError(f"passages must be marked relevant and not relevant, got only {worths or 'none'}")
     rouge = rouge_l()
     rows: list[dict[str, float]] = []
     owner: list[int] = []
     baselines: list[float] = []
-    for number, (query, shown) in enumerate(
-        zip(tqdm(scorer.ahead(queries), total=len(queries), desc="measuring", unit="question"), contexts, strict=True)
-    ):
-        sets = [(), *(context.passages for context in shown)]
+    bar = tqdm(scorer.reader.ahead(queries), total=len(queries), desc="measuring", unit="question")
+    for number, (query, marked) in enumerate(zip(bar, contexts, strict=True)):
+        sets = [(), *(context.passages for context in marked)]
         baseline, *beliefs = _measures(scorer, query, sets, rouge)
         baselines.append(baseline["delta_seper_soft"])
-        for context, belief in zip(shown, beliefs, strict=True):
+        for context, belief in zip(marked, beliefs, strict=True):
             rows.append({name: belief[name] - baseline[name] for name in belief} | {"relevance": context.relevance})
             owner.append(number)
     relevance = [row.pop("relevance") for row in rows]
@@ -72,86 +72,73 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConstantInputWarning)  # its correlation is then null in the result
         tests = {name: pearsonr(values, relevance) for name, values in columns.items()}
-    resampled = _bootstrap(columns, relevance, owner)
+    pearson = {name: float(test.statistic) for name, test in tests.items()}
     rivals = [name for name in columns if not name.startswith("delta_seper")]
-    best = max(rivals, key=lambda name: _or_lowest(float(tests[name].statistic)))
+    best = max(rivals, key=lambda name: -1.0 if math.isnan(pearson[name]) else pearson[name])
+    resampled = _Resampled(columns, relevance, owner)
+    ours = "delta_seper_soft"
     return {
-        "pearson": {name: _number(float(test.statistic)) for name, test in tests.items()},
-        "interval": {name: _interval(draws) for name, draws in resampled.items()},
+        "pearson": {name: rounded_or_none(value) for name, value in pearson.items()},
+        "interval": {name: resampled.interval(partial(resampled.pearson, name)) for name in columns},
         "p_value": {name: None if math.isnan(test.pvalue) else float(test.pvalue) for name, test in tests.items()},
         "lead": {
             "over": best,
-            "pearson": _number(float(tests["delta_seper_soft"].statistic) - float(tests[best].statistic)),
-            "interval": _interval(
-                [ours - theirs for ours, theirs in zip(resampled["delta_seper_soft"], resampled[best], strict=True)]
+            "pearson": rounded_or_none(pearson[ours] - pearson[best]),
+            "interval": resampled.interval(
+                lambda numbers: resampled.pearson(ours, numbers) - resampled.pearson(best, numbers)
             ),
         },
         "mean": {
             name: {
-                f"{worth:.3g}": _mean([value for value, mark in zip(values, relevance, strict=True) if mark == worth])
+                f"{worth:.3g}": mean([value for value, mark in zip(values, relevance, strict=True) if mark == worth])
                 for worth in sorted(set(relevance))
             }
             for name, values in columns.items()
         },
-        "baseline_seper": _mean(baselines),
+        "baseline_seper": mean(baselines),
         "n": len(relevance),
         "questions": len(queries),
     }
 
 
-def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]:
-    """Compare passages with a planted wrong answer with supporting ones (RGB, Chen et al., arXiv:2309.01431).
+class _Resampled:
+    """Pearson's r with the marks in resamples of whole questions: passages of one are not independent.
 
     Args:
-        scorer: measures the beliefs.
-        queries: with ``relevant`` in the metadata of each passage, and ``counterfactual: true`` where an answer was
-            planted; other passages are left out.
-
-    Returns:
-        ``share_lower``: of questions whose planted passages have a lower mean ΔSePer than their supporting ones.
-        ``delta_seper``: mean of means ``supporting``, ``counterfactual``, and ``counterfactual_known`` over the
-        ``known_questions`` whose baseline SePer is at least 0.5. ``questions``, and ``left_out``, which lack a kind.
+        columns: Values of each measure, by context.
+        relevance: Worth of each context.
+        owner: Number of the question that each context belongs to.
     """
-    supporting: list[float] = []
-    planted: list[float] = []
-    baselines: list[float] = []
-    for query in tqdm(queries, desc="measuring", unit="question"):
-        kinds = [_kind(query, position) for position in range(len(query.passages))]
-        if not {"supporting", "counterfactual"} <= set(kinds):
-            continue
-        kept = [position for position, kind in enumerate(kinds) if kind]
-        utilities = scorer.query_utilities(replace(query, passages=tuple(query.passages[at] for at in kept)))
-        by_kind = {
-            kind: _mean([judged.delta_seper for at, judged in zip(kept, utilities, strict=True) if kinds[at] == kind])
-            for kind in ("supporting", "counterfactual")
-        }
-        supporting.append(by_kind["supporting"])
-        planted.append(by_kind["counterfactual"])
-        baselines.append(utilities[0].baseline_seper)
-    if not planted:
-        raise ValueError("expected questions with passages marked 'relevant' and passages marked 'counterfactual'")
-    known = [value for value, baseline in zip(planted, baselines, strict=True) if baseline >= _KNOWN]
-    return {
-        "share_lower": _mean([float(wrong < right) for wrong, right in zip(planted, supporting, strict=True)]),
-        "delta_seper": {
-            "supporting": _mean(supporting),
-            "counterfactual": _mean(planted),
-            "counterfactual_known": _mean(known) if known else None,
-        },
-        "baseline_seper": _mean(baselines),
-        "known_questions": len(known),
-        "questions": len(planted),
-        "left_out": len(queries) - len(planted),
-    }
+
+    def __init__(
+        self, columns: Mapping[str, Sequence[float]], relevance: Sequence[float], owner: Sequence[int]
+    ) -> None:
+        import numpy as np
+
+        self._columns = {name: np.array(values) for name, values in columns.items()}
+        self._relevance, owners = np.array(relevance), np.array(owner)
+        self._of_question = [np.flatnonzero(owners == number) for number in range(max(owner) + 1)]
+
+    def interval(self, statistic: Callable[[Any], float]) -> list[float] | None:
+        """Return the 95 % interval of a statistic of question numbers."""
+        return interval_over_questions(statistic, len(self._of_question), resamples=_RESAMPLES)
+
+    def pearson(self, name: str, numbers: Any) -> float:
+        """Return the correlation of a measure with the marks in the contexts of some questions; NaN for a constant."""
+        import numpy as np
+
+        taken = np.concatenate([self._of_question[int(number)] for number in numbers])
+        with np.errstate(invalid="ignore", divide="ignore"):  # a constant column correlates with nothing
+            return float(np.corrcoef(self._columns[name][taken], self._relevance[taken])[0, 1])
 
 
 def contexts_of(query: Query) -> list[Context]:
     """Return each passage by itself and, where several are relevant, those together.
 
     Raises:
-        ValueError: a passage lacks the mark ``relevant``.
+        BadRowError: No passage of the question has a mark.
     """
-    marks = [_mark(query, position) for position in range(len(query.passages))]
+    marks = relevance_of(query)
     together = tuple(passage for passage, mark in zip(query.passages, marks, strict=True) if mark)
     alone = [
         Context((passage,), 1 / len(together) if mark else 0.0)
@@ -166,18 +153,13 @@ def choose_passages(query: Query, count: int) -> Query:
     Raises:
         ValueError: there are more relevant passages than ``count``; what is left would be worth less than it is.
     """
-    needed = sum(_mark(query, position) for position in range(len(query.passages)))
+    marks = relevance_of(query)
+    needed = sum(marks)
     if count < max(needed, 1):
         raise ValueError(f"question id={query.id!r} has {needed} relevant passages, more than {count}; keep more")
-    ranked = sorted(range(len(query.passages)), key=lambda position: not _mark(query, position))
+    ranked = sorted(range(len(query.passages)), key=lambda position: not marks[position])
     kept = sorted(ranked[:count])
     return replace(query, passages=tuple(query.passages[position] for position in kept))
-
-
-def split_of(identity: str) -> str:
-    """Return ``train``, ``dev`` or ``test`` from sha1(id): 12, 2 and 2 sixteenths."""
-    first = hashlib.sha1(identity.encode()).hexdigest()[0]
-    return "train" if first < "c" else "dev" if first < "e" else "test"
 
 
 def _measures(
@@ -188,7 +170,7 @@ def _measures(
 ) -> list[dict[str, float]]:
     """Return all measures of each set of passages, higher = the reader is better off."""
     beliefs = scorer.beliefs(query.question, query.answers, sets)
-    log_probs = scorer.answer_log_probs(query.question, query.answers, sets)
+    log_probs = scorer.reader.answer_log_probs(query.question, query.answers, sets)
     return [
         {
             "delta_seper_soft": belief.seper,
@@ -201,63 +183,3 @@ def _measures(
         }
         for belief, log_prob in zip(beliefs, log_probs, strict=True)
     ]
-
-
-def expected_metric(belief: Belief, answers: Sequence[str], metric: AnswerMetric) -> float:
-    """Return the metric's mean over the sampled responses, by their weights."""
-    return sum(weight * metric(text, answers) for text, weight in zip(belief.responses, belief.weights, strict=True))
-
-
-def _bootstrap(
-    columns: dict[str, list[float]], relevance: Sequence[float], owner: Sequence[int]
-) -> dict[str, list[float]]:
-    """Return Pearson's r of each column in resamples of whole questions (passages of one are not independent)."""
-    import numpy as np
-
-    values = np.array([*columns.values(), relevance])  # (columns + 1, n)
-    of_question = [np.flatnonzero(np.array(owner) == number) for number in range(max(owner) + 1)]
-    rng = np.random.default_rng(0)
-    draws = []
-    for _ in range(_RESAMPLES):
-        taken = np.concatenate(
-            [of_question[number] for number in rng.integers(len(of_question), size=len(of_question))]
-        )
-        with np.errstate(invalid="ignore", divide="ignore"):  # a constant column correlates with nothing
-            draws.append(np.corrcoef(values[:, taken])[-1, :-1])
-    return {name: [float(draw[at]) for draw in draws] for at, name in enumerate(columns)}
-
-
-def _interval(draws: Sequence[float]) -> list[float] | None:
-    import numpy as np
-
-    finite = [draw for draw in draws if not math.isnan(draw)]
-    if not finite:
-        return None
-    return [round(float(np.percentile(finite, share)), 4) for share in (2.5, 97.5)]
-
-
-def _kind(query: Query, position: int) -> str | None:
-    if _mark(query, position, "counterfactual", default=False):
-        return "counterfactual"
-    return "supporting" if _mark(query, position) else None
-
-
-def _mark(query: Query, position: int, name: str = "relevant", default: bool | None = None) -> bool:
-    mark = query.passages[position].metadata.get(name, default)
-    if not isinstance(mark, bool):
-        raise ValueError(
-            f"question id={query.id!r}, passages[{position}]: expected {name!r}: true or false, got {mark!r}"
-        )
-    return mark
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 4)  # a constant correlates with nothing; NaN is no JSON
-
-
-def _or_lowest(value: float) -> float:
-    return -1.0 if math.isnan(value) else value
-
-
-def _mean(values: Sequence[float]) -> float:
-    return round(sum(values) / len(values), 4)

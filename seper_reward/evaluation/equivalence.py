@@ -14,19 +14,20 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from seper_reward.data.answers import contains_answer, token_f1
-from seper_reward.data.queries import BadRowError, read_valid_rows
+from seper_reward.data.rows import BadRowError, read_valid_rows
+from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.evaluation.correlation import split_of
-from seper_reward.models import embedded_encoder_folder
-from seper_reward.reports.figures import METHODS
 from seper_reward.runtime.imports import need
+from seper_reward.runtime.pretrained import embedded_encoder_folder
 
+# ways to compare answers, and what their numbers' names begin with in the result
+METHODS = {"entailment": "", "lexical": "lexical_", "token_f1": "token_f1_", "cosine": "cosine_"}
 LEXICAL_THRESHOLD = 0.5  # of a score that is 0 or 1
 EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Verdict:
     """A person's verdict on whether a response states one of the gold answers; ``column`` groups the results."""
 
     question: str
@@ -36,7 +37,7 @@ class Judgement:
     column: str = "response"
 
 
-def read_judgements(path: str | Path, column_by: str = "system") -> list[Judgement]:
+def read_verdicts(path: str | Path, column_by: str = "system") -> list[Verdict]:
     """Read EVOUNA's rows, or rows of ``{question, answers, response, equivalent}``.
 
     Args:
@@ -48,20 +49,20 @@ def read_judgements(path: str | Path, column_by: str = "system") -> list[Judgeme
         BadRowError: a row is unusable, with file, row and field.
         OSError: the file is missing or cannot be read.
     """
-    judgements: list[Judgement] = []
+    verdicts: list[Verdict] = []
     for where, row in read_valid_rows(path):
         try:
-            judgements += _evouna(row) if "golden_answer" in row else [_own(row, column_by)]
+            verdicts += _evouna(row) if "golden_answer" in row else [_own(row, column_by)]
         except BadRowError as error:
             raise BadRowError(f"{where}: {error}") from error
-    if not judgements:
+    if not verdicts:
         raise ValueError(f"{path}: expected rows with verdicts, got none")
-    return judgements
+    return verdicts
 
 
 def equivalence(
     scorer: EntailmentScorer,
-    judgements: Sequence[Judgement],
+    verdicts: Sequence[Verdict],
     *,
     threshold: float | None = None,
     bins: int = 10,
@@ -70,8 +71,8 @@ def equivalence(
 
     Args:
         scorer: of entailment; a response's score is that of the alias it entails most.
-        judgements: with human verdicts.
-        threshold: in (0, 1], from which score on a response counts as equivalent; every judgement is then reported.
+        verdicts: People's verdicts.
+        threshold: in (0, 1], from which score on a response counts as equivalent; every verdict is then reported.
             ``None`` takes, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
             and reports the test split only. (A judge that was trained on that split is more certain there.)
         bins: of the reliability table, of equal width.
@@ -82,22 +83,22 @@ def equivalence(
         ``ece`` in [0, 1] and ``reliability``, one row per bin.
 
     Raises:
-        ValueError: the train or the test split has no judgement, the train split's verdicts are all equal, or the
+        ValueError: the train or the test split has no verdict, the train split's verdicts are all equal, or the
             threshold is out of range.
     """
     if threshold is not None and not 0 < threshold <= 1:
         raise ValueError(f"threshold must be in (0, 1], got {threshold}")
-    fit = [] if threshold is not None else [row for row in judgements if split_of(row.question) == "train"]
-    shown = [row for row in judgements if threshold is not None or split_of(row.question) == "test"]
+    fit = [] if threshold is not None else [row for row in verdicts if split_of(row.question) == "train"]
+    shown = [row for row in verdicts if threshold is not None or split_of(row.question) == "test"]
     if not shown or (threshold is None and not fit):
         raise ValueError(
-            f"expected judgements in the train and the test split (by sha1 of the question), got {len(fit)} and "
-            f"{len(shown)} of {len(judgements)}; give a fixed threshold to report all of them"
+            f"expected verdicts in the train and the test split (by sha1 of the question), got {len(fit)} and "
+            f"{len(shown)} of {len(verdicts)}; give a fixed threshold to report all of them"
         )
     scores = method_scores(scorer, [*fit, *shown])
-    verdicts = [row.equivalent for row in fit]
+    equivalent = [row.equivalent for row in fit]
     thresholds = {
-        name: best_threshold(values[: len(fit)], verdicts) if threshold is None else threshold
+        name: best_threshold(values[: len(fit)], equivalent) if threshold is None else threshold
         for name, values in scores.items()
     } | {"lexical": LEXICAL_THRESHOLD}
     shown_scores = {name: values[len(fit) :] for name, values in scores.items()}
@@ -112,55 +113,55 @@ def equivalence(
     }
 
 
-def method_scores(scorer: EntailmentScorer, judgements: Sequence[Judgement]) -> dict[str, list[float]]:
+def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
     """Score each response against its best-matching alias by every method, in [0, 1] (cosine: [-1, 1])."""
     encoder = need("sentence_transformers", "evaluation").SentenceTransformer(
         str(embedded_encoder_folder()), device=str(scorer.device)
     )
-    texts = sorted({text for row in judgements for text in (row.response, *row.answers)})
+    texts = sorted({text for row in verdicts for text in (row.response, *row.answers)})
     place = {text: at for at, text in enumerate(texts)}
     vectors = encoder.encode(texts, normalize_embeddings=True, show_progress_bar=False)
     return {
-        "entailment": best_alias_probs(scorer, judgements)[:, 0].tolist(),
-        "lexical": [contains_answer(row.response, row.answers) for row in judgements],
-        "token_f1": [token_f1(row.response, row.answers) for row in judgements],
+        "entailment": best_alias_probs(scorer, verdicts)[:, 0].tolist(),
+        "lexical": [contains_answer(row.response, row.answers) for row in verdicts],
+        "token_f1": [token_f1(row.response, row.answers) for row in verdicts],
         "cosine": [
             max(float(vectors[place[row.response]] @ vectors[place[alias]]) for alias in row.answers)
-            for row in judgements
+            for row in verdicts
         ],
     }
 
 
-def best_alias_probs(scorer: EntailmentScorer, judgements: Sequence[Judgement], chunk: int = 512) -> Tensor:
+def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict], chunk: int = 512) -> Tensor:
     """Return the class probabilities of each response with the alias that it entails most.
 
     Args:
         scorer: of entailment.
-        judgements: whose responses are judged.
-        chunk: judgements per progress step.
+        verdicts: whose responses are judged.
+        chunk: Verdicts per progress step.
 
     Returns:
         ``(n, 3)``: entailment, neutral, contradiction.
     """
     best: list[Tensor] = []
-    for start in tqdm(range(0, len(judgements), chunk), desc="judging", unit=f"×{chunk} responses"):
-        rows = judgements[start : start + chunk]
+    for start in tqdm(range(0, len(verdicts), chunk), desc="judging", unit=f"×{chunk} responses"):
+        rows = verdicts[start : start + chunk]
         pairs = [(row.response, alias) for row in rows for alias in row.answers]
         probs = scorer.class_probs(pairs, [row.question for row in rows for _ in row.answers])
         best += [group[group[:, 0].argmax()] for group in torch.split(probs, [len(row.answers) for row in rows])]
     return torch.stack(best)
 
 
-def best_threshold(scores: Sequence[float], verdicts: Sequence[bool]) -> float:
+def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float:
     """Return the threshold (score ≥ threshold means yes) with the best F1.
 
     Raises:
         ValueError: the verdicts are all equal.
     """
-    if len(set(verdicts)) < 2:
-        raise ValueError(f"a threshold needs verdicts of both kinds, got {len(verdicts)} of one; give a fixed one")
+    if len(set(equivalent)) < 2:
+        raise ValueError(f"a threshold needs verdicts of both kinds, got {len(equivalent)} of one; give a fixed one")
     metrics = need("sklearn.metrics", "evaluation")
-    precision, recall, thresholds = metrics.precision_recall_curve(verdicts, scores)
+    precision, recall, thresholds = metrics.precision_recall_curve(equivalent, scores)
     f1 = 2 * precision * recall / (precision + recall).clip(min=1e-12)
     return float(thresholds[f1[:-1].argmax()])
 
@@ -194,17 +195,17 @@ def calibration(probs: Sequence[float], outcomes: Sequence[bool], bins: int = 10
 
 def _column(
     places: Sequence[int],
-    judgements: Sequence[Judgement],
+    verdicts: Sequence[Verdict],
     scores: Mapping[str, Sequence[float]],
     thresholds: Mapping[str, float],
 ) -> dict[str, Any]:
     metrics = need("sklearn.metrics", "evaluation")
-    verdicts = [judgements[at].equivalent for at in places]
+    equivalent = [verdicts[at].equivalent for at in places]
     column: dict[str, Any] = {"n": len(places)}
     for method, prefix in METHODS.items():
         judged = [scores[method][at] >= thresholds[method] for at in places]
-        column[f"{prefix}f1"] = round(100 * float(metrics.f1_score(verdicts, judged, zero_division=0)), 1)
-        column[f"{prefix}accuracy"] = round(100 * float(metrics.accuracy_score(verdicts, judged)), 1)
+        column[f"{prefix}f1"] = round(100 * float(metrics.f1_score(equivalent, judged, zero_division=0)), 1)
+        column[f"{prefix}accuracy"] = round(100 * float(metrics.accuracy_score(equivalent, judged)), 1)
     return column
 
 
@@ -213,7 +214,7 @@ def aliases_of(row: Mapping[str, Any]) -> list[str]:
     return [alias.strip() for alias in row["golden_answer"].split("/") if alias.strip()]
 
 
-def _evouna(row: Mapping[str, Any]) -> Iterator[Judgement]:
+def _evouna(row: Mapping[str, Any]) -> Iterator[Verdict]:
     if row.get("improper"):
         return
     for name in ("question", "golden_answer"):
@@ -224,10 +225,10 @@ def _evouna(row: Mapping[str, Any]) -> Iterator[Judgement]:
         if verdict is not None and not isinstance(verdict, bool):
             raise BadRowError(f"expected 'judge_{system}' as true, false or null, got {verdict!r}; repair it")
         if response and verdict is not None:
-            yield Judgement(row["question"], tuple(aliases_of(row)), response, verdict, system)
+            yield Verdict(row["question"], tuple(aliases_of(row)), response, verdict, system)
 
 
-def _own(row: Mapping[str, Any], column_by: str) -> Judgement:
+def _own(row: Mapping[str, Any], column_by: str) -> Verdict:
     wanted = {"question": str, "answers": list, "response": str, "equivalent": bool}
     for name, kind in wanted.items():
         if not isinstance(row.get(name), kind):
@@ -236,4 +237,4 @@ def _own(row: Mapping[str, Any], column_by: str) -> Judgement:
     if not answers or not all(isinstance(answer, str) and answer.strip() for answer in answers):
         raise BadRowError(f"answers must hold at least one text and nothing else, got {answers!r}; repair or drop it")
     column = "response" if row.get(column_by) is None else str(row[column_by])
-    return Judgement(row["question"], tuple(answers), row["response"], row["equivalent"], column)
+    return Verdict(row["question"], tuple(answers), row["response"], row["equivalent"], column)

@@ -5,9 +5,8 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from seper_reward.data.answers import exact_match
-from seper_reward.evaluation.correlation import expected_metric
-from seper_reward.labels.labelers.gold import is_relevant
+from seper_reward.data.answers import exact_match, expected_metric
+from seper_reward.data.marks import is_relevant
 from seper_reward.labels.targets import grade
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.imports import need

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.labels.targets import grade, split_by_help, triplets
-from seper_reward.reader.prompts import passage_text
 from seper_reward.types import LabeledQuery, Passage
 
 _Writer = Callable[[Sequence[LabeledQuery], float], Iterator[str]]
@@ -57,8 +56,8 @@ def _triplets(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
             yield _line(
                 {
                     "anchor": row.query.question,
-                    "positive": passage_text(positive),
-                    "negative": passage_text(negative),
+                    "positive": positive.full_text,
+                    "negative": negative.full_text,
                     "label": round(difference, 6),
                 }
             )
@@ -140,7 +139,7 @@ def _document_ids(labeled: Sequence[LabeledQuery]) -> dict[tuple[str, int], str]
 
 
 def _texts(row: LabeledQuery, places: Sequence[int]) -> list[str]:
-    return [passage_text(row.query.passages[at]) for at in places]
+    return [row.query.passages[at].full_text for at in places]
 
 
 def _word(identity: str) -> str:

@@ -2,71 +2,63 @@
 
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
 
 import torch
 from tqdm.auto import tqdm
 
 from seper_reward.data.queries import read_examples
-from seper_reward.models import LoadedModel
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
-from seper_reward.reader.sampler import Sampler
+from seper_reward.reader.sampler import Backend, EngineOptions, ReaderOptions, Sampler
 from seper_reward.runtime.distributed import process_state, together
+from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.types import UnscorableError
 
-BACKENDS = ("process", "engine", "auto")
-_QUESTIONS = 2  # in process; each is asked without passages and with each of its passages
+_QUESTIONS = 2  # measured in process; each is asked without passages and with each of its passages
 
 
 def load_sampler(
     reader: str | LoadedModel,
     *,
-    backend: str | None,
-    engine: Sequence[str],
-    engine_options: Mapping[str, Any],
-    reader_options: Mapping[str, Any],
+    options: ReaderOptions = ReaderOptions(),
+    engine: EngineOptions = EngineOptions(),
     prompt: str,
     **sampling: Any,
 ) -> Sampler:
     """Load the reader's sampler.
 
     Args:
-        reader: name of the reader, or the reader.
-        backend: ``"process"``, ``"engine"``, or ``"auto"``: both are asked the demo's questions and the faster is
-            kept, the engine with as many prompts as it takes at once, the processes with a question each, of which the
-            main one is measured; an engine that does not answer, or a reader too large for the GPU, loses. ``None``:
-            the engine where ``engine`` has a URL.
-        engine: base URLs of the servers.
-        engine_options: of ``EngineSampler``.
-        reader_options: of ``load_reader`` and
-            ``ResponseSampler``.
-        prompt: style of the prompts.
-        **sampling: fields of ``SamplingOptions``.
+        reader: Name of the reader, or the loaded reader.
+        options: How the reader is loaded and used; for an engine, how its tokenizer is loaded. With
+            ``backend="auto"`` both are asked the demo's questions and the faster is kept. The engine is measured with
+            as many prompts as it takes at once, the processes with a question each, of which the main one is
+            measured; an engine that does not answer, or a reader too large for the GPU, loses.
+        engine: The servers, and how they are asked.
+        prompt: Style of the prompts.
+        **sampling: Fields of ``SamplingOptions``.
 
     Raises:
-        ValueError: ``backend`` is another word, or needs an engine where none is named or the reader is loaded.
-        ConnectionError: no engine answers.
+        ValueError: ``options.backend`` is another word, or needs an engine and none is named, or the reader is loaded.
+        ConnectionError: No engine answers.
     """
-    backend = backend or ("engine" if engine else "process")
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be {', '.join(BACKENDS)}, got {backend!r}")
-    if backend != "process" and not engine:
+    backend = options.backend or ("engine" if engine.urls else "process")
+    if backend not in get_args(Backend):
+        raise ValueError(f"backend must be {', '.join(get_args(Backend))}, got {backend!r}")
+    if backend != "process" and not engine.urls:
         raise ValueError(f"backend={backend!r} needs an engine: name the URL of a server")
     if backend != "process" and isinstance(reader, LoadedModel):
         raise ValueError(f"engine runs the reader itself; name it, instead of loading {reader.name!r}")
     name = reader.name if isinstance(reader, LoadedModel) else reader
-    kept = {key: reader_options[key] for key in ("revision", "trust_remote_code") if key in reader_options}
     load: dict[str, Callable[[], Sampler]] = {
-        "process": lambda: ResponseSampler.from_pretrained(reader, **reader_options, **sampling),
-        "engine": lambda: EngineSampler.from_pretrained(name, urls=engine, **kept, **engine_options, **sampling),
+        "process": lambda: ResponseSampler.from_pretrained(reader, options, **sampling),
+        "engine": lambda: EngineSampler.from_pretrained(name, engine=engine, options=options, **sampling),
     }
     loaded: dict[str, Sampler] = {}
-    if backend == "auto":
-        backend = together(lambda: _fastest(load, loaded, prompt))
-    return loaded.get(backend) or load[backend]()
+    chosen: str = together(lambda: _fastest(load, loaded, prompt)) if backend == "auto" else backend
+    return loaded.get(chosen) or load[chosen]()
 
 
 def _fastest(load: Mapping[str, Callable[[], Sampler]], loaded: dict[str, Sampler], prompt: str) -> str:
@@ -94,10 +86,10 @@ def _prompts_per_second(sampler: Sampler, style: str) -> float:
     units = [[builder.build(query.question, passages) for passages in query.contexts] for query in examples.queries]
     sampler.sample(units.pop()[:1])  # what happens once
     if sampler.prompts_ahead:
-        asked, workers = [list(itertools.chain(*units))[: sampler.prompts_ahead]], 1
+        batches, workers = [list(itertools.chain(*units))[: sampler.prompts_ahead]], 1
     else:
-        asked, workers = units[:_QUESTIONS], process_state().num_processes
+        batches, workers = units[:_QUESTIONS], process_state().num_processes
     start = time.perf_counter()
-    for unit in asked:
-        sampler.sample(unit)
-    return workers * sum(map(len, asked)) / (time.perf_counter() - start)
+    for batch in batches:
+        sampler.sample(batch)
+    return workers * sum(map(len, batches)) / (time.perf_counter() - start)

@@ -113,7 +113,7 @@ class PromptBuilder:
             UnscorableError: the question alone is longer than ``max_prompt_tokens``.
         """
         question = self._as_text(question)
-        texts = [self._as_text(passage_text(passage)) for passage in passages]
+        texts = [self._as_text(passage.full_text) for passage in passages]
         if self.max_passage_tokens is not None:
             texts = [self._cut(text, self.max_passage_tokens) for text in texts]
         prompt = self._render(question, texts)
@@ -178,11 +178,6 @@ class PromptBuilder:
         if len(offsets) <= tokens:
             return text
         return text[: offsets[tokens][0]].rstrip()
-
-
-def passage_text(passage: Passage) -> str:
-    """Return the passage as the reader sees it: the title in front, when there is one."""
-    return f"{passage.title}: {passage.text}" if passage.title else passage.text
 
 
 def _fill(template: str, **fields: str) -> str:

@@ -1,28 +1,35 @@
-"""What is asked of a reader, wherever it runs: the options of a draw, and the contract of all samplers."""
+"""What is asked of a reader, wherever it runs: the options of sampling, and the protocol of all samplers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
+from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import Responses
 
-More = Callable[[dict[str, Responses]], set[str]]
+Backend = Literal["process", "engine", "auto"]
+
+#: Takes the first responses by prompt and returns the prompts that need the others, too.
+NeedsMore = Callable[[Mapping[str, Responses]], set[str]]
 
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How responses are drawn; everything here decides them.
+    """How responses are sampled; everything here decides them.
 
     Attributes:
-        num_samples: N responses per prompt.
-        temperature: of the draw, above 0; 0 takes the likeliest token (all N responses are then equal).
-        top_p: nucleus of the draw, in (0, 1].
-        max_new_tokens: longest response.
-        stop: strings that end a response and are cut from it; ignored before its first visible character.
-        seed: of the noise.
+        num_samples: N, the number of responses per prompt, >= 1.
+        temperature: Sampling temperature, >= 0; 0 takes the likeliest token (all N responses are then equal).
+        top_p: Probability mass of the nucleus that tokens are drawn from, in (0, 1].
+        max_new_tokens: Longest response in tokens, >= 1.
+        stop: Strings that end a response and are cut from it; ignored before its first visible character.
+        seed: Seed of the noise.
+
+    Raises:
+        ValueError: A number is out of range, or a stop string is empty.
     """
 
     num_samples: int = 10
@@ -43,18 +50,94 @@ class SamplingOptions:
             raise ValueError("stop must not hold an empty string")
 
 
+@dataclass(frozen=True)
+class AdaptiveSampling:
+    """Sample fewer than N responses where few are enough.
+
+    Few responses that agree look surer than they are, so that beliefs move a little towards 0 and 1.
+
+    Attributes:
+        enough_std_error: Standard error of a belief, in (0, 1], up to which ``min_samples`` responses are enough.
+        min_samples: How many responses are sampled in any case, >= 2.
+
+    Raises:
+        ValueError: A number is out of range.
+    """
+
+    enough_std_error: float
+    min_samples: int = 4
+
+    def __post_init__(self) -> None:
+        if not 0 < self.enough_std_error <= 1 or self.min_samples < 2:
+            raise ValueError(
+                "enough_std_error must be in (0, 1] and min_samples at least 2, got "
+                f"{self.enough_std_error}, {self.min_samples}"
+            )
+
+
+@dataclass(frozen=True)
+class ReaderOptions(LoadOptions):
+    """How a reader is loaded and used.
+
+    Attributes:
+        backend: ``"process"``, ``"engine"`` or ``"auto"``, which measures both and keeps the faster; ``None`` takes
+            the engine where one is named. The other options concern a reader in this process.
+        max_batch_tokens: Most tokens in the key-value cache at once; 0 takes what half of the free memory holds, and
+            ``None`` 32,768.
+        share_prefix: ``False`` prefills each sample by itself, as is done anyway for caches that cannot be shared
+            (linear attention).
+        refill: Whether waiting prompts take the room of finished ones in the running batch. Faster where many prompts
+            are sampled in one call; a response may then depend, in low digits, on who is sampled beside it.
+        compile_reader: Whether the model's calls are compiled, which takes minutes before the first response; where a
+            trial fails, a warning tells why and the model is called as it is. Low digits then depend on what was
+            sampled before.
+    """
+
+    backend: Backend | None = None
+    share_prefix: bool = True
+    refill: bool = False
+    compile_reader: bool = False
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Which servers run the reader, and how they are asked.
+
+    Attributes:
+        urls: Base URLs, as ``("http://localhost:8000/v1",)``; all serve the same model.
+        model: The reader's name there; ``None`` if the servers have only one model.
+        requests: Most requests under way per server, >= 1; a request is a prompt with its N samples.
+        timeout: Longest wait for an answer, in seconds, above 0.
+        retries: How often a request without an answer is sent again, with exponential back-off, >= 0; then the next
+            server is asked.
+    """
+
+    urls: tuple[str, ...] = ()
+    model: str | None = None
+    requests: int = 64
+    timeout: float = 300.0
+    retries: int = 4
+
+    def __post_init__(self) -> None:
+        if self.requests < 1 or not self.timeout > 0 or self.retries < 0:
+            raise ValueError(
+                "expected at least one request at a time, a timeout above 0 and retries >= 0, got "
+                f"requests={self.requests}, timeout={self.timeout}, retries={self.retries}"
+            )
+
+
 class Sampler(Protocol):
     """What ``SePerScorer`` needs of a reader, wherever it runs.
 
     Attributes:
-        backend: where it runs, ``"process"`` or ``"engine"``.
-        name: of the reader, for provenance.
-        tokenizer: of the reader.
-        options: how responses are drawn.
-        max_batch_tokens: most tokens in the reader's cache at once; 0 where a server decides.
-        prompts_ahead: prompts it can work on before they are asked for, see ``expect``; 0 for none.
-        refill: whether waiting prompts take the room of finished ones; then many should be asked for in one call.
-        compiled: whether its forward pass is compiled, which changes low digits.
+        backend: Where the reader runs, ``"process"`` or ``"engine"``.
+        name: What to call the reader in provenance.
+        tokenizer: The reader's tokenizer.
+        options: How responses are sampled.
+        max_batch_tokens: Most tokens in the reader's cache at once; 0 where a server decides.
+        prompts_ahead: How many prompts the sampler can work on before they are asked for (see ``expect``); 0 for none.
+        refill: Whether waiting prompts take the room of finished ones; then many should be asked for in one call.
+        compiled: Whether the reader's forward pass is compiled, which changes low digits.
     """
 
     backend: str
@@ -68,18 +151,20 @@ class Sampler(Protocol):
 
     @property
     def weights_hash(self) -> str:
-        """Hash of all of the reader that decides a response."""
+        """Hash over everything of the reader that decides a response."""
 
     @property
     def device(self) -> torch.device | None:
-        """Where the reader is; ``None`` if that is another machine's business."""
+        """Where the reader is; ``None`` if it is on another machine."""
 
     @property
     def max_prompt_tokens(self) -> int:
-        """Longest prompt that leaves room for a whole response."""
+        """Longest prompt, in tokens, that leaves room for a whole response."""
 
-    def sample(self, prompts: Sequence[str], first: int | None = None, more: More | None = None) -> list[Responses]:
-        """Sample N responses for each prompt; see ``ResponseSampler``."""
+    def sample(
+        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+    ) -> list[Responses]:
+        """Sample N responses for each prompt; see ``ResponseSampler.sample``."""
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
         """Return how likely the reader finds given texts; see ``ResponseSampler.log_probs``."""
@@ -88,7 +173,7 @@ class Sampler(Protocol):
         """Begin with prompts that ``sample`` will be asked for; changes nothing but the time it takes."""
 
     def reading_with(self, model: Any) -> "Sampler":
-        """Return a sampler with the same options in process, on a model that has this one's tokenizer."""
+        """Return a sampler with the same options in this process, on a model that has the same tokenizer."""
 
     def check(self, prompt: str, tolerance: float = 0.25) -> None:
-        """Compare the log-probabilities of sampled tokens with forced ones; see ``ResponseSampler.check``."""
+        """Compare the log-probabilities of sampled tokens with teacher-forced ones; see ``ResponseSampler.check``."""

@@ -1,63 +1,17 @@
-"""What a run came to, as numbers and as text."""
+"""Figures: what passages did to a belief, what rankings and policies are worth."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seper_reward.data.marks import role_of, role_order
+from seper_reward.evaluation.equivalence import METHODS
+from seper_reward.reports.tables import clusters_of
 from seper_reward.runtime.imports import need
 
-# ways to judge an answer, and what their numbers' names begin with in an equivalence report
-METHODS = {"entailment": "", "lexical": "lexical_", "token_f1": "token_f1_", "cosine": "cosine_"}
-_ROLES = ("supporting", "relevant", "unrelated", "other", "misleading")
 
-
-def summarize(labels: Sequence[Mapping[str, Any]], *, rejected: int = 0) -> dict[str, Any]:
-    """Return counts and means over label rows, per ``group`` of questions and ``role`` of passages.
-
-    Questions without a ``group`` count as ``"all"``. A passage's role is its ``role``, else ``relevant`` or
-    ``other`` by its mark ``relevant``, else ``all``.
-    """
-    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in labels:
-        groups[str(row.get("group") or "all")].append(row)
-    passages = [passage for row in labels for passage in row["passages"]]
-    return {
-        "questions": len(labels),
-        "passages": len(passages),
-        "rejected": rejected,
-        "helpful": sum(passage["delta_seper"] > 2 * passage["std_error"] for passage in passages),
-        "harmful": sum(passage["delta_seper"] < -2 * passage["std_error"] for passage in passages),
-        "groups": {name: _summarize_group(rows) for name, rows in groups.items()},
-    }
-
-
-def summary_table(summary: Mapping[str, Any]) -> str:
-    """Lay out ``summarize``'s groups as a text table."""
-    groups = summary["groups"]
-    present = {role for group in groups.values() for role in group["delta_seper"]}
-    roles = sorted(present, key=_role_order)
-    header = ["group", "questions", "baseline SePer", *(f"ΔSePer {role}" for role in roles)]
-    lines = [
-        [
-            name,
-            str(group["questions"]),
-            f"{group['baseline_seper']:.3f}",
-            *(f"{group['delta_seper'][role]:+.3f}" if role in group["delta_seper"] else "-" for role in roles),
-        ]
-        for name, group in groups.items()
-    ]
-    widths = [max(len(row[column]) for row in [header, *lines]) for column in range(len(header))]
-
-    def laid_out(row: Sequence[str]) -> str:
-        first, *others = zip(row, widths, strict=True)
-        return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)])
-
-    return "\n".join([laid_out(header), "  ".join("-" * width for width in widths), *map(laid_out, lines)])
-
-
-def belief_figure(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
-    """Draw how each passage moved the belief in the answer: one bar per context, its clusters as segments.
+def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
+    """Plot how each passage moved the belief in the answer: one bar per context, its clusters as segments.
 
     Clusters whose responses mostly entail the answer are green, the others grey.
 
@@ -71,15 +25,17 @@ def belief_figure(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     """
     by_role: dict[str, Mapping[str, Any]] = {}
     for passage in row["passages"]:
-        by_role.setdefault(_role(passage) if _role(passage) != "all" else f"passage {passage['passage_id']}", passage)
-    roles = sorted(by_role, key=_role_order)[:most]
+        by_role.setdefault(
+            role_of(passage) if role_of(passage) != "all" else f"passage {passage['passage_id']}", passage
+        )
+    roles = sorted(by_role, key=role_order)[:most]
     bars = [("no passage", row["baseline"]["seper"], row["baseline"])]
     bars += [(f"{role} passage", by_role[role]["delta_seper"], by_role[role]) for role in roles]
     figure = _new_figure(9, 0.7 * len(bars) + 1.3)
     axes = figure.subplots()
     for height, (_, value, context) in enumerate(bars):
         left = 0.0
-        for mass, text, support in _clusters(context["responses"]):
+        for mass, text, support in _segments(context["responses"]):
             color = "#4c9f70" if support >= 0.5 else "#d5d8dc"
             axes.barh(height, mass, left=left, color=color, edgecolor="white", height=0.75)
             room = int(mass * 75)
@@ -98,21 +54,8 @@ def belief_figure(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     _save(figure, path)
 
 
-def equivalence_table(result: Mapping[str, Any]) -> str:
-    """Return F1 / accuracy (%) by column and method as text."""
-    lines = [f"{'':<14}{'n':>6}  " + "".join(f"{name:>15}" for name in METHODS)]
-    for column, row in result["columns"].items():
-        cells = [f"{row[f'{method}f1']:.1f} / {row[f'{method}accuracy']:.1f}" for method in METHODS.values()]
-        lines.append(f"{column:<14}{row['n']:>6}  " + "".join(f"{cell:>15}" for cell in cells))
-    thresholds = ", ".join(f"{name} {value:.2f}" for name, value in result["thresholds"].items())
-    error = result["calibration"]["ece"]
-    return "\n".join(
-        [*lines, f"F1 / accuracy in %; thresholds: {thresholds}", f"expected calibration error {error:.3f}"]
-    )
-
-
-def equivalence_figure(result: Mapping[str, Any], path: Path) -> None:
-    """Draw F1 by column and method, and the reliability of the entailment probabilities.
+def plot_equivalence(result: Mapping[str, Any], path: Path) -> None:
+    """Plot F1 by column and method, and the reliability of the entailment probabilities.
 
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
@@ -143,8 +86,8 @@ def equivalence_figure(result: Mapping[str, Any], path: Path) -> None:
     _save(figure, path)
 
 
-def ranking_figure(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """Draw measures of rankings as bars, side by side.
+def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    """Plot measures of rankings as bars, side by side.
 
     Args:
         found: per ranking, per measure a number, or ``{"mean", "sd"}`` for a bar with an error; others are left out.
@@ -176,8 +119,8 @@ class Tradeoff(NamedTuple):
     path: Sequence[tuple[float, float]]
 
 
-def tradeoff_figure(found: Tradeoff, path: Path) -> None:
-    """Draw accuracy over searches per question, with the policy's path from its first evaluation to its last.
+def plot_tradeoff(found: Tradeoff, path: Path) -> None:
+    """Plot accuracy over searches per question, with the policy's path from its first evaluation to its last.
 
     Args:
         found: (searches per question, accuracy), each.
@@ -217,46 +160,11 @@ def _save(figure: Any, path: Path) -> None:
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def _clusters(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, str, float]]:
+def _segments(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, str, float]]:
     """Return (mass, shortest text, mean support) per cluster, gold first, then the heaviest."""
-    members: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
-    for response in responses:
-        members[response["cluster"]].append(response)
-    rows = [
-        (
-            sum(row["weight"] for row in some),
-            min((str(row["text"]) for row in some), key=len),
-            sum(row["support"] for row in some) / len(some),
-        )
-        for some in members.values()
-    ]
-    return sorted(rows, key=lambda row: (row[2] < 0.5, -row[0]))
-
-
-def _role_order(role: str) -> tuple[int, str]:
-    return (_ROLES.index(role) if role in _ROLES else len(_ROLES), role)
-
-
-def _summarize_group(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    by_role: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        for passage in row["passages"]:
-            by_role[_role(passage)].append(passage["delta_seper"])
-    return {
-        "questions": len(rows),
-        "baseline_seper": _mean([row["baseline"]["seper"] for row in rows]),
-        "delta_seper": {role: _mean(values) for role, values in sorted(by_role.items())},
-        "passages": {role: len(values) for role, values in sorted(by_role.items())},
-    }
-
-
-def _role(passage: Mapping[str, Any]) -> str:
-    if passage.get("role") is not None:
-        return str(passage["role"])
-    if isinstance(passage.get("relevant"), bool):
-        return "relevant" if passage["relevant"] else "other"
-    return "all"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return round(sum(values) / len(values), 6)
+    segments = []
+    for mass, places in clusters_of(responses):
+        members = [responses[place] for place in places]
+        support = sum(row["support"] for row in members) / len(members)
+        segments.append((mass, min((str(row["text"]) for row in members), key=len), support))
+    return sorted(segments, key=lambda segment: segment[2] < 0.5)

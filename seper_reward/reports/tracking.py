@@ -1,9 +1,10 @@
 """Weights & Biases: what a run did, and the examples behind its numbers. Works offline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from seper_reward.reports.tables import clusters_text
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.imports import need
@@ -72,67 +73,64 @@ class Run:
             self._run.log_artifact(artifact)
 
 
-class Tracker:
+class LabelTracker:
     """Tells W&B of one label run: progress, and the examples behind its numbers.
 
     Args:
-        run: where to log.
+        run: Where to log.
+        column: Field of the labels in the rows.
+        cache: Whose hits are logged, too.
     """
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, column: str, cache: Cache | None = None) -> None:
+        self._run, self._column, self._cache = run, column, cache
         self._questions = 0
 
-    def progress(self, label: Mapping[str, Any], cache: Cache | None) -> None:
+    def progress(self, row: Mapping[str, Any]) -> None:
         """Log one labelled question."""
         self._questions += 1
-        deltas = [passage["delta_seper"] for passage in label["passages"]]
+        labels = [passage[self._column] for passage in row["passages"]]
         record = {
             "questions": self._questions,
-            "baseline_seper": label["baseline"]["seper"],
-            "delta_seper/best": max(deltas),
-            "delta_seper/mean": sum(deltas) / len(deltas),
+            f"{self._column}/best": max(labels),
+            f"{self._column}/mean": sum(labels) / len(labels),
         }
-        if cache is not None:
-            record |= {"cache/hits": cache.hits, "cache/misses": cache.misses}
+        if "seper" in row.get("baseline", {}):
+            record["baseline_seper"] = row["baseline"]["seper"]
+        if self._cache is not None:
+            record |= {"cache/hits": self._cache.hits, "cache/misses": self._cache.misses}
         self._run.log(record)
 
-    def finish(self, labels: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], folder: Path) -> None:
+    def finish(self, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], folder: Path) -> None:
         """Log histograms, a table of examples with clusters, and the label files."""
-        self._run.histogram("baseline_seper", [row["baseline"]["seper"] for row in labels])
-        self._run.histogram("delta_seper", [passage["delta_seper"] for row in labels for passage in row["passages"]])
-        self._run.table(
-            "examples",
-            [
-                {
-                    "id": row["id"],
-                    "question": row["question"],
-                    "answers": " | ".join(row["answers"]),
-                    "passage": passage["passage_id"],
-                    "baseline": row["baseline"]["seper"],
-                    **{key: passage[key] for key in ("seper", "delta_seper", "std_error")},
-                    "clusters": clusters(passage["responses"]),
-                }
-                for row in labels[:_EXAMPLES]
-                for passage in row["passages"]
-            ],
-        )
+        baselines = [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
+        if baselines:
+            self._run.histogram("baseline_seper", baselines)
+        self._run.histogram(self._column, [passage[self._column] for row in rows for passage in row["passages"]])
+        self._run.table("examples", [_example(row, passage, self._column) for row, passage in _first_passages(rows)])
         self._run.summary(summary)
         names = ("labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json")
         self._run.artifact("labels", "dataset", [folder / name for name in names], summary)
 
 
+def _first_passages(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    return ((row, passage) for row in rows[:_EXAMPLES] for passage in row["passages"])
+
+
+def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) -> dict[str, Any]:
+    shown = {
+        "id": row["id"],
+        "question": row["question"],
+        "answers": " | ".join(row["answers"]),
+        "passage": passage["passage_id"],
+        column: passage[column],
+        "std_error": passage["std_error"],
+    }
+    if "seper" in passage:
+        shown |= {"baseline": row["baseline"]["seper"], "seper": passage["seper"]}
+        shown["clusters"] = clusters_text(passage["responses"])
+    return shown
+
+
 def _cell(value: Any) -> Any:
     return value if isinstance(value, (int, float, str)) or value is None else str(value)
-
-
-def clusters(responses: Sequence[Mapping[str, Any]]) -> str:
-    """Show sampled responses by cluster, heaviest first: ``.70 Paris = The capital is Paris | .30 Lyon``."""
-    members: dict[int, list[Mapping[str, Any]]] = {}
-    for response in responses:
-        members.setdefault(response["cluster"], []).append(response)
-    mass = {cluster: sum(row["weight"] for row in rows) for cluster, rows in members.items()}
-    return " | ".join(
-        f"{mass[cluster]:.2f} " + " = ".join(dict.fromkeys(row["text"] for row in members[cluster]))
-        for cluster in sorted(members, key=lambda cluster: -mass[cluster])
-    )

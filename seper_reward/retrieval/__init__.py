@@ -1,5 +1,7 @@
 """Where candidate passages come from: retrievers over a corpus held in memory."""
 
-from seper_reward.retrieval.base import BM25Retriever, DenseRetriever, Retriever
+from seper_reward.retrieval.base import Retriever
+from seper_reward.retrieval.bm25 import BM25Retriever
+from seper_reward.retrieval.dense import DenseRetriever
 
 __all__ = ["BM25Retriever", "DenseRetriever", "Retriever"]

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seper_reward.reader.prompts import passage_text
 from seper_reward.retrieval import Retriever
 from seper_reward.types import Passage
 
@@ -50,7 +49,7 @@ class RetrievalEnvironment:
             return "No more searches. Answer now."
         start = time.perf_counter()
         (found,) = self._retriever.retrieve([query], self._top_k)
-        shown = tuple(Passage(self._cut(passage_text(passage)), id=passage.id) for passage in found)
+        shown = tuple(Passage(self._cut(passage.full_text), id=passage.id) for passage in found)
         self.turns.append(Turn(query, shown, time.perf_counter() - start))
         return "\n".join(passage.text for passage in shown)
 

@@ -1,15 +1,105 @@
-"""Read with a model that is being trained, and leave no trace."""
+"""Whose weights read for a reward: a scorer's own, or those of the policy under training, which must not notice."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
+
+from seper_reward.scorer import SePerScorer
+
+Weights = Literal["separate", "policy-base", "policy"]
+_PROBE = "Question: Who wrote Hamlet?\nAnswer:"
+
+
+class PolicyReader:
+    """Chooses whose weights read, and lends a scorer with them.
+
+    Args:
+        scorer: Measures beliefs; ``None`` makes the embedded one when it is first needed.
+        weights: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` with the
+            trainer's, without and with its adapter, once ``attach`` has been called.
+
+    Raises:
+        ValueError: ``weights`` is another word.
+    """
+
+    def __init__(self, scorer: SePerScorer | None, weights: Weights) -> None:
+        if weights not in get_args(Weights):
+            raise ValueError(f"reader must be {', '.join(get_args(Weights))}, got {weights!r}")
+        self.weights = weights
+        self._scorer, self._given = scorer, scorer is not None
+        self._model: Any = None
+        self._lent: SePerScorer | None = None  # the scorer on the trainer's weights
+
+    @property
+    def moves(self) -> bool:
+        """Whether the weights change while the policy is trained, so that beliefs must be measured anew."""
+        return self.weights == "policy"
+
+    def attach(self, trainer: Any) -> None:
+        """Read with the trainer's own weights from now on.
+
+        Samples one prompt under the trainer's real settings and compares its log-probabilities with teacher-forced
+        ones: gradient checkpointing and train mode would spoil them silently.
+
+        Args:
+            trainer: A trainer of TRL, after it was built.
+
+        Raises:
+            ValueError: The weights are ``"separate"``; or the scorer's tokenizer is not the policy's; or weights are
+                sharded (ZeRO-3, FSDP), where every rank would have to make the same calls.
+            RuntimeError: The log-probabilities differ.
+        """
+        if self.weights == "separate":
+            raise ValueError("reader='separate' has weights of its own; attach is for policy-base and policy")
+        if getattr(trainer, "is_fsdp_enabled", False) or _is_zero3(trainer):
+            raise ValueError(
+                "weights are sharded (ZeRO-3 or FSDP): each forward pass is collective, and ranks read different "
+                "passages; use reader='separate', ZeRO-2 or DDP"
+            )
+        if trainer.processing_class.get_vocab() != self._own().sampler.tokenizer.get_vocab():
+            raise ValueError(
+                f"reader={self.weights!r} reads with the policy's weights, but the scorer has another tokenizer; make "
+                "the scorer from the policy's base model"
+            )
+        self._model, self._lent = trainer.accelerator.unwrap_model(trainer.model), None
+        with self.scorer() as scorer:
+            scorer.sampler.check(_PROBE)
+
+    @contextmanager
+    def scorer(self) -> Iterator[SePerScorer]:
+        """Lend the scorer; the trainer's model is as it was when the block ends.
+
+        Raises:
+            ValueError: The trainer's weights are to read, and ``attach`` was not called; or the scorer was left in
+                another process.
+        """
+        if self.weights == "separate":
+            yield self._own()
+            return
+        if self._model is None:
+            raise ValueError(f"reader={self.weights!r} needs attach(trainer) before the first reward")
+        with borrowed_reader(self._model, adapter=self.moves) as model:
+            if self._lent is None:
+                self._lent = self._own().reading_with(model, frozen=not self.moves)
+            yield self._lent
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave models behind: a copy makes the embedded ones anew, or says that it lost those it was given."""
+        return {**self.__dict__, "_scorer": None, "_model": None, "_lent": None}
+
+    def _own(self) -> SePerScorer:
+        if self._scorer is None and self._given:
+            raise ValueError("a scorer does not travel between processes; make the reward where it is used")
+        if self._scorer is None:
+            self._scorer = SePerScorer.from_pretrained()
+        return self._scorer
 
 
 @contextmanager
 def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
-    """Make a model under training a reader for a while (ARCHITECTURE, decision 9).
+    """Make a model under training a reader for a while.
 
     Inside: no gradients, eval mode, gradient checkpointing off (which would silently drop the key-value cache),
     LoRA adapters off unless asked for, and random numbers of its own. All of it is put back at the end, module by
@@ -54,3 +144,8 @@ def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
                 module.gradient_checkpointing = value
             for module, mode in zip(modules, training, strict=True):
                 module.training = mode
+
+
+def _is_zero3(trainer: Any) -> bool:
+    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
+    return plugin is not None and plugin.zero_stage == 3

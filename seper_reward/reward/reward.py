@@ -12,45 +12,21 @@ arXiv:2503.01478 (eq. 9-10):
 """
 
 import functools
-import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from seper_reward.data.answers import exact_match
-from seper_reward.reward.policy_reader import borrowed_reader
-from seper_reward.reward.rollouts import Rollout, read_rollouts
-from seper_reward.runtime.profiling import Profile, profiling
+from seper_reward.reward.metrics import rollout_metrics, seconds, table_columns
+from seper_reward.reward.policy_reader import PolicyReader, Weights
+from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
+from seper_reward.runtime.profiling import profiling
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Passage, UnscorableError
 
 Variant = Literal["delta", "stepwise", "answer", "advantage"]
 _MEMO = 4096  # beliefs kept in memory: a question's baseline serves its whole group, and later epochs
-
-
-@dataclass(frozen=True)
-class Score:
-    """A rollout's reward and what it is made of.
-
-    Attributes:
-        reward: by the variant's formula.
-        beliefs: of the reader: without passages, then after searches; empty where the variant needs none.
-        cost: price of the searches.
-        answer: SePer of the policy's own answer, where the variant needs it.
-    """
-
-    reward: float
-    beliefs: tuple[Belief, ...]
-    cost: float
-    answer: float | None = None
-
-    @property
-    def gains(self) -> tuple[float, ...]:
-        """What each step added to SePer."""
-        return tuple(after.seper - before.seper for before, after in itertools.pairwise(self.beliefs))
 
 
 class SePerReward:
@@ -81,24 +57,19 @@ class SePerReward:
         price: float = 0.0,
         word_price: float = 0.0,
         needed: float = 0.5,
-        reader: Literal["separate", "policy-base", "policy"] = "separate",
+        reader: Weights = "separate",
     ) -> None:
         if variant not in get_args(Variant):
             raise ValueError(f"variant must be one of {', '.join(get_args(Variant))}, got {variant!r}")
-        if reader not in {"separate", "policy-base", "policy"}:
-            raise ValueError(f"reader must be separate, policy-base or policy, got {reader!r}")
         if price < 0 or word_price < 0:
             raise ValueError(f"prices must be at least 0, got {price} and {word_price}")
         self.__name__ = f"seper_{variant}"  # TRL names the metric after it
-        self.variant, self.price, self.word_price, self.needed, self.reader = (
-            variant, price, word_price, needed, reader,
-        )  # fmt: skip
+        self.variant, self.needed = variant, needed
+        self.price, self.word_price = price, word_price
         self.failures: Counter[str] = Counter()
-        self._scorer, self._given = scorer, scorer is not None
-        self._model: Any = None
-        self._lent: SePerScorer | None = None  # the scorer on the trainer's weights
+        self._reader = PolicyReader(scorer, reader)
         self._memo: dict[tuple[Any, ...], Belief] = {}
-        self._reuse: list[float] = []  # of the beliefs of the last call: 1 where it was in memory
+        self._reused: list[float] = []  # per belief of the last call: 1 where it was in memory
         self._last_call: float | None = None
         self._recordings: list[list[tuple[Rollout, Score | None]]] = []
 
@@ -119,15 +90,17 @@ class SePerReward:
         rollouts = read_rollouts(question, answers, completions, passages, environments)
         with profiling() as profile:
             scores = self.score(rollouts)
-        for seen in self._recordings:
-            seen += zip(rollouts, scores, strict=True)
+        for recorded in self._recordings:
+            recorded += zip(rollouts, scores, strict=True)
         if log_extra is not None:
-            for name, column in self._columns(rollouts, scores).items():
+            for name, column in table_columns(rollouts, scores).items():
                 log_extra(name, column)
         if log_metric is not None:
-            for name, value in self._seconds(rollouts, profile).items():
+            single = seconds(rollouts, profile) | self._share_of_step(profile.total_seconds)
+            many = rollout_metrics(rollouts, scores, self.needed) | {"seper/reused_beliefs": self._reused}
+            for name, value in single.items():
                 log_metric(name, value)
-            for name, values in self._metrics(rollouts, scores).items():
+            for name, values in many.items():
                 for value in values:  # TRL takes the mean of all, over processes and steps
                     log_metric(name, value)
         return [None if score is None else score.reward for score in scores]
@@ -135,17 +108,18 @@ class SePerReward:
     @contextmanager
     def recording(self) -> Iterator[list[tuple[Rollout, Score | None]]]:
         """Collect each rollout of this process and its score, until the block ends."""
-        seen: list[tuple[Rollout, Score | None]] = []
-        self._recordings.append(seen)
+        recorded: list[tuple[Rollout, Score | None]] = []
+        self._recordings.append(recorded)
         try:
-            yield seen
+            yield recorded
         finally:
-            self._recordings.remove(seen)
+            self._recordings.remove(recorded)
 
     def score(self, rollouts: Sequence[Rollout]) -> list[Score | None]:
         """Score rollouts, each distinct (question, passages) once."""
-        self._reuse = []
-        with self._reading() as scorer:
+        if self._reader.moves:
+            self._memo.clear()  # the weights have moved since
+        with self._reader.scorer() as scorer:
             self._measure(scorer, rollouts)
             return [self._score(scorer, rollout) for rollout in rollouts]
 
@@ -154,84 +128,40 @@ class SePerReward:
         return self.price * len(rollout.turns) + self.word_price * rollout.words
 
     def attach(self, trainer: Any) -> None:
-        """Read with the trainer's own weights from now on.
-
-        Samples one prompt under the trainer's real settings and compares its log-probabilities with teacher-forced
-        ones: gradient checkpointing and train mode would spoil them silently.
-
-        Args:
-            trainer: of TRL, after it was built.
-
-        Raises:
-            ValueError: the reader is ``"separate"``; or the scorer's tokenizer is not the policy's; or weights are
-                sharded (ZeRO-3, FSDP), where every rank would have to make the same calls.
-            RuntimeError: the log-probabilities differ.
-        """
-        if self.reader == "separate":
-            raise ValueError("reader='separate' has weights of its own; attach is for policy-base and policy")
-        if getattr(trainer, "is_fsdp_enabled", False) or _is_zero3(trainer):
-            raise ValueError(
-                "weights are sharded (ZeRO-3 or FSDP): each forward pass is collective, and ranks read different "
-                "passages; use reader='separate', ZeRO-2 or DDP"
-            )
-        if trainer.processing_class.get_vocab() != self._own_scorer().sampler.tokenizer.get_vocab():
-            raise ValueError(
-                f"reader={self.reader!r} reads with the policy's weights, but the scorer has another tokenizer; make "
-                "the scorer from the policy's base model"
-            )
-        self._model, self._lent = trainer.accelerator.unwrap_model(trainer.model), None
+        """Read with the trainer's own weights from now on; see ``PolicyReader.attach``."""
         self._memo.clear()
-        with self._reading() as scorer:
-            scorer.sampler.check("Question: Who wrote Hamlet?\nAnswer:")
+        self._reader.attach(trainer)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave models behind: a copy makes the embedded ones anew, or says that it lost those it was given."""
-        return {**self.__dict__, "_scorer": None, "_model": None, "_lent": None, "_memo": {}, "_recordings": []}
-
-    @contextmanager
-    def _reading(self) -> Iterator[SePerScorer]:
-        if self.reader == "separate":
-            yield self._own_scorer()
-            return
-        if self._model is None:
-            raise ValueError(f"reader={self.reader!r} needs attach(trainer) before the first reward")
-        with borrowed_reader(self._model, adapter=self.reader == "policy") as model:
-            if self.reader == "policy":
-                self._memo.clear()  # its weights have moved since
-            if self._lent is None:
-                self._lent = self._own_scorer().reading_with(model, frozen=self.reader == "policy-base")
-            yield self._lent
-
-    def _own_scorer(self) -> SePerScorer:
-        if self._scorer is None and self._given:
-            raise ValueError("a scorer does not travel between processes; make the reward where it is used")
-        if self._scorer is None:
-            self._scorer = SePerScorer.from_pretrained()
-        return self._scorer
+        """Leave beliefs and recordings behind; models stay behind, too (``PolicyReader``)."""
+        return {**self.__dict__, "_memo": {}, "_recordings": []}
 
     def _measure(self, scorer: SePerScorer, rollouts: Sequence[Rollout]) -> None:
         """Put the beliefs that the rollouts need into memory, question by question."""
         wanted: dict[tuple[str, tuple[str, ...]], dict[tuple[Passage, ...], None]] = {}
         for rollout in rollouts:
-            sets = wanted.setdefault((rollout.question, rollout.answers), {})
-            sets.update(dict.fromkeys(self._contexts(rollout)))
+            contexts = wanted.setdefault((rollout.question, rollout.answers), {})
+            contexts.update(dict.fromkeys(self._contexts(rollout)))
         if len(self._memo) > _MEMO:
             self._memo.clear()
+        self._reused = []
         missing: dict[tuple[str, tuple[str, ...]], list[tuple[Passage, ...]]] = {}
-        for asked, sets in wanted.items():
-            unknown = [shown for shown in sets if (*asked, shown) not in self._memo]
-            self._reuse += [float(shown not in unknown) for shown in sets]
-            if unknown and asked[1]:
-                missing[asked] = unknown
-        for (question, _), contexts in missing.items():
-            scorer.expect(question, contexts)  # an engine works on all questions at once
-        for (question, answers), contexts in missing.items():
+        for question, contexts in wanted.items():
+            unknown = [passages for passages in contexts if (*question, passages) not in self._memo]
+            self._reused += [float(passages not in unknown) for passages in contexts]
+            if unknown and question[1]:
+                missing[question] = unknown
+        for (text, _), unknown in missing.items():
+            scorer.reader.expect(text, unknown)  # an engine works on all questions at once
+        for (text, answers), unknown in missing.items():
             try:
-                beliefs = scorer.beliefs(question, answers, contexts)
+                beliefs = scorer.beliefs(text, answers, unknown)
             except UnscorableError as error:
                 self.failures[str(error)[:200]] += 1
                 continue
-            self._memo |= {(question, answers, shown): belief for shown, belief in zip(contexts, beliefs, strict=True)}
+            self._memo |= {
+                (text, answers, passages): belief for passages, belief in zip(unknown, beliefs, strict=True)
+            }
 
     def _contexts(self, rollout: Rollout) -> list[tuple[Passage, ...]]:
         """Return what the reader sees: nothing, then the passages of the first, the first two ... searches."""
@@ -243,71 +173,22 @@ class SePerReward:
         if not rollout.answers:
             self.failures["no gold answer"] += 1
             return None
-        keys = [(rollout.question, rollout.answers, shown) for shown in self._contexts(rollout)]
+        keys = [(rollout.question, rollout.answers, passages) for passages in self._contexts(rollout)]
         if any(key not in self._memo for key in keys):
             return None  # counted where it failed
         beliefs = tuple(self._memo[key] for key in keys)
         cost = self.cost(rollout)
         if self.variant in ("delta", "stepwise"):
             return Score(beliefs[-1].seper - beliefs[0].seper - cost, beliefs, cost)
-        stated = scorer.support(rollout.question, rollout.answer, rollout.answers)
-        return Score(stated - (beliefs[0].seper if beliefs else 0.0) - cost, beliefs, cost, stated)
+        answer = scorer.support(rollout.question, rollout.answer, rollout.answers)
+        return Score(answer - (beliefs[0].seper if beliefs else 0.0) - cost, beliefs, cost, answer)
 
-    def _columns(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[Any]]:
-        """Return what the table of rollouts shows beside prompt, completion and reward."""
-        known = [score.beliefs if score is not None else () for score in scores]
-        return {
-            "question": [rollout.question for rollout in rollouts],
-            "query": [" | ".join(turn.query for turn in rollout.turns) for rollout in rollouts],
-            "passages": [" | ".join(passage.text for passage in rollout.passages) for rollout in rollouts],
-            "exact_match": [exact_match(rollout.answer, rollout.answers) for rollout in rollouts],
-            "baseline": [beliefs[0].seper if beliefs else None for beliefs in known],
-            "gains": [None if score is None else score.gains for score in scores],
-            "cost": [None if score is None else score.cost for score in scores],
-            "belief_before": [beliefs[0].describe() if beliefs else None for beliefs in known],
-            "belief_after": [beliefs[-1].describe() if len(beliefs) > 1 else None for beliefs in known],
-        }
-
-    def _seconds(self, rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
-        """Return where this call's time went, and its share of all since the call before (a step, in training)."""
-        spent, now = profile.seconds, time.perf_counter()
-        found = {
-            "sampling": spent["prefill"] + spent["decode"] + spent["draw"],
-            "entailment": spent["entailment"] + spent["clustering"],
-            "retrieval": sum(turn.seconds for rollout in rollouts for turn in rollout.turns),
-            "reward": profile.total_seconds,
-        }
-        metrics = {f"seper/seconds_{name}": seconds for name, seconds in found.items()}
-        if self._last_call is not None:
-            metrics["seper/share_of_step"] = found["reward"] / (now - self._last_call)
+    def _share_of_step(self, spent: float) -> dict[str, float]:
+        """Return this call's share of the time since the call before, which is a step in training."""
+        now = time.perf_counter()
+        share = {} if self._last_call is None else {"seper/share_of_step": spent / (now - self._last_call)}
         self._last_call = now
-        return metrics
-
-    def _metrics(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[float]]:
-        pairs = [(rollout, score) for rollout, score in zip(rollouts, scores, strict=True) if score is not None]
-        found = {
-            "unscored": [float(score is None) for score in scores],
-            "search_rate": [float(bool(rollout.turns)) for rollout, _ in pairs],
-            "searches": [float(len(rollout.turns)) for rollout, _ in pairs],
-            "exact_match": [exact_match(rollout.answer, rollout.answers) for rollout, _ in pairs],
-            "cost": [score.cost for _, score in pairs],
-            "reused_beliefs": self._reuse,
-        }
-        if self.variant != "answer":
-            baselines = [score.beliefs[0].seper for _, score in pairs]
-            for name, kind in (("needed", True), ("not_needed", False)):
-                found[f"search_rate_{name}"] = [
-                    searched
-                    for searched, baseline in zip(found["search_rate"], baselines, strict=True)
-                    if (baseline < self.needed) == kind
-                ]
-            found["baseline"] = baselines
-        if self.variant in ("answer", "advantage"):
-            found["answer"] = [score.answer for _, score in pairs if score.answer is not None]
-        else:
-            deltas = [sum(score.gains) for rollout, score in pairs if rollout.turns]
-            found |= {"delta_of_searches": deltas, "share_harmful": [float(delta < 0) for delta in deltas]}
-        return {f"seper/{name}": values for name, values in found.items()}
+        return share
 
 
 @functools.cache
@@ -318,8 +199,3 @@ def _default() -> SePerReward:
 def delta_seper(*args: Any, **columns: Any) -> list[float | None]:
     """``SePerReward`` with the embedded models and a price of 0.1 a search, for ``trl grpo --reward_funcs``."""
     return _default()(*args, **columns)
-
-
-def _is_zero3(trainer: Any) -> bool:
-    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
-    return plugin is not None and plugin.zero_stage == 3

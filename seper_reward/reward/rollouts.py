@@ -1,16 +1,24 @@
-"""What a policy did with a question: read from the completions, environments and columns of TRL."""
+"""What a policy did with a question, read from TRL's completions, environments and columns; and what that is worth."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from seper_reward.reward.environment import Turn
-from seper_reward.types import Passage
+from seper_reward.types import Belief, Passage
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """What a policy did with one question."""
+    """What a policy did with one question.
+
+    Attributes:
+        question: The question.
+        answers: Aliases of its gold answer.
+        turns: The searches, in order.
+        answer: The policy's last answer; empty if it was cut off before one.
+    """
 
     question: str
     answers: tuple[str, ...]
@@ -24,12 +32,34 @@ class Rollout:
 
     @property
     def words(self) -> int:
-        """Words retrieved, as often as they were."""
+        """How many words were retrieved; a passage found twice counts twice."""
         return sum(len(passage.text.split()) for turn in self.turns for passage in turn.passages)
 
     def found_by(self, searches: int) -> tuple[Passage, ...]:
         """Return what the first searches found, each passage once."""
         return tuple(dict.fromkeys(passage for turn in self.turns[:searches] for passage in turn.passages))
+
+
+@dataclass(frozen=True)
+class Score:
+    """A rollout's reward and what it is made of.
+
+    Attributes:
+        reward: The reward, by the variant's formula.
+        beliefs: The reader's beliefs without passages, then after searches; empty where the variant needs none.
+        cost: Price of the searches.
+        answer: Support of the gold answer by the policy's own answer, where the variant needs it.
+    """
+
+    reward: float
+    beliefs: tuple[Belief, ...]
+    cost: float
+    answer: float | None = None
+
+    @property
+    def gains(self) -> tuple[float, ...]:
+        """What each step added to SePer."""
+        return tuple(after.seper - before.seper for before, after in itertools.pairwise(self.beliefs))
 
 
 def read_rollouts(
@@ -44,19 +74,31 @@ def read_rollouts(
     Its searches come from its environment (as many as the completion has tool results, since TRL rolls back results
     that are too long), else from the column ``passages`` (one search), else from the completion's tool messages.
 
+    Args:
+        question: Column of questions.
+        answers: Column of aliases of the gold answers.
+        completions: TRL's completions, as texts or message lists; ``None`` for empty ones.
+        passages: Column of what one search found; ``None`` without the column.
+        environments: TRL's environments; ``None`` without them.
+
     Raises:
-        ValueError: a row of ``answers`` or ``passages`` is a text instead of a list.
+        ValueError: A row of ``answers`` or ``passages`` is a text instead of a list.
     """
     for name, column in (("answers", answers), ("passages", passages or [])):
         wrong = next((row for row in column if isinstance(row, str)), None)
         if wrong is not None:
             raise ValueError(f"{name} must be a list per row, got the text {wrong[:80]!r}; wrap it in a list")
-    said = completions if completions is not None else [""] * len(question)
-    given = passages if passages is not None else [None] * len(question)
-    worlds = environments if environments is not None else [None] * len(question)
+    rows = zip(
+        question,
+        answers,
+        completions if completions is not None else [""] * len(question),
+        environments if environments is not None else [None] * len(question),
+        passages if passages is not None else [None] * len(question),
+        strict=True,
+    )
     return [
-        Rollout(asked, tuple(gold), _turns(words, world, shown), _last_answer(words))
-        for asked, gold, words, world, shown in zip(question, answers, said, worlds, given, strict=True)
+        Rollout(text, tuple(gold), _turns(completion, environment, given), _last_answer(completion))
+        for text, gold, completion, environment, given in rows
     ]
 
 

@@ -5,7 +5,6 @@ rewards and processes, and never has to be told that something changed. (A value
 differ in the low digits; see ARCHITECTURE, decision 3.)
 """
 
-import hashlib
 import json
 import sqlite3
 import time
@@ -13,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.profiling import timed
 
 
@@ -129,9 +129,3 @@ def _switch_to_wal(database: sqlite3.Connection) -> None:
                 raise
             time.sleep(pause)
     database.execute("PRAGMA journal_mode=WAL")
-
-
-def content_key(*parts: Any) -> str:
-    """Return a hash of JSON-able parts; what JSON cannot hold counts by its text."""
-    text = json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()

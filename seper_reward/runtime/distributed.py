@@ -1,11 +1,13 @@
 """Accelerate: which process this is, what share of the work it takes, and results in input order."""
 
+import fcntl
 import functools
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 
@@ -87,3 +89,40 @@ def together(act: Callable[[], T]) -> T:
     if box[1] is not None:
         raise ValueError(box[1])
     return cast(T, box[0])
+
+
+class SharedQueue(Generic[T]):
+    """Items that each fall to one process: the dearest first, each to whoever is free next.
+
+    For work whose results need no order. A process that reads ahead takes more than its share: it needs a
+    ``shard``.
+
+    Args:
+        items: all the work, the same on every process.
+        costs: of each item, in any unit.
+        counter: file on a disk that all processes share; ``reset`` it before any of them takes.
+    """
+
+    def __init__(self, items: Sequence[T], costs: Sequence[float], counter: Path) -> None:
+        self._items, self._counter = items, counter
+        self._order = list(range(len(items)))
+        if process_state().num_processes > 1:  # one alone keeps the order of the input
+            self._order.sort(key=lambda place: (-costs[place], place))
+
+    @staticmethod
+    def reset(counter: Path) -> None:
+        """Begin anew; for one process, before all others take."""
+        counter.write_text("0", encoding="utf-8")
+
+    def __iter__(self) -> Iterator[T]:
+        """Take items until none is left."""
+        while (taken := self._next()) < len(self._order):
+            yield self._items[self._order[taken]]
+
+    def _next(self) -> int:
+        with self._counter.open("r+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+            taken = int(file.read())
+            file.seek(0)
+            file.write(str(taken + 1))
+        return taken

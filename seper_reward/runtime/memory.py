@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -28,6 +28,29 @@ def in_halves(act: Callable[[list[T]], Iterable[R]], batch: list[T]) -> list[R]:
     warn_of_halving(f"a batch of {len(batch)}")
     middle = len(batch) // 2
     return [*in_halves(act, batch[:middle]), *in_halves(act, batch[middle:])]
+
+
+def token_batches(lengths: Mapping[T, int], budget: int) -> Iterator[list[T]]:
+    """Group items of like length so that each batch, padded to its longest item, fits into a budget.
+
+    Args:
+        lengths: Tokens that each item takes; items of equal length must be comparable.
+        budget: Most tokens per batch; an item that is longer gets a batch of its own.
+
+    Yields:
+        Batches, from the shortest items to the longest.
+
+    >>> list(token_batches({"a": 2, "b": 5, "c": 1, "d": 3}, 6))
+    [['c', 'a'], ['d'], ['b']]
+    """
+    batch: list[T] = []
+    for item in sorted(lengths, key=lambda item: (lengths[item], item)):
+        if batch and (len(batch) + 1) * lengths[item] > budget:
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch
 
 
 def warn_of_halving(what: str) -> None:

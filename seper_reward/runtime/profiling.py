@@ -2,7 +2,7 @@
 
 with profiling() as profile:
     scorer.utilities(queries)
-print(profile.table())
+print(profile_table(profile))  # of reports.tables
 """
 
 import threading
@@ -47,23 +47,6 @@ class Profile:
         found: dict[str, float] = {f"profile/{stage}_seconds": spent for stage, spent in self.seconds.items()}
         found |= {f"profile/{stage}_tokens": count for stage, count in self.tokens.items() if count}
         return {**found, "profile/total_seconds": self.total_seconds, "profile/model_share": self.model_share}
-
-    def table(self) -> str:
-        """Return lines of stage, seconds, share of the wall clock, tokens.
-
-        ``other`` is what no stage covers; the last line is the share of model calls, which nothing but other batches
-        or another machine makes shorter.
-        """
-        total = self.total_seconds
-        rows = [
-            *sorted(self.seconds.items(), key=lambda row: -row[1]),
-            ("other", max(total - sum(self.seconds.values()), 0.0)),
-        ]
-        lines = [
-            f"{stage:11s} {spent:9.2f} {spent / total:6.1%} {self.tokens[stage] or '':>10}" for stage, spent in rows
-        ]
-        head = f"{'stage':11s} {'seconds':>9s} {'share':>6s} {'tokens':>10s}"
-        return "\n".join([head, *lines, f"in model calls: {self.model_share:.1%}"])
 
     def add(self, stage: str, seconds: float, tokens: int = 0) -> None:
         """Count for a stage."""

@@ -13,8 +13,9 @@ from tqdm import tqdm
 from seper_reward import ResponseSampler
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
-from seper_reward.models import PLAIN
+from seper_reward.reader.loading import PLAIN
 from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.sampler import ReaderOptions
 from tests.benchmarks.common import finish, parser
 
 
@@ -25,8 +26,12 @@ def main() -> None:
     queries = read_queries(QUESTIONS, read_corpus(CORPUS)).queries[::20][: options.questions]
     drawn, result = {}, {}
     for dtype in ("float32", "bfloat16"):
-        together = ResponseSampler.from_pretrained(PLAIN, dtype=dtype, temperature=1.0, max_new_tokens=16)
-        alone = ResponseSampler(together._model, together.tokenizer, max_batch_tokens=1, **asdict(together.options))
+        together = ResponseSampler.from_pretrained(
+            PLAIN, ReaderOptions(dtype=dtype), temperature=1.0, max_new_tokens=16
+        )
+        alone = ResponseSampler(
+            together._model, together.tokenizer, **asdict(together.options), options=ReaderOptions(max_batch_tokens=1)
+        )
         builder = PromptBuilder(together.tokenizer, "few_shot", max_prompt_tokens=together.max_prompt_tokens)
         rows, other = [], []
         for query in tqdm(queries, desc=dtype):

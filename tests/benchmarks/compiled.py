@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 from seper_reward import ResponseSampler, SePerScorer
+from seper_reward.reader.sampler import ReaderOptions
 from tests.benchmarks.common import CLOCK, clocked, contexts, finish, parser, questions
 
 
@@ -36,12 +37,15 @@ def measure(reader: str, passages: Sequence[int], rounds: int) -> dict[str, Any]
     scorer = SePerScorer.from_pretrained(reader)
     (query,) = questions(1)
     prompts = {
-        count: [scorer.prompts.build(query.question, sets) for sets in contexts(query, count)] for count in passages
+        count: [scorer.reader.prompts.build(query.question, sets) for sets in contexts(query, count)]
+        for count in passages
     }
     plain = scorer.sampler
     before = {count: seconds(plain, asked, rounds) for count, asked in prompts.items()}
     spent, compiled = clocked(
-        lambda: ResponseSampler(plain._model, plain.tokenizer, compile_reader=True, **asdict(plain.options))
+        lambda: ResponseSampler(
+            plain._model, plain.tokenizer, **asdict(plain.options), options=ReaderOptions(compile_reader=True)
+        )
     )
     if not compiled.compiled:
         sys.exit("the reader was not compiled: there is nothing to compare")

@@ -21,8 +21,9 @@ from pathlib import Path
 import torch
 
 from seper_reward import ResponseSampler
-from seper_reward.models import PLAIN, embedded_reader_folder
 from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.loading import PLAIN, embedded_reader_folder
+from seper_reward.reader.sampler import ReaderOptions
 from tests.vllm_server import ABSENT, PYTHON, vllm_server
 
 
@@ -45,7 +46,7 @@ def seconds(sampler, prompts: list[str]) -> tuple[float, int]:
 
 def measure(rounds: int, count: int, tokens: int, dtype: str) -> dict:
     local = ResponseSampler.from_pretrained(
-        PLAIN, dtype=dtype, device="cpu", num_samples=10, max_new_tokens=16, stop=(), temperature=1.0
+        PLAIN, ReaderOptions(dtype=dtype, device="cpu"), num_samples=10, max_new_tokens=16, stop=(), temperature=1.0
     )
     asked = [prompts_of(round_, count, tokens, local.tokenizer) for round_ in range(rounds + 1)]
 

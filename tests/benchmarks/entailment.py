@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measure(scorer: SePerScorer, query: Query) -> dict[str, Any]:
     sets = [(), *contexts(query, 1)]
-    texts = [row.texts for row in scorer.responses(query.question, sets)]  # from here on in the cache
+    texts = [row.texts for row in scorer.reader.responses(query.question, sets)]  # from here on in the cache
     pairs = [pair for row in texts for pair in both_ways(row, query.answers)]
     reference = Reference(scorer)
     rows = {

@@ -9,10 +9,12 @@ Use a split that no reported number comes from: dev by default.
 from pathlib import Path
 
 from seper_reward import Estimator, SePerScorer
-from seper_reward.data.queries import read_queries, spread
-from seper_reward.evaluation.correlation import choose_passages, correlation, split_of
-from seper_reward.models import EMBEDDED, READER_DEFAULTS
+from seper_reward.data.queries import read_queries
+from seper_reward.data.splits import split_of, spread
+from seper_reward.evaluation.correlation import choose_passages, correlation
+from seper_reward.reader.loading import READER_DEFAULTS
 from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.pretrained import EMBEDDED
 from tests.benchmarks.common import finish, parser
 
 CHANGES = [

@@ -50,7 +50,7 @@ class Reference:
 
     def _belief(self, query: Query, passages: Sequence[Passage]) -> float:
         with self._timed("context" if passages else "baseline"):
-            texts, log_probs = self._generate(self._scorer.prompts.build(query.question, passages))
+            texts, log_probs = self._generate(self._scorer.reader.prompts.build(query.question, passages))
         with self._timed("entailment"):
             asked = [(one, answer) for answer in query.answers for one in texts]
             forward, backward = self.entails(query.question, asked), self.entails(query.question, asked, True)

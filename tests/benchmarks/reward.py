@@ -13,7 +13,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from seper_reward.config import ScorerConfig, load_scorer
-from seper_reward.models import load_reader
+from seper_reward.reader.loading import load_reader
 from seper_reward.reward.reward import SePerReward
 from tests.benchmarks.common import finish, parser
 from trainers import policy

@@ -17,9 +17,10 @@ from unittest import mock
 import torch
 
 from seper_reward import ResponseSampler
-from seper_reward.models import LoadedModel, load_reader, load_tokenizer, resolve_device, resolve_dtype
 from seper_reward.reader.in_process.decoding import TreeDecoder
+from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.runtime.pretrained import LoadedModel, LoadOptions, resolve_device, resolve_dtype
 from seper_reward.runtime.profiling import profiling
 from tests.benchmarks.common import clocked, contexts, finish, parser, questions
 
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def load(name: str, dtype: str, device: torch.device) -> LoadedModel:
     if name not in SHAPES:
-        return load_reader(name, dtype=dtype, device=device)
+        return load_reader(name, LoadOptions(dtype=dtype, device=device))
     from transformers import AutoModelForCausalLM, LlamaConfig
 
     tokenizer, shape = load_tokenizer(), SHAPES[name]

@@ -122,7 +122,7 @@ def ours(scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]]) -
 def floor(scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]]) -> Clock:
     """Return the seconds of the same tokens through bare prefill and decode calls at the best batch size."""
     sampler, model = scorer.sampler, scorer.sampler._model
-    prompts = [scorer.prompts.build(query.question, passages) for passages in [(), *sets]]
+    prompts = [scorer.reader.prompts.build(query.question, passages) for passages in [(), *sets]]
     drawn = sum(len(ids) - 1 for row in sampler.sample(prompts) for ids in row.token_ids)  # the first is prefill's
     lines = [sampler._encode(prompt) for prompt in prompts]
     baseline, length = lines[0], max(map(len, lines[1:]))
@@ -180,8 +180,8 @@ def _sampled(
     """Return seconds of sampling the contexts (scaled) and the baseline with another set-up of the sampler."""
     old = scorer.sampler
     sampler = ResponseSampler(old._model, old.tokenizer, **changes, **asdict(old.options))
-    prompts = [scorer.prompts.build(query.question, passages) for passages in sets]
-    baseline, _ = clocked(lambda: sampler.sample([scorer.prompts.build(query.question, ())]))
+    prompts = [scorer.reader.prompts.build(query.question, passages) for passages in sets]
+    baseline, _ = clocked(lambda: sampler.sample([scorer.reader.prompts.build(query.question, ())]))
     return clocked(lambda: sampler.sample(prompts))[0][CLOCK] * scale + baseline[CLOCK]
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from seper_reward import ResponseSampler, SePerScorer
 from seper_reward.data.queries import read_examples
+from seper_reward.labels.blocks import block_beliefs
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.runtime.imports import need
 from seper_reward.types import Passage
@@ -84,7 +85,7 @@ def with_passages(scorer: SePerScorer, count: int) -> Callable[[], Any]:
     """One question with so many passages, each by itself."""
     one, other = questions(2)
     query = replace(one, passages=(*one.passages, *other.passages)[:count])
-    return lambda: scorer.query_utilities(query)
+    return lambda: scorer.utilities([query])[0]
 
 
 def with_questions(scorer: SePerScorer, count: int) -> Callable[[], Any]:
@@ -107,7 +108,7 @@ def with_blocks(scorer: SePerScorer, count: int) -> Callable[[], Any]:
     """Sixteen questions of the demo with their passages, so many side by side."""
     asked = read_examples("demo")[0].queries[::10][:16]
     blocks = [asked[at : at + count] for at in range(0, len(asked), count)]
-    return lambda: [scorer.block_utilities(block) for block in blocks]
+    return lambda: [block_beliefs(scorer, block) for block in blocks]
 
 
 def with_processes(options: Any, counts: Sequence[int]) -> dict[str, Any]:

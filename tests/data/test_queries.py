@@ -7,7 +7,8 @@ import pytest
 from datasets import Dataset
 
 from seper_reward import Query
-from seper_reward.data.queries import BadRowError, as_query, read_corpus, read_queries
+from seper_reward.data.queries import as_query, read_corpus, read_queries
+from seper_reward.data.rows import BadRowError
 from seper_reward.types import Passage
 
 GOOD = {"question": "Who?", "answers": ["Ann"], "passages": ["Ann did."]}

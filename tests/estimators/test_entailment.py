@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from seper_reward import EntailmentScorer
-from seper_reward.estimators.entailment import normalize_answer, qa_statement
-from seper_reward.models import identity_hash
+from seper_reward.data.answers import normalize_answer
+from seper_reward.estimators.entailment import qa_statement
+from seper_reward.runtime.hashing import identity_hash
+from seper_reward.runtime.pretrained import LoadOptions
 
 PAIRS = [("Paris", "London"), ("it was built in 1840 by monks", "1840"), ("1840", "it was built in 1840 by monks")]
 
@@ -127,7 +129,7 @@ def test_normalization(one, other, equal):
 
 
 def test_the_embedded_judge_knows_the_easy_cases():
-    scorer = EntailmentScorer.from_pretrained(device="cpu")
+    scorer = EntailmentScorer.from_pretrained(options=LoadOptions(device="cpu"))
     question = "What is the capital of France?"
     right = [("The capital of France is Paris", "Paris"), ("It is Paris, on the Seine", "Paris")]
     wrong = [("London", "Paris"), ("The capital of France is Lyon", "Paris"), ("I do not know", "Paris")]

@@ -9,7 +9,8 @@ from scipy.stats import pearsonr
 
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
-from seper_reward.evaluation.correlation import choose_passages, contexts_of, correlation, counterfactual, split_of
+from seper_reward.data.splits import split_of
+from seper_reward.evaluation.correlation import choose_passages, contexts_of, correlation, counterfactual
 
 RECORD = {
     "question": "Who?",
@@ -94,11 +95,11 @@ def test_answer_log_probs_are_the_readers_own(tiny_scorer, layout, monkeypatch):
     passages = as_query(RECORD).passages
     sets = [(), passages[:1], passages]
     answers = ["Ann", "Bob Lee the third", "the one who came"]  # of different lengths, behind one prompt
-    found = tiny_scorer.answer_log_probs("Who?", answers, sets)
+    found = tiny_scorer.reader.answer_log_probs("Who?", answers, sets)
     sampler = tiny_scorer.sampler
     for shown, row in zip(sets, found, strict=True):
         for answer, value in zip(answers, row, strict=True):
-            prompt = sampler._encode(tiny_scorer.prompts.build("Who?", shown))
+            prompt = sampler._encode(tiny_scorer.reader.prompts.build("Who?", shown))
             ids = sampler.tokenizer(answer, add_special_tokens=False).input_ids
             with torch.no_grad():
                 logits = sampler._model(input_ids=torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
@@ -120,7 +121,7 @@ def test_planted_answers_are_compared_with_supporting_ones(tiny_reader, tiny_ent
     words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
     assert main(words) == 0
     result = json.loads((tmp_path / "out.json").read_text())
-    expected = [tiny_scorer.query_utilities(as_query(record)) for record in records[:3]]
+    expected = [tiny_scorer.utilities([as_query(record)])[0] for record in records[:3]]
     right = [(row[0].delta_seper + row[3].delta_seper) / 2 for row in expected]
     wrong = [row[1].delta_seper for row in expected]
     assert result["delta_seper"]["supporting"] == pytest.approx(sum(right) / 3, abs=1e-3)

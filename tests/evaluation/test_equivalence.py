@@ -7,18 +7,17 @@ from dataclasses import replace
 import pytest
 
 from seper_reward.cli import main
-from seper_reward.data.answers import token_f1
+from seper_reward.data.answers import normalize_answer, token_f1
 from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
-from seper_reward.data.queries import BadRowError, read_valid_rows
-from seper_reward.estimators.entailment import normalize_answer
-from seper_reward.evaluation.correlation import split_of
+from seper_reward.data.rows import BadRowError, read_valid_rows
+from seper_reward.data.splits import split_of
 from seper_reward.evaluation.equivalence import (
-    Judgement,
+    Verdict,
     best_alias_probs,
     best_threshold,
     calibration,
     equivalence,
-    read_judgements,
+    read_verdicts,
 )
 from trainers.adapters.entailment_data import common_facts
 
@@ -48,15 +47,15 @@ def own(number, **changes):
 def test_evouna_rows_give_one_judgement_per_verdict(tmp_path):
     with gzip.open(tmp_path / "nq.json.gz", "wt") as file:
         json.dump([EVOUNA_ROW, {**EVOUNA_ROW, "improper": True}], file)
-    assert read_judgements(tmp_path / "nq.json.gz") == [
-        Judgement("who?", ("Ann Lee", "A. Lee"), "Ann", True, "fid"),
-        Judgement("who?", ("Ann Lee", "A. Lee"), "Bob", False, "gpt4"),
+    assert read_verdicts(tmp_path / "nq.json.gz") == [
+        Verdict("who?", ("Ann Lee", "A. Lee"), "Ann", True, "fid"),
+        Verdict("who?", ("Ann Lee", "A. Lee"), "Bob", False, "gpt4"),
     ]
 
 
 def test_own_rows_are_grouped_by_a_field(tmp_path):
     path = write(tmp_path / "own.jsonl", [own(1, system="mine"), own(2)])
-    assert [row.column for row in read_judgements(path)] == ["mine", "response"]
+    assert [row.column for row in read_verdicts(path)] == ["mine", "response"]
 
 
 @pytest.mark.parametrize(
@@ -74,16 +73,16 @@ def test_own_rows_are_grouped_by_a_field(tmp_path):
 )
 def test_a_bad_row_is_named(tmp_path, row, message):
     with pytest.raises(BadRowError, match=message):
-        read_judgements(write(tmp_path / "own.jsonl", [own(0), row]))
+        read_verdicts(write(tmp_path / "own.jsonl", [own(0), row]))
 
 
 def test_a_json_file_must_hold_an_array(tmp_path):
     (tmp_path / "a.json").write_text('{"a": 1}')
     with pytest.raises(ValueError, match="expected a JSON array of rows"):
-        read_judgements(tmp_path / "a.json")
+        read_verdicts(tmp_path / "a.json")
     (tmp_path / "a.json").write_text("[1, 2")
     with pytest.raises(ValueError, match="JSON lines end in"):
-        read_judgements(tmp_path / "a.json")
+        read_verdicts(tmp_path / "a.json")
 
 
 def test_token_f1_by_hand():
@@ -102,7 +101,7 @@ def test_thresholds_out_of_range_or_reach_are_refused(tiny_judge):
         best_threshold([0.1, 0.9], [True, True])
     for threshold in (0, 50):
         with pytest.raises(ValueError, match="must be in"):
-            equivalence(tiny_judge, [Judgement("who?", ("Ann",), "Ann", True)], threshold=threshold)
+            equivalence(tiny_judge, [Verdict("who?", ("Ann",), "Ann", True)], threshold=threshold)
 
 
 def test_calibration_by_hand():
@@ -114,7 +113,7 @@ def test_calibration_by_hand():
 
 def test_thresholds_come_from_train_and_numbers_from_test(tiny_judge):
     rows = [
-        Judgement(f"who {n}?", ("Ann",), "Ann" if n % 3 else "Bob", n % 3 > 0, "one" if n % 2 else "two")
+        Verdict(f"who {n}?", ("Ann",), "Ann" if n % 3 else "Bob", n % 3 > 0, "one" if n % 2 else "two")
         for n in range(60)
     ]
     test = [row for row in rows if split_of(row.question) == "test"]
@@ -131,8 +130,8 @@ def test_thresholds_come_from_train_and_numbers_from_test(tiny_judge):
 
 
 def test_the_best_alias_counts(tiny_judge):
-    one = Judgement("who?", ("Zed",), "Ann", True)
-    both = Judgement("who?", ("Zed", "Ann"), "Ann", True)
+    one = Verdict("who?", ("Zed",), "Ann", True)
+    both = Verdict("who?", ("Zed", "Ann"), "Ann", True)
     alone, best = best_alias_probs(tiny_judge, [one, both])[:, 0].tolist()
     assert best == 1.0 > alone
 
@@ -153,7 +152,7 @@ def test_the_command_writes_columns_and_a_plot(tiny_entailment, tmp_path, capsys
 
 
 def test_our_own_set_is_large_mixed_and_apart_from_what_is_trained_on(shared_data):
-    rows = read_judgements(EQUIVALENCE, column_by="kind")
+    rows = read_verdicts(EQUIVALENCE, column_by="kind")
     assert len(rows) >= 200
     kinds = {row.column for row in rows}
     assert kinds == {
@@ -163,7 +162,7 @@ def test_our_own_set_is_large_mixed_and_apart_from_what_is_trained_on(shared_dat
         verdicts = [row.equivalent for row in rows if row.column == kind]
         assert 0.4 <= sum(verdicts) / len(verdicts) <= 0.6
     assert len({(row.question, row.response) for row in rows}) == len(rows)
-    asked = {normalize_answer(row.question) for row in read_judgements(shared_data / "evouna" / "NQ.json.gz")}
+    asked = {normalize_answer(row.question) for row in read_verdicts(shared_data / "evouna" / "NQ.json.gz")}
     asked |= {normalize_answer(row["question"]) for _, row in read_valid_rows(QUESTIONS)}
     asked |= {normalize_answer(fact["question"]) for fact in common_facts()}
     assert asked.isdisjoint(normalize_answer(row.question) for row in rows)

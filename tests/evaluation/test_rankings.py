@@ -7,7 +7,6 @@ import pytest
 
 from seper_reward.data.queries import pool_passages
 from seper_reward.evaluation.rankings import downstream, gold_relevance, graded_relevance, rank_metrics
-from seper_reward.reader.prompts import passage_text
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.types import LabeledQuery, Passage, Query
 
@@ -58,7 +57,7 @@ def test_dense_retrieval_is_exact_search(tiny_encoder):
     corpus = {str(at): Passage(text, id=str(at)) for at, text in enumerate(texts)}
     questions = ["who owns the mill", "when did the ferry sink"]
     found = DenseRetriever(encoder, corpus).retrieve(questions, 3)
-    vectors = encoder.encode([passage_text(passage) for passage in corpus.values()], normalize_embeddings=True)
+    vectors = encoder.encode([passage.full_text for passage in corpus.values()], normalize_embeddings=True)
     for question, passages in zip(questions, found, strict=True):
         scores = vectors @ encoder.encode(question, normalize_embeddings=True)
         assert [passage.id for passage in passages] == [str(at) for at in np.argsort(-scores)[:3]]

@@ -32,7 +32,7 @@ def test_lists_train_a_cross_encoder(tmp_path):
     from sentence_transformers import CrossEncoder
     from sentence_transformers.cross_encoder.losses import RankNetLoss
 
-    from seper_reward.models import embedded_encoder_folder
+    from seper_reward.runtime.pretrained import embedded_encoder_folder
 
     assert write_labels(labeled(), tmp_path / "deep" / "lists.jsonl", "sentence-transformers") == 2
     rows = load_dataset("json", data_files=str(tmp_path / "deep" / "lists.jsonl"), split="train")

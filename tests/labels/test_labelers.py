@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from seper_reward.data.answers import answer_metric, contains_answer, exact_match, rouge_l, token_f1
-from seper_reward.data.queries import BadRowError
+from seper_reward.data.rows import BadRowError
 from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, labeler
 from seper_reward.types import Passage, Query, Responses
 
@@ -40,7 +40,7 @@ def test_unknown_labeler(tiny_scorer):
 
 
 def test_delta_seper_is_the_scorers(tiny_scorer):
-    utilities = tiny_scorer.query_utilities(QUERY)
+    utilities = tiny_scorer.utilities([QUERY])[0]
     assert labeler("delta_seper", tiny_scorer).label(QUERY).labels == tuple(row.delta_seper for row in utilities)
     hard = labeler("delta_seper_hard", tiny_scorer).label(QUERY)
     assert hard.labels == tuple(row.delta_seper_hard for row in utilities)
@@ -50,7 +50,7 @@ def test_erag_is_the_mean_metric_less_the_baselines(tiny_scorer):
     def length(response, answers):
         return len(response) / (100 * len(answers))
 
-    baseline, *rows = tiny_scorer.responses(QUERY.question, [(), *((passage,) for passage in QUERY.passages)])
+    baseline, *rows = tiny_scorer.reader.responses(QUERY.question, [(), *((passage,) for passage in QUERY.passages)])
     found = ERAGLabeler(tiny_scorer, length).label(QUERY)
     without = [length(text, QUERY.answers) for text in baseline.texts]
     for row, label, error in zip(rows, found.labels, found.std_errors, strict=True):
@@ -76,7 +76,7 @@ def test_erags_standard_error_by_hand():
 
 def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):
     contexts = [(), *((passage,) for passage in QUERY.passages)]
-    baseline, *rows = tiny_scorer.answer_log_probs(QUERY.question, QUERY.answers, contexts)
+    baseline, *rows = tiny_scorer.reader.answer_log_probs(QUERY.question, QUERY.answers, contexts)
     found = labeler("likelihood", tiny_scorer).label(QUERY)
     assert found.labels == pytest.approx([max(row) - max(baseline) for row in rows])
     assert found.std_errors == (0.0, 0.0, 0.0)

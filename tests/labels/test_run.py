@@ -14,6 +14,7 @@ from datasets import Dataset
 
 from seper_reward import label_dataset
 from seper_reward.cli import main
+from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.types import UnscorableError
 
 FILES = ["labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
@@ -261,7 +262,7 @@ def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tm
     from seper_reward.labels.run import LabelRun
 
     queries = [as_query(row) for row in rows(3)]
-    run = LabelRun(tmp_path / "out", tiny_scorer, queries)
+    run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), queries)
     labelled = {"key": run._keys["q1"], "label": {"id": "q1"}}
     (tmp_path / "out" / "progress" / "process-1.jsonl").write_text(json.dumps(labelled) + "\n")
     left = []
@@ -277,7 +278,9 @@ def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path
     from seper_reward.labels.run import LabelRun
 
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
-    run = LabelRun(tmp_path / "out", tiny_scorer, [as_query(row) for row in [rows(2)[0], long, rows(2)[1]]])
+    run = LabelRun(
+        tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [as_query(row) for row in [rows(2)[0], long, rows(2)[1]]]
+    )
     with pytest.raises(UnscorableError, match="question id='long'"):
         run.run(strict=True)
     summary = run.run()
@@ -288,7 +291,7 @@ def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeyp
     from seper_reward.data.queries import as_query
     from seper_reward.labels.run import LabelRun
 
-    run = LabelRun(tmp_path / "out", tiny_scorer, [as_query(row) for row in rows(3)])
+    run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [as_query(row) for row in rows(3)])
     mine = run._mine
     monkeypatch.setattr(run, "_mine", lambda queries: list(mine(queries))[1:])  # another process took the first
     with pytest.raises(ValueError, match="1 questions were not labelled, the first is id='q0'"):
@@ -407,7 +410,7 @@ def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer
     monkeypatch.setattr(tiny_scorer.sampler, "refill", refill)
 
     def labels_of_run(folder, act):
-        run = LabelRun(tmp_path / folder, tiny_scorer, queries, block=3)
+        run = LabelRun(tmp_path / folder, DeltaSePerLabeler(tiny_scorer), queries, block=3)
         act(run)
         run.run()
         return (tmp_path / folder / "labels.jsonl").read_bytes()
@@ -437,10 +440,10 @@ def test_a_block_that_cannot_be_leaves_the_folder_alone(tiny_scorer, tmp_path, m
     from seper_reward.labels.run import LabelRun
 
     with pytest.raises(ValueError, match="block must be at least 1"):
-        LabelRun(tmp_path / "out", tiny_scorer, [], block=0)
+        LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [], block=0)
     monkeypatch.setattr(tiny_scorer, "enough_std_error", 0.1)
     with pytest.raises(ValueError, match="and 1 with enough_std_error"):
-        LabelRun(tmp_path / "out", tiny_scorer, [], block=2)
+        LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [], block=2)
     assert not (tmp_path / "out").exists()
 
 

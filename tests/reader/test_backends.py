@@ -5,8 +5,8 @@ import time
 import pytest
 
 from seper_reward import ResponseSampler
-from seper_reward.models import LoadedModel
 from seper_reward.reader.backends import load_sampler
+from seper_reward.runtime.pretrained import LoadedModel
 
 DEAD = "http://127.0.0.1:9/v1"
 

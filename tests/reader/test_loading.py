@@ -6,13 +6,16 @@ import pytest
 import torch
 
 from seper_reward import models
-from seper_reward.models import fast_dtype, load_entailment, load_reader, resolve_dtype, weights_hash
+from seper_reward.estimators.entailment import load_entailment
+from seper_reward.reader.loading import load_reader
+from seper_reward.runtime.hashing import weights_hash
+from seper_reward.runtime.pretrained import LoadOptions, fast_dtype, resolve_dtype
 
 
 def test_the_embedded_reader_is_converted_once_and_answers(tmp_path, monkeypatch):
     folder = models.embedded_reader_folder()
     stamp = (folder / "model.safetensors").stat().st_mtime_ns
-    loaded = load_reader(device="cpu")
+    loaded = load_reader(options=LoadOptions(device="cpu"))
     assert (folder / "model.safetensors").stat().st_mtime_ns == stamp
     assert loaded.name == "embedded"
     assert not loaded.model.training
@@ -33,7 +36,7 @@ def test_conversion_from_the_wheel(tmp_path, monkeypatch):
     folder = models.embedded_reader_folder()
     assert folder == tmp_path / "smollm2-135m-instruct"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["smollm2-135m-instruct"]  # no scratch left
-    assert weights_hash(load_reader(device="cpu", dtype="bfloat16").model) == "e1abb9b743129b40"
+    assert weights_hash(load_reader(options=LoadOptions(device="cpu", dtype="bfloat16")).model) == "e1abb9b743129b40"
 
 
 def test_a_missing_wheel_says_what_to_install(monkeypatch, tmp_path):
@@ -55,9 +58,11 @@ def test_an_unknown_model_names_the_setting_and_offline_mode(load, setting, tmp_
 
 
 def test_a_local_folder_in_a_chosen_dtype(tiny_reader, tiny_entailment):
-    assert load_reader(str(tiny_reader), dtype="bfloat16", device="cpu").model.dtype == torch.bfloat16
-    assert load_entailment(str(tiny_entailment), dtype="float32", device="cpu").model.dtype == torch.float32
-    assert load_reader(str(tiny_reader), revision="main", device="cpu").name == f"{tiny_reader}@main"
+    assert load_reader(str(tiny_reader), LoadOptions(dtype="bfloat16", device="cpu")).model.dtype == torch.bfloat16
+    assert (
+        load_entailment(str(tiny_entailment), LoadOptions(dtype="float32", device="cpu")).model.dtype == torch.float32
+    )
+    assert load_reader(str(tiny_reader), LoadOptions(revision="main", device="cpu")).name == f"{tiny_reader}@main"
 
 
 def test_remote_code_stays_off(tiny_reader, monkeypatch):
@@ -70,16 +75,16 @@ def test_remote_code_stays_off(tiny_reader, monkeypatch):
         "from_pretrained",
         lambda *args, **options: asked.update(options) or original(*args, **options),
     )
-    load_reader(str(tiny_reader), device="cpu")
+    load_reader(str(tiny_reader), LoadOptions(device="cpu"))
     assert asked["trust_remote_code"] is False
     assert asked["use_safetensors"] is True
 
 
 def test_the_hash_sees_one_changed_weight_and_the_dtype(tiny_reader):
-    model = load_reader(str(tiny_reader), dtype="float32", device="cpu").model
+    model = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu")).model
     before = weights_hash(model)
-    assert before == weights_hash(load_reader(str(tiny_reader), dtype="float32", device="cpu").model)
-    assert before != weights_hash(load_reader(str(tiny_reader), dtype="bfloat16", device="cpu").model)
+    assert before == weights_hash(load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu")).model)
+    assert before != weights_hash(load_reader(str(tiny_reader), LoadOptions(dtype="bfloat16", device="cpu")).model)
     with torch.no_grad():
         model.model.norm.weight[3] += 1e-3
     assert weights_hash(model) != before

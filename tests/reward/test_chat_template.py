@@ -10,9 +10,10 @@ from trl.chat_template_utils import (
     supports_tool_calling,
 )
 
-from seper_reward.models import embedded_encoder_folder, embedded_reader_folder
+from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.environment import RetrievalEnvironment
+from seper_reward.runtime.pretrained import embedded_encoder_folder
 
 CALL = {"type": "function", "function": {"name": "search", "arguments": {"query": 'who "owns" it'}}}
 MESSAGES = [

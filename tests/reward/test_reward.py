@@ -88,7 +88,7 @@ def test_rewards_are_the_labels(tiny_scorer):
         "passages": [{"id": "a", "title": "Mill", "text": MILL.text}, SHEEP.text, "Ida Voss"],
     }
     query = as_query(record)
-    labels = [row["delta_seper"] for row in label_row(query, tiny_scorer.query_utilities(query))["passages"]]
+    labels = [row["delta_seper"] for row in label_row(query, tiny_scorer.utilities([query])[0])["passages"]]
     found = SePerReward(tiny_scorer)(
         question=[QUESTION] * 3, answers=[list(ANSWERS)] * 3, passages=[[each] for each in record["passages"]]
     )

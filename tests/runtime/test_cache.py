@@ -4,7 +4,8 @@ import multiprocessing
 
 import pytest
 
-from seper_reward.runtime.cache import Cache, content_key
+from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.hashing import content_key
 
 
 def test_only_missing_values_are_computed(tmp_path):

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from transformers import AutoTokenizer
 
-from seper_reward.models import embedded_reader_folder
+from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.types import Passage, Query

@@ -8,8 +8,9 @@ import torch
 from sentence_transformers import CrossEncoder
 
 from seper_reward.data.queries import pool_passages, read_queries
+from seper_reward.estimators.entailment import load_entailment
 from seper_reward.labels.targets import quantize
-from seper_reward.models import EMBEDDED, load_entailment
+from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
 from seper_reward.types import LabeledQuery, Passage, Query
 from trainers import reranker, retriever
 from trainers.reranker import RerankerArguments, RerankerConfig, load_cross_encoder, rerank, train
@@ -48,7 +49,7 @@ def test_it_learns_the_order(model, tmp_path, loss):
 def test_the_embedded_start_knows_entailment(tmp_path):
     """One score over the entailment model's body, which a list of fewer passages and tokens trains."""
     start = load_cross_encoder(EMBEDDED, 64)
-    body = load_entailment(EMBEDDED, dtype="float32").model.bert.state_dict()
+    body = load_entailment(EMBEDDED, LoadOptions(dtype="float32")).model.bert.state_dict()
     assert all(torch.equal(weight, body[name]) for name, weight in start.model.bert.state_dict().items())
     assert start.predict([(MILL.question, "Ann built it. " * 99)] * 2).shape == (2,)
     seen = []

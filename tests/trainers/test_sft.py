@@ -7,11 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
-from seper_reward.estimators.entailment import normalize_answer
-from seper_reward.evaluation.correlation import split_of
-from seper_reward.models import load_reader
+from seper_reward.data.splits import split_of
+from seper_reward.reader.loading import load_reader
+from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import Passage
 from trainers import sft
 from trainers.adapters import reader_data as data
@@ -50,7 +51,7 @@ def test_what_should_be_said_follows_from_what_is_shown(tasks):
 
 
 def test_prompts_are_whole(tasks, shared_data):
-    tokenizer = load_reader("plain", device="cpu").tokenizer
+    tokenizer = load_reader("plain", LoadOptions(device="cpu")).tokenizer
     rows = data.reader_rows(shared_data, tokenizer, 0, ["brief"])
     assert 0.9 * len(tasks) < len(rows) < len(tasks)
     for row in rows:
@@ -140,7 +141,9 @@ def test_rows_without_a_completion_are_refused(tmp_path):
 
 
 def test_the_shipped_adapter_and_the_plain_reader_differ():
-    embedded, plain = (load_reader(name, device="cpu").model.state_dict() for name in ("embedded", "plain"))
+    embedded, plain = (
+        load_reader(name, LoadOptions(device="cpu")).model.state_dict() for name in ("embedded", "plain")
+    )
     assert embedded.keys() == plain.keys()  # merged: no trace of PEFT
     name = "model.layers.0.self_attn.q_proj.weight"
     assert not torch.equal(embedded[name], plain[name])

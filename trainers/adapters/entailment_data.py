@@ -1,17 +1,16 @@
 """What the shipped entailment adapter is trained on: licence-clean pairs of premise and hypothesis."""
 
-import gzip
-import json
 import random
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seper_reward.data.rows import read_valid_rows
+from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import qa_statement
-from seper_reward.evaluation.correlation import split_of
 from seper_reward.evaluation.equivalence import EVOUNA_SYSTEMS, aliases_of
-from seper_reward.models import embedded_encoder_folder
+from seper_reward.runtime.pretrained import embedded_encoder_folder
 from trainers.adapters.answer_forms import (
     Fact,
     Form,
@@ -52,7 +51,7 @@ EVALUATION_ONLY = (
 )  # fmt: skip
 
 
-class Pair(NamedTuple):
+class LabeledPair(NamedTuple):
     """One training or test example: does ``premise`` entail ``hypothesis``?"""
 
     premise: str
@@ -62,23 +61,23 @@ class Pair(NamedTuple):
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read a gzipped JSON-lines file."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+    """Read the rows of a JSON or JSON-lines file."""
+    return [dict(row) for _, row in read_valid_rows(path)]
 
 
-def nli_pairs(data_dir: Path, name: str, split: str) -> list[Pair]:
+def nli_pairs(data_dir: Path, name: str, split: str) -> list[LabeledPair]:
     """Read one NLI set's split."""
     rows = read_rows(data_dir / "nli" / f"{name}.jsonl.gz")
     return [
-        Pair(row["premise"], row["hypothesis"], LABELS[row["label"]], name) for row in rows if row["split"] == split
+        LabeledPair(row["premise"], row["hypothesis"], LABELS[row["label"]], name)
+        for row in rows
+        if row["split"] == split
     ]
 
 
 def evouna_rows(data_dir: Path, split: str) -> list[Row]:
     """Read EVOUNA's split by question; training leaves out those in NQ's dev and test splits (``qa/``)."""
-    with gzip.open(data_dir / "evouna" / "NQ.json.gz", "rt", encoding="utf-8") as file:
-        rows = [row for row in json.load(file) if not row["improper"]]
+    rows = [row for row in read_rows(data_dir / "evouna" / "NQ.json.gz") if not row["improper"]]
     held_out: set[str] = set()
     if split == "train":
         qa = read_rows(data_dir / "qa" / "nq_oracle_bm25neg.jsonl.gz")
@@ -86,7 +85,7 @@ def evouna_rows(data_dir: Path, split: str) -> list[Row]:
     return [row for row in rows if split_of(row["question"]) == split and row["question"].lower() not in held_out]
 
 
-def judged_pairs(rows: list[Row]) -> Iterator[Pair]:
+def judged_pairs(rows: list[Row]) -> Iterator[LabeledPair]:
     """Yield (response, gold) pairs with the human verdict; short right responses also the other way round."""
     for row in rows:
         gold = qa_statement(row["question"], aliases_of(row)[0])
@@ -96,9 +95,9 @@ def judged_pairs(rows: list[Row]) -> Iterator[Pair]:
                 continue
             response = qa_statement(row["question"], answer)
             label = LABELS["entailment"] if verdict else NOT_ENTAILMENT
-            yield Pair(response, gold, label, f"evouna_{system}")
+            yield LabeledPair(response, gold, label, f"evouna_{system}")
             if len(answer.split()) <= 8:  # a long response says more than the gold answer, so gold cannot entail it
-                yield Pair(gold, response, label, f"evouna_{system}")
+                yield LabeledPair(gold, response, label, f"evouna_{system}")
 
 
 def answer_type(answer: str) -> str:
@@ -110,7 +109,7 @@ def answer_type(answer: str) -> str:
     return f"name of {min(len(answer.split()), 3)}"
 
 
-def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[Pair]:
+def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[LabeledPair]:
     """Yield aliases of one answer (entailed) and another question's answer of like type (not entailed)."""
     by_type: dict[str, list[str]] = {}
     for row in rows:
@@ -120,15 +119,15 @@ def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[Pair]:
         question, aliases = row["question"], aliases_of(row)
         gold = qa_statement(question, aliases[0])
         for alias in aliases[1:4]:
-            yield Pair(qa_statement(question, alias), gold, LABELS["entailment"], "evouna_alias")
+            yield LabeledPair(qa_statement(question, alias), gold, LABELS["entailment"], "evouna_alias")
         wrong = rng.choice(by_type[answer_type(aliases[0])])
         if words_of(" ".join(aliases)).isdisjoint(words_of(wrong)):
             pair = [qa_statement(question, wrong), gold]
             rng.shuffle(pair)
-            yield Pair(*pair, NOT_ENTAILMENT, "evouna_swap")
+            yield LabeledPair(*pair, NOT_ENTAILMENT, "evouna_swap")
 
 
-def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Iterator[Pair]:
+def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Iterator[LabeledPair]:
     """Yield answers of other questions that MiniLM finds close to the gold one (Lyon for Paris): not entailed."""
     from sentence_transformers import SentenceTransformer, util
 
@@ -144,7 +143,7 @@ def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Itera
         for other in rng.sample(others, min(per_question, len(others))):
             pair = [qa_statement(question, other), qa_statement(question, gold)]
             rng.shuffle(pair)
-            yield Pair(*pair, NOT_ENTAILMENT, "evouna_mined")
+            yield LabeledPair(*pair, NOT_ENTAILMENT, "evouna_mined")
 
 
 def words_of(text: str) -> set[str]:
@@ -152,14 +151,14 @@ def words_of(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
 
 
-def typed_pairs(count: int, rng: random.Random) -> Iterator[Pair]:
+def typed_pairs(count: int, rng: random.Random) -> Iterator[LabeledPair]:
     """Yield our own pairs of answers of one type (see ``trainers/adapters/answer_types.py``)."""
     for question, premise, hypothesis, entailed in confusable_pairs(count, rng):
         label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
-        yield Pair(qa_statement(question, premise), qa_statement(question, hypothesis), label, "answer_types")
+        yield LabeledPair(qa_statement(question, premise), qa_statement(question, hypothesis), label, "answer_types")
 
 
-def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[Pair]:
+def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
     """Yield what EVOUNA and NLI sets rarely show (see ``trainers/adapters/answer_forms.py``)."""
     facts = [*known_facts(evouna_rows(data_dir, "train")), *typed_facts()]
     statements = [
@@ -178,7 +177,7 @@ def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[Pair]:
     ]
     for question, response, answer, entailed in forms:
         label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
-        yield Pair(qa_statement(question, response), qa_statement(question, answer), label, "answer_forms")
+        yield LabeledPair(qa_statement(question, response), qa_statement(question, answer), label, "answer_forms")
 
 
 def known_facts(rows: list[Row]) -> list[Fact]:
@@ -215,8 +214,7 @@ def typed_facts() -> Iterator[Fact]:
 
 def common_facts() -> list[Row]:
     """Read our common facts, ``{question, answers}``."""
-    path = Path(__file__).parent / "common_facts.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return read_rows(Path(__file__).with_name("common_facts.jsonl"))
 
 
 def question_kind(question: str, answer: str) -> tuple[str, str]:
@@ -239,7 +237,7 @@ def paragraphs(data_dir: Path, rng: random.Random) -> list[tuple[str, str, list[
     return found
 
 
-def training_pairs(data_dir: Path, seed: int, confusable: bool = True, forms: bool = False) -> list[Pair]:
+def training_pairs(data_dir: Path, seed: int, confusable: bool = True, forms: bool = False) -> list[LabeledPair]:
     """Collect the capped, licence-clean training mix.
 
     Args:
@@ -249,7 +247,7 @@ def training_pairs(data_dir: Path, seed: int, confusable: bool = True, forms: bo
         forms: add generated forms of answers (negated, hedged, listed, numbers, dates, yes/no, paragraphs).
     """
     rng = random.Random(seed)
-    pairs: list[Pair] = []
+    pairs: list[LabeledPair] = []
     for name in LICENCES:
         if name == "evouna":
             rows = evouna_rows(data_dir, "train")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.queries import read_queries
-from seper_reward.evaluation.correlation import split_of
+from seper_reward.data.splits import split_of
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Passage, Query
 from trainers.adapters.answer_forms import any_of
@@ -29,7 +29,7 @@ CLOSED_BOOK_SHARE, UNRELATED_SHARE = 0.25, 0.15  # of NQ's train questions
 MAX_PROMPT_TOKENS = 340  # longer ones are left out: a cut passage may have lost the answer
 
 
-class Task(NamedTuple):
+class Example(NamedTuple):
     """A question, what the reader sees, and what it should say."""
 
     question: str
@@ -66,24 +66,24 @@ def substituted(passage: Passage, answers: Sequence[str], other: str) -> Passage
     return Passage(text, title)
 
 
-def tasks(data_dir: Path, rng: random.Random) -> Iterator[Task]:
-    """Yield all training tasks, from the train splits in ``data_dir`` and the common facts."""
+def examples(data_dir: Path, rng: random.Random) -> Iterator[Example]:
+    """Yield all training examples, from the train splits in ``data_dir`` and the common facts."""
     simple = qa_queries(data_dir, "nq_oracle_bm25neg", "train")
-    yield from single_passage_tasks(simple, rng)
+    yield from single_passage_examples(simple, rng)
     for name in ("hotpotqa_distractor", "2wikimultihopqa"):
-        yield from multi_hop_tasks(qa_queries(data_dir, name, "train"), rng)
+        yield from multi_hop_examples(qa_queries(data_dir, name, "train"), rng)
     for query in rng.sample(simple, int(CLOSED_BOOK_SHARE * len(simple))):
-        yield Task(query.question, (), query.answers[0], "closed-book")
+        yield Example(query.question, (), query.answers[0], "closed-book")
     elsewhere = [passage for query in simple for passage in relevant(query)]
     for query in rng.sample(simple, int(UNRELATED_SHARE * len(simple))):
-        yield Task(query.question, (rng.choice(elsewhere),), UNKNOWN, "unrelated")
+        yield Example(query.question, (rng.choice(elsewhere),), UNKNOWN, "unrelated")
     for fact in common_facts():
-        yield Task(fact["question"], (), fact["answers"][0], "common fact")
+        yield Example(fact["question"], (), fact["answers"][0], "common fact")
         if rng.random() < 0.6:  # what everybody knows stays known beside a passage on something else
-            yield Task(fact["question"], (rng.choice(elsewhere),), fact["answers"][0], "common fact, unrelated")
+            yield Example(fact["question"], (rng.choice(elsewhere),), fact["answers"][0], "common fact, unrelated")
 
 
-def single_passage_tasks(queries: Sequence[Query], rng: random.Random) -> Iterator[Task]:
+def single_passage_examples(queries: Sequence[Query], rng: random.Random) -> Iterator[Example]:
     """Yield the gold passage as it is, with another answer in it, and among distractors."""
     by_type: dict[str, list[str]] = {}
     for query in queries:
@@ -93,34 +93,34 @@ def single_passage_tasks(queries: Sequence[Query], rng: random.Random) -> Iterat
         answer = stated_answer(query, [gold])
         if answer is None:
             continue
-        yield Task(query.question, (gold,), answer, "gold")
+        yield Example(query.question, (gold,), answer, "gold")
         other = rng.choice(by_type[answer_type(query.answers[0])])
         if (
             rng.random() < 0.5
             and not states(query.question, query.answers)
             and words_of(other).isdisjoint(words_of(" ".join(query.answers)))
         ):
-            yield Task(query.question, (substituted(gold, query.answers, other),), other, "substituted")
+            yield Example(query.question, (substituted(gold, query.answers, other),), other, "substituted")
         if len(others) < 2:
             continue
         if rng.random() < 0.2:
             passages = [gold, rng.choice(others)]
-            yield Task(query.question, _shuffled(passages, rng), answer, "among distractors")
+            yield Example(query.question, _shuffled(passages, rng), answer, "among distractors")
         elif rng.random() < 0.2:
-            yield Task(query.question, (rng.choice(others),), UNKNOWN, "distractor")
+            yield Example(query.question, (rng.choice(others),), UNKNOWN, "distractor")
 
 
-def multi_hop_tasks(queries: Sequence[Query], rng: random.Random) -> Iterator[Task]:
+def multi_hop_examples(queries: Sequence[Query], rng: random.Random) -> Iterator[Example]:
     """Yield all supporting passages together, one alone, and all with a distractor."""
     for query in queries:
         gold, others = relevant(query), relevant(query, False)
         answer = stated_answer(query, gold) or query.answers[0]
         shown = [*gold, rng.choice(others)] if rng.random() < 0.3 and others else gold
-        yield Task(query.question, _shuffled(shown, rng), answer, "multi-hop")
+        yield Example(query.question, _shuffled(shown, rng), answer, "multi-hop")
         alone = rng.choice(gold)
         target = stated_answer(query, [alone]) or UNKNOWN
         if rng.random() < 0.3 and not states("yes no", query.answers):
-            yield Task(query.question, (alone,), target, "one of several hops")
+            yield Example(query.question, (alone,), target, "one of several hops")
 
 
 def _shuffled(passages: Sequence[Passage], rng: random.Random) -> tuple[Passage, ...]:
@@ -128,20 +128,20 @@ def _shuffled(passages: Sequence[Passage], rng: random.Random) -> tuple[Passage,
 
 
 def reader_rows(data_dir: Path, tokenizer: Any, seed: int, prompts: Sequence[str]) -> list[dict[str, Any]]:
-    """Render the tasks to ``{prompt, completion, kind}``, in random order.
+    """Render the examples to ``{prompt, completion, kind}``, in random order.
 
     Args:
         data_dir: with ``qa/``.
         tokenizer: of the reader.
         seed: of every choice.
-        prompts: names of prompt styles; each task gets one of them.
+        prompts: names of prompt styles; each example gets one of them.
     """
     rng = random.Random(seed)
     builders = [PromptBuilder(tokenizer, style, max_prompt_tokens=10**6) for style in prompts]
     rows = []
-    for task in tasks(data_dir, rng):
-        prompt = rng.choice(builders).build(task.question, task.passages)
+    for example in examples(data_dir, rng):
+        prompt = rng.choice(builders).build(example.question, example.passages)
         if len(tokenizer(prompt, add_special_tokens=False).input_ids) <= MAX_PROMPT_TOKENS:
-            rows.append({"prompt": prompt, "completion": task.target, "kind": task.kind})
+            rows.append({"prompt": prompt, "completion": example.target, "kind": example.kind})
     rng.shuffle(rows)
     return rows

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
+from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import CORPUS, QUESTIONS
-from seper_reward.data.queries import read_corpus, read_queries, spread
-from seper_reward.estimators.entailment import normalize_answer
+from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.data.splits import spread
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reports.tables import markdown_table
 from seper_reward.types import Passage
 from trainers.adapters.reader_data import UNKNOWN, qa_queries, relevant, states
 
@@ -112,13 +114,16 @@ def evaluate(readers: Sequence[tuple[str, str, float]], data_dir: Path, split: s
 
 def score_table(scores: dict[str, Any]) -> str:
     """Return the scores as a Markdown table, one row per condition and reader."""
-    lines = [
-        "| condition | reader, prompt, temperature | right | withheld | wrong | largest wrong | words | n |",
-        "|---|---|---|---|---|---|---|---|",
+    rows = [
+        [
+            condition,
+            reader,
+            *(f"{row[condition][name]:.2f}" for name in ("right", "withheld", "wrong", "largest_wrong")),
+            f"{row[condition]['words']:.1f}",
+            row[condition]["n"],
+        ]
+        for condition in next(iter(scores.values()))
+        for reader, row in scores.items()
     ]
-    for condition in next(iter(scores.values())):
-        for reader, rows in scores.items():
-            row = rows[condition]
-            cells = [f"{row[name]:.2f}" for name in ("right", "withheld", "wrong", "largest_wrong")]
-            lines.append(f"| {condition} | {reader} | {' | '.join(cells)} | {row['words']:.1f} | {row['n']} |")
-    return "\n".join(lines)
+    shares = ["right", "withheld", "wrong", "largest wrong"]
+    return markdown_table(["condition", "reader, prompt, temperature", *shares, "words", "n"], rows)

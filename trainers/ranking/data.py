@@ -1,16 +1,17 @@
 """What retriever and reranker learn from: questions by use, candidates, labels; the settings of both."""
 
-import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from seper_reward.config import ScorerConfig, setting
-from seper_reward.data.queries import pool_passages, query_key, read_examples, spread
+from seper_reward.data.queries import pool_passages, read_examples
+from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.labelers import LABELERS, check_labeler
-from seper_reward.runtime.cache import content_key
+from seper_reward.labels.provenance import query_key
+from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Passage, Query
 
 
@@ -24,7 +25,7 @@ class RankingConfig(ScorerConfig):
     test_share: float = setting(0.125, "Share of questions, by sha1(id), held out for the comparison in the end.")
     dev_share: float = setting(0.125, "Share of questions to measure on while training; may be 0.")
     labeler: str = setting("delta_seper", f"Who judges: {', '.join(LABELERS)}, or a reranker's folder.")
-    candidates: str = setting("both", "Passages to judge: retrieved, given (the file's own), or both.")
+    candidates: Literal["retrieved", "given", "both"] = setting("both", "Passages to judge; given are the file's own.")
     top_k: int = setting(8, "Passages that are retrieved per question and round.")
     max_std_error: float | None = setting(None, "Leave out labels with a greater standard error.")
     min_spread: float = setting(0.05, "Leave out questions whose best and worst label are no further apart.")
@@ -35,17 +36,15 @@ class RankingConfig(ScorerConfig):
     shift: float = setting(0.0, "Added to labels, after clipping.")
     clip_low: float | None = setting(None, "Least label; 0 makes harmful passages equal to useless ones.")
     clip_high: float | None = setting(None, "Greatest label.")
-    judges: list[str] = setting(
-        ["plain"], "Readers, held out from labelling, that judge the result beside the labelling one."
+    eval_readers: list[str] = setting(
+        ["plain"], "Readers, held out from labelling, that measure the result beside the labelling one."
     )
-    judge_top_k: int = setting(1, "How many passages the judging readers see.")
-    judge_gains: bool = setting(True, "Also measure nDCG with ΔSePer as gains (judges the top 5 of each question).")
+    eval_top_k: int = setting(1, "How many passages a reader that measures sees.")
+    eval_gains: bool = setting(True, "Also measure nDCG with ΔSePer as gains (labels the top 5 of each question).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_labeler(self.labeler)
-        if self.candidates not in {"retrieved", "given", "both"}:
-            raise ValueError(f"candidates must be retrieved, given or both, got {self.candidates!r}")
         if self.test_share <= 0 or self.dev_share < 0 or self.test_share + self.dev_share >= 1:
             raise ValueError(
                 f"test_share must be above 0, dev_share at least 0, and something must be left to train on, got "
@@ -55,11 +54,11 @@ class RankingConfig(ScorerConfig):
             if getattr(self, name) < 0 or (name == "margin" and not self.margin):
                 bound = "above" if name == "margin" else "at least"
                 raise ValueError(f"{name} must be {bound} 0, got {getattr(self, name)}")
-        if len({Path(judge).name for judge in self.judges}) < len(self.judges):
-            raise ValueError(f"judges must have names of their own, got {self.judges}; rename a folder")
-        if self.reader in self.judges:
-            raise ValueError(f"judges must be readers other than the labelling one, {self.reader!r}; leave it out")
-        for name in ("top_k", "judge_top_k", "limit"):
+        if len({Path(name).name for name in self.eval_readers}) < len(self.eval_readers):
+            raise ValueError(f"eval_readers must have names of their own, got {self.eval_readers}; rename a folder")
+        if self.reader in self.eval_readers:
+            raise ValueError(f"eval_readers must not have the labelling one, {self.reader!r}; leave it out")
+        for name in ("top_k", "eval_top_k", "limit"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
@@ -85,10 +84,7 @@ def read_questions(config: RankingConfig) -> Questions:
     _check_ids(queries, corpus, config)
     split: dict[str, list[Query]] = {"train": [], "dev": [], "test": []}
     for query in queries:
-        place = int(hashlib.sha1(query.id.encode()).hexdigest()[:8], 16) / 16**8
-        kept = 1 - config.test_share
-        name = "test" if place >= kept else "dev" if place >= kept - config.dev_share else "train"
-        split[name].append(query)
+        split[split_of(query.id, test_share=config.test_share, dev_share=config.dev_share)].append(query)
     for name, rows in split.items():
         if not rows and (name != "dev" or config.dev_share):
             raise ValueError(f"{config.input}: expected questions for {name}, got none of {len(queries)}; give more")

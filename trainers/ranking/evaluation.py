@@ -9,67 +9,69 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 
-from seper_reward.config import load_options
+from seper_reward.config import reader_options
 from seper_reward.evaluation.rankings import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
 from seper_reward.labels.labelers import DeltaSePerLabeler
-from seper_reward.models import READER_DEFAULTS
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.loading import reader_defaults
 from seper_reward.retrieval import DenseRetriever
-from seper_reward.runtime.cache import content_key
+from seper_reward.runtime.hashing import content_key
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
-from trainers.ranking.candidates import LabelStore
 from trainers.ranking.data import RankingConfig
+from trainers.ranking.label_store import LabelStore
 
 DEPTH = 10  # passages per question that are ranked
-_JUDGED = 5  # of them, by ΔSePer gains
+_GRADED = 5  # of them, by ΔSePer gains
 
 Rankings = Sequence[tuple[Passage, ...]]
 
 
 @dataclass(frozen=True)
-class Judges:
-    """What rankings are judged with.
+class RankingReaders:
+    """The readers that rankings are measured with, and the labels for graded gains.
 
     Attributes:
-        readers: by name; the first also made the labels, the others did not and so are no judges in their own cause.
-        gains: judges the passages that rankings hold, for nDCG with ΔSePer gains; ``None`` leaves that out.
-        store: where those labels are kept.
-        top_k: how many passages a reader sees at once.
+        scorers: Scorers by name of the reader; the first also made the labels, the others did not and so do not
+            measure what they taught.
+        gains: Labels of the passages that rankings hold, for nDCG with ΔSePer gains; ``None`` leaves that out.
+        top_k: How many passages a reader sees at once.
     """
 
-    readers: Mapping[str, SePerScorer]
-    gains: DeltaSePerLabeler | None
-    store: LabelStore
+    scorers: Mapping[str, SePerScorer]
+    gains: LabelStore | None
     top_k: int = 1
 
 
-def load_judges(config: RankingConfig, scorer: SePerScorer, folder: Path, data: str) -> Judges:
+def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data: str) -> RankingReaders:
     """Load the readers beside the labelling one, each asked in its own default way; all share entailment and cache.
 
     Args:
-        config: names them.
-        scorer: of the labelling reader.
-        folder: for the labels that judging makes.
-        data: hash of what is judged.
+        config: Names the readers.
+        scorer: Scorer of the labelling reader.
+        folder: Where the labels for gains are kept.
+        data: Hash of the questions and passages.
     """
-    readers = {config.reader: scorer}
-    for other in config.judges:
-        defaults = READER_DEFAULTS.get(other, READER_DEFAULTS[None])
+    sampling = scorer.sampler.options
+    scorers = {config.reader: scorer}
+    for name in config.eval_readers:
+        defaults = reader_defaults(name)
         sampler = ResponseSampler.from_pretrained(
-            other,
-            **load_options(config),
-            max_batch_tokens=config.max_batch_tokens,
-            seed=scorer.sampler.options.seed,
-            num_samples=scorer.sampler.options.num_samples,
+            name,
+            replace(reader_options(config), revision=None, backend="process", refill=False, compile_reader=False),
+            seed=sampling.seed,
+            num_samples=sampling.num_samples,
             temperature=defaults.temperature,
             max_new_tokens=defaults.max_new_tokens,
         )
-        readers[other] = SePerScorer(
+        scorers[name] = SePerScorer(
             sampler, scorer.entailment, prompt=defaults.prompt, estimator=scorer.estimator, cache=scorer.cache
         )
-    store = LabelStore(folder / f"evaluation_labels-{content_key(scorer.fingerprint, data)[:8]}.jsonl")
-    return Judges(readers, DeltaSePerLabeler(scorer) if config.judge_gains else None, store, config.judge_top_k)
+    gains = None
+    if config.eval_gains:
+        path = folder / f"evaluation_labels-{content_key(scorer.fingerprint, data)[:8]}.jsonl"
+        gains = LabelStore(path, DeltaSePerLabeler(scorer))
+    return RankingReaders(scorers, gains, config.eval_top_k)
 
 
 def rank(
@@ -79,13 +81,15 @@ def rank(
     return DenseRetriever(encoder, corpus).retrieve([query.question for query in queries], max(DEPTH, least))
 
 
-def judge(rankings: Mapping[str, Rankings], queries: Sequence[Query], judges: Judges) -> dict[str, dict[str, Any]]:
-    """Judge several rankings of the same passages side by side; all processes come here together.
+def measure_rankings(
+    rankings: Mapping[str, Rankings], queries: Sequence[Query], readers: RankingReaders
+) -> dict[str, dict[str, Any]]:
+    """Measure several rankings of the same passages side by side; all processes come here together.
 
     Args:
-        rankings: by name, one ranking per question.
-        queries: with gold answers; marks of relevance are in their passages' metadata.
-        judges: what to judge with.
+        rankings: By name, one ranking per question.
+        queries: With gold answers; marks of relevance are in their passages' metadata.
+        readers: What to measure with.
 
     Returns:
         Per name: the measures of ``rank_metrics`` with marks (``ndcg@5``, ...) and with ΔSePer gains
@@ -94,29 +98,28 @@ def judge(rankings: Mapping[str, Rankings], queries: Sequence[Query], judges: Ju
     """
     gold = [gold_relevance(query) for query in queries]
     found: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}
-    if judges.gains is not None:
-        gains = _gains(rankings, queries, judges)
+    if readers.gains is not None:
+        gains = _gains(rankings, queries, readers.gains)
         for name, rows in rankings.items():
-            measured = rank_metrics([row[:_JUDGED] for row in rows], gains)
+            measured = rank_metrics([row[:_GRADED] for row in rows], gains)
             found[name] |= {f"{key}_gain": value for key, value in measured.items() if key != "ndcg@10"}
-    for number, (reader, scorer) in enumerate(judges.readers.items()):
-        suffix = f"@{judges.top_k}" + (f"_{Path(reader).name}" if number else "")
+    for number, (reader, scorer) in enumerate(readers.scorers.items()):
+        suffix = f"@{readers.top_k}" + (f"_{Path(reader).name}" if number else "")
         for name, rows in rankings.items():
-            read = downstream(scorer, queries, rows, judges.top_k)
+            read = downstream(scorer, queries, rows, readers.top_k)
             found[name] |= {f"{key}{suffix}": _mean(row[key] for row in read) for key in ("seper", "exact_match")}
             found[name].setdefault("questions", {})[reader] = read
     return found
 
 
-def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], judges: Judges) -> list[dict[str, int]]:
-    """Judge the queries' own passages and the top of every ranking: one pool for all."""
+def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], store: LabelStore) -> list[dict[str, int]]:
+    """Label the queries' own passages and the top of every ranking: one pool for all."""
     pooled = []
     for number, query in enumerate(queries):
-        tops = [passage for rows in rankings.values() for passage in rows[number][:_JUDGED]]
+        tops = [passage for rows in rankings.values() for passage in rows[number][:_GRADED]]
         own = {passage.id: passage for passage in query.passages}
         pooled.append(replace(query, passages=tuple({**{top.id: top for top in tops}, **own}.values())))
-    assert judges.gains is not None
-    labeled = {row.query.id: row for row in judges.store.label(pooled, judges.gains)}
+    labeled = {row.query.id: row for row in store.label(pooled)}
     return [graded_relevance(labeled[query.id]) if query.id in labeled else {} for query in queries]
 
 
@@ -148,17 +151,6 @@ def changes(
         "ties": sum(abs(change) <= least for change in moved),
         "most_changed": sorted(rows, key=lambda row: -abs(row["after"] - row["before"]))[:20],
     }
-
-
-def table(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the numbers as a Markdown table, one row per measure."""
-    names = list(found)
-    keys = [key for key in found[names[0]] if key != "questions"]
-    lines = [f"| | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
-    for key in keys:
-        cells = ["–" if found[name][key] is None else f"{found[name][key]:.3f}" for name in names]
-        lines.append(f"| {key} | {' | '.join(cells)} |")
-    return "\n".join(lines)
 
 
 class RankingEvaluator(BaseEvaluator):

@@ -1,7 +1,9 @@
-"""The project's own corpus and questions, and the adapters it trained."""
+"""The project's own corpus, questions and answer judgements, and the adapters it trained."""
 
 from pathlib import Path
 
 CORPUS = Path(__file__).with_name("corpus.jsonl")
 QUESTIONS = Path(__file__).with_name("questions.jsonl")
 EQUIVALENCE = Path(__file__).with_name("equivalence.jsonl")
+ENTAILMENT_ADAPTER = Path(__file__).with_name("entailment_adapter")
+READER_ADAPTER = Path(__file__).with_name("reader_adapter")

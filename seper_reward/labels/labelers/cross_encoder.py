@@ -4,27 +4,24 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from seper_reward.models import weights_hash
-from seper_reward.reader.prompts import passage_text
+import torch
+
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.runtime.hashing import weights_hash
 from seper_reward.runtime.imports import need
 from seper_reward.types import LabeledQuery, Query
 
 
-class CrossEncoderLabeler:
+class CrossEncoderLabeler(PassageLabeler):
     """Labels a passage by a cross-encoder's raw score (logit): unbounded, 0 means nothing, no standard error.
 
     Args:
-        model: a ``CrossEncoder`` of sentence-transformers with one output.
-        name: what to call it in logs.
+        model: A ``CrossEncoder`` of sentence-transformers with one output.
+        name: What to call it in rows and logs.
     """
 
     def __init__(self, model: Any, name: str = "cross_encoder") -> None:
         self.name, self._model = name, model
-
-    @functools.cached_property
-    def weights_hash(self) -> str:
-        """Hash of the model's weights, computed once."""
-        return weights_hash(self._model)
 
     @classmethod
     def from_pretrained(cls, folder: str) -> "CrossEncoderLabeler":
@@ -35,10 +32,23 @@ class CrossEncoderLabeler:
         """
         return cls(need("sentence_transformers", "retrieval").CrossEncoder(folder), Path(folder).name)
 
+    @functools.cached_property
+    def weights_hash(self) -> str:
+        """Hash of the model's weights, computed once."""
+        return weights_hash(self._model)
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything that decides a label."""
+        return {"labeler": self.name, "weights": self.weights_hash}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return torch.device(self._model.device)
+
     def label(self, query: Query) -> LabeledQuery:
         """Return the scores."""
-        from torch import nn
-
-        pairs = [(query.question, passage_text(passage)) for passage in query.passages]
-        scores = self._model.predict(pairs, activation_fn=nn.Identity(), show_progress_bar=False)
+        pairs = [(query.question, passage.full_text) for passage in query.passages]
+        scores = self._model.predict(pairs, activation_fn=torch.nn.Identity(), show_progress_bar=False)
         return LabeledQuery(query, tuple(map(float, scores)), (0.0,) * len(pairs))

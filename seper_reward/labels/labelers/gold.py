@@ -1,15 +1,12 @@
 """Relevance marks of people, where there are some."""
 
-from seper_reward.data.queries import BadRowError
-from seper_reward.types import LabeledQuery, Passage, Query
+from seper_reward.data.marks import is_relevant
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.types import LabeledQuery, Query
 
 
-class GoldLabeler:
-    """Labels a passage 1 if it is marked relevant, else 0; what training on people's marks would reach.
-
-    A mark is ``relevant: true`` or ``role: "supporting"`` in a passage's metadata; a passage without any counts as
-    not relevant, as in TREC.
-    """
+class GoldLabeler(PassageLabeler):
+    """Labels a passage 1 if people marked it relevant, else 0: what training on people's marks would reach."""
 
     name = "gold"
 
@@ -17,19 +14,7 @@ class GoldLabeler:
         """Return the marks.
 
         Raises:
-            BadRowError: a mark ``relevant`` is neither true nor false.
+            BadRowError: A mark is neither true nor false.
         """
         labels = tuple(float(is_relevant(passage)) for passage in query.passages)
         return LabeledQuery(query, labels, (0.0,) * len(labels))
-
-
-def is_relevant(passage: Passage) -> bool:
-    """Return a passage's mark.
-
-    Raises:
-        BadRowError: the mark ``relevant`` is neither true nor false.
-    """
-    mark = passage.metadata.get("relevant", passage.metadata.get("role") == "supporting")
-    if not isinstance(mark, bool):
-        raise BadRowError(f"passage id={passage.id!r}: expected 'relevant': true or false, got {mark!r}; repair it")
-    return mark

@@ -11,7 +11,7 @@ _TOKEN_ID = "token_id:"
 
 
 @dataclass(frozen=True)
-class Draw:
+class Completion:
     """A response as a server gave it.
 
     Attributes:
@@ -52,7 +52,9 @@ def completion_request(
     }
 
 
-def read_draws(answer: Mapping[str, Any], count: int, decode: Callable[[list[int]], str]) -> list[Draw]:
+def read_completions(
+    answer: Mapping[str, Any], count: int, decode: Callable[[Sequence[Any]], str]
+) -> list[Completion]:
     """Take an answer apart.
 
     Args:
@@ -64,12 +66,12 @@ def read_draws(answer: Mapping[str, Any], count: int, decode: Callable[[list[int
         UnscorableError: something is missing: a response, a log-probability, the way a response ended.
     """
     try:
-        draws = [_read(choice, decode) for choice in sorted(answer["choices"], key=lambda row: row["index"])]
+        completions = [_read(choice, decode) for choice in sorted(answer["choices"], key=lambda row: row["index"])]
     except (KeyError, TypeError, AttributeError) as error:
         raise UnscorableError(f"engine gave half an answer: {type(error).__name__} {error}") from error
-    if len(draws) != count:
-        raise UnscorableError(f"engine gave half an answer: expected {count} responses, got {len(draws)}")
-    return draws
+    if len(completions) != count:
+        raise UnscorableError(f"engine gave half an answer: expected {count} responses, got {len(completions)}")
+    return completions
 
 
 def read_forced(answer: Mapping[str, Any], prompt: int, said: int) -> list[float]:
@@ -87,7 +89,7 @@ def read_forced(answer: Mapping[str, Any], prompt: int, said: int) -> list[float
     raise UnscorableError("engine gives no log-probabilities of prompts (echo)")
 
 
-def _read(choice: Mapping[str, Any], decode: Callable[[list[int]], str]) -> Draw:
+def _read(choice: Mapping[str, Any], decode: Callable[[Sequence[Any]], str]) -> Completion:
     reason, tokens, text = choice["finish_reason"], choice["logprobs"]["tokens"], choice["text"]
     if reason not in ("stop", "length"):
         raise UnscorableError(f"engine gave half an answer: a response ended with finish_reason={reason!r}")
@@ -95,7 +97,7 @@ def _read(choice: Mapping[str, Any], decode: Callable[[list[int]], str]) -> Draw
     if all(token.startswith(_TOKEN_ID) for token in tokens):
         tokens = [int(token.removeprefix(_TOKEN_ID)) for token in tokens]
         text = decode(tokens)
-    return Draw(tokens, log_probs, text, reason == "stop", isinstance(choice.get("stop_reason"), str))
+    return Completion(tokens, log_probs, text, reason == "stop", isinstance(choice.get("stop_reason"), str))
 
 
 def _numbers(log_probs: Sequence[Any], count: int) -> list[float]:

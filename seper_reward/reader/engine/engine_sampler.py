@@ -1,15 +1,14 @@
 """EngineSampler: responses from an OpenAI-compatible completions server (vLLM and others) instead of this process.
 
-What a server draws is the same in distribution, not to the byte: its batches depend on who else asks. The prompt is
+What a server samples is the same in distribution, not to the byte: its batches depend on who else asks. The prompt is
 sent as token ids, so that it is read as in process; the seed of a request is a function of prompt and seed. A vLLM
-server names the token ids of its responses, and ends them at stop strings; of another kind of server responses are
+server names the token ids of its responses, and ends them at stop strings; responses of another kind of server are
 taken whole and cut here.
 """
 
 import asyncio
 import functools
 import hashlib
-import statistics
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -17,17 +16,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.models import EMBEDDED, hash_with_tokenizer, load_tokenizer
-from seper_reward.reader.engine.completions import Draw, completion_request, read_draws, read_forced
-from seper_reward.reader.engine.servers import Server, ServerPool
+from seper_reward.reader.engine.completions import Completion, completion_request, read_completions
+from seper_reward.reader.engine.servers import ServerPool
+from seper_reward.reader.engine.verification import TOLERANCE, Verifier
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.sampler import More, SamplingOptions
+from seper_reward.reader.loading import load_tokenizer
+from seper_reward.reader.sampler import EngineOptions, NeedsMore, SamplingOptions
 from seper_reward.reader.tokens import cut_at_stop, encode_prompt, encode_response
+from seper_reward.runtime.hashing import hash_with_tokenizer
+from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Responses
-
-_PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"
-_TOLERANCE = 0.25  # nats, mean; bf16 differs by some hundredths, those of a draw at temperature 2 by several
 
 
 class EngineSampler:
@@ -37,18 +36,14 @@ class EngineSampler:
     refused if its tokenizer is another, or if the log-probabilities of a tempered draw differ from forced ones.
 
     Args:
-        urls: base URLs, as ``["http://localhost:8000/v1"]``; all serve the same model.
-        tokenizer: of that model.
-        model: its name there; ``None`` if they serve only one.
-        requests: most requests under way per server; each is a prompt with its N samples.
-        timeout: longest wait for an answer, in seconds.
-        retries: of a request that got none, with back-off; then the next server is asked.
-        **sampling: fields of ``SamplingOptions``.
+        engine: The servers, and how they are asked.
+        tokenizer: The served model's tokenizer.
+        **sampling: Fields of ``SamplingOptions``.
 
     Raises:
-        ConnectionError: a server does not answer.
-        ValueError: a server has another model or tokenizer, or its log-probabilities are not what they must be.
-        OSError: the library ``openai`` is not installed.
+        ConnectionError: A server does not answer.
+        ValueError: A server has another model or tokenizer, or its log-probabilities are not what they must be.
+        OSError: The library ``openai`` is not installed.
     """
 
     backend = "engine"
@@ -56,39 +51,43 @@ class EngineSampler:
     refill = compiled = False
     device: torch.device | None = None
 
-    def __init__(
-        self,
-        urls: Sequence[str],
-        tokenizer: Any,
-        *,
-        model: str | None = None,
-        requests: int = 64,
-        timeout: float = 300.0,
-        retries: int = 4,
-        **sampling: Any,
-    ) -> None:
+    def __init__(self, engine: EngineOptions, tokenizer: Any, **sampling: Any) -> None:
         self.tokenizer, self.options = tokenizer, SamplingOptions(**sampling)
-        self._pool = ServerPool(urls, model=model, requests=requests, timeout=timeout, retries=retries)
+        self._pool = ServerPool(engine)
         self.name, self.prompts_ahead = self._pool.model, self._pool.capacity
         lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
         self._window: int = min(lengths, default=tokenizer.model_max_length)
         self._expected: dict[str, Future[Responses]] = {}
-        # servers whose responses carry ids stop where we do; the others' are cut here
-        named = [self._pool.start(self._meet(server)).result() for server in self._pool.servers]
-        self._stops = all(named)
+        self._verifier = Verifier(self.name, self.options, self._encode, self._decode)
+        named = [
+            self._pool.start(self._verifier.names_token_ids(server, server.url)).result()
+            for server in self._pool.servers
+        ]
+        self._stops = all(named)  # servers whose responses carry ids stop where we do; the others' are cut here
 
     @classmethod
     def from_pretrained(
         cls,
         reader: str = EMBEDDED,
         *,
-        urls: Sequence[str],
-        revision: str | None = None,
-        trust_remote_code: bool = False,
-        **options: Any,
+        engine: EngineOptions,
+        options: LoadOptions = LoadOptions(),
+        **sampling: Any,
     ) -> "EngineSampler":
-        """Load the reader's tokenizer by the reader's name; ``options`` as above."""
-        return cls(urls, load_tokenizer(reader, revision=revision, trust_remote_code=trust_remote_code), **options)
+        """Load the tokenizer by the reader's name, and meet the servers.
+
+        Args:
+            reader: A name for ``load_tokenizer``.
+            engine: The servers, and how they are asked.
+            options: Revision of the tokenizer, and whether its own code may run.
+            **sampling: Fields of ``SamplingOptions``.
+
+        Raises:
+            ConnectionError: A server does not answer.
+            ValueError: A server cannot be used as this reader.
+            OSError: The tokenizer cannot be loaded, or the library ``openai`` is not installed.
+        """
+        return cls(engine, load_tokenizer(reader, options), **sampling)
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -108,13 +107,15 @@ class EngineSampler:
             if prompt not in self._expected:
                 self._expected[prompt] = self._pool.start(self._sample(prompt))
 
-    def sample(self, prompts: Sequence[str], first: int | None = None, more: More | None = None) -> list[Responses]:
+    def sample(
+        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+    ) -> list[Responses]:
         """Sample N responses for each prompt, all prompts at once.
 
         Args:
             prompts: texts, chat template already applied; equal ones are sampled once.
-            first: ignored, as is ``more``: a server draws all N.
-            more: see there.
+            first: Has no effect: a server samples all N.
+            more: Has no effect.
 
         Returns:
             One ``Responses`` per prompt, in order; without ``token_ids`` if the server
@@ -147,15 +148,15 @@ class EngineSampler:
         """
         waiting = []
         for prompt, text in zip(prompts, texts, strict=True):
-            said = encode_response(self.tokenizer, text, self.options.max_new_tokens)
-            waiting.append(self._pool.start(self._forced(self._pool, self._encode(prompt), said)))
+            tokens = encode_response(self.tokenizer, text, self.options.max_new_tokens)
+            waiting.append(self._pool.start(self._verifier.forced(self._pool, self._encode(prompt), tokens)))
         return [torch.tensor(future.result(), dtype=torch.float32) for future in waiting]
 
     def reading_with(self, model: Any) -> ResponseSampler:
         """Return a sampler with the same options in process, on a model that has this one's tokenizer."""
         return ResponseSampler(model, self.tokenizer, name=self.name, **vars(self.options))
 
-    def check(self, prompt: str, tolerance: float = _TOLERANCE) -> None:
+    def check(self, prompt: str, tolerance: float = TOLERANCE) -> None:
         """Compare the log-probabilities of sampled tokens with those of the same tokens as a prompt.
 
         Args:
@@ -167,52 +168,22 @@ class EngineSampler:
             UnscorableError: the server names no token ids, or gives no log-probabilities of prompts.
         """
         (responses,) = self.sample([prompt])
-        drawn = list(zip(responses.token_ids, (row.tolist() for row in responses.token_log_probs), strict=True))
-        apart = self._pool.start(self._apart(self._pool, self._encode(prompt), drawn)).result()
+        log_probs = [row.tolist() for row in responses.token_log_probs]
+        completions = [
+            Completion(list(ids), row, "", ended=True, stop_string=False)
+            for ids, row in zip(responses.token_ids, log_probs, strict=True)
+        ]
+        apart = self._pool.start(self._verifier.difference(self._pool, self._encode(prompt), completions)).result()
         if apart > tolerance:
             raise RuntimeError(
                 f"engine {self.name!r}: sampled and forced log-probabilities differ by {apart:.2f} nats"
             )
 
-    async def _meet(self, server: Server) -> bool:
-        """Ask a server one question; return whether its responses carry token ids.
-
-        The log-probabilities are compared at a high temperature: whether a server shows those of the draw is a setting
-        of the server, and plainest there, however sure the model is.
-        """
-        options, prompt, count = self.options, self._encode(_PROBE), min(self._count, 2)
-        request = completion_request(self.name, _PROBE, n=count, max_tokens=options.max_new_tokens, temperature=2.0)
-        request["extra_body"]["return_token_ids"] = True
-        try:
-            answer = await server.complete(request)
-            drawn = read_draws(answer, count, self._decode)
-            read = answer["choices"][0].get("prompt_token_ids")
-            count_read = (answer.get("usage") or {}).get("prompt_tokens", len(prompt))
-            if (read is not None and read != prompt) or count_read != len(prompt):
-                raise ValueError("it reads a prompt as other tokens; set reader to the model that is served")
-            named = all(isinstance(token, int) for row in drawn for token in row.tokens)
-            if options.temperature == options.top_p == 1:  # the draw's log-probabilities are the model's own
-                return named
-            if not named:
-                raise ValueError("it names no token ids, so its log-probabilities cannot be verified")
-            apart = await self._apart(server, prompt, [(row.tokens, row.log_probs) for row in drawn])
-            if apart > _TOLERANCE:
-                raise ValueError(
-                    f"its log-probabilities are not the model's own at temperature 1 (off by {apart:.2f} nats); start "
-                    "vLLM with --logprobs-mode raw_logprobs"
-                )
-            return True
-        except ValueError as error:
-            raise ValueError(
-                f"engine={server.url!r} cannot be used with temperature={options.temperature}, top_p={options.top_p}: "
-                f"{error}"
-            ) from error
-
     async def _sample(self, prompt: str) -> Responses:
         ids = self._encode(prompt)
-        drawn = await self._draw(ids, self._count, prompt)
+        completions = await self._complete(ids, self._count, prompt)
         whole = await asyncio.gather(
-            *(self._past_leading_stops(ids, row, f"{prompt}\0{at}") for at, row in enumerate(drawn))
+            *(self._past_leading_stops(ids, row, f"{prompt}\0{at}") for at, row in enumerate(completions))
         )
         rows = [self._cut(row) for row in whole] * (self.options.num_samples // len(whole))
         return Responses(
@@ -222,7 +193,9 @@ class EngineSampler:
             finished=tuple(row.ended for row in rows),
         )
 
-    async def _draw(self, prompt: list[int], count: int, noise: str, longest: int | None = None) -> list[Draw]:
+    async def _complete(
+        self, prompt: list[int], count: int, noise: str, longest: int | None = None
+    ) -> list[Completion]:
         options = self.options
         request = completion_request(
             self.name,
@@ -236,20 +209,22 @@ class EngineSampler:
         request["seed"] = int.from_bytes(digest[:4], "big") >> 2  # some keep it in 32 bits, and add the sample's index
         if self._stops and options.stop:
             request["stop"] = list(options.stop)
-        return read_draws(await self._pool.complete(request), count, self._decode)
+        return read_completions(await self._pool.complete(request), count, self._decode)
 
-    async def _past_leading_stops(self, prompt: list[int], row: Draw, noise: str) -> Draw:
+    async def _past_leading_stops(self, prompt: list[int], row: Completion, noise: str) -> Completion:
         """Go on with a response that the server ended at a stop string before its first visible character."""
         while row.stop_string and cut_at_stop(row.text, self.options.stop) is None:
             left = self.options.max_new_tokens - len(row.tokens)
             if not left:
-                return Draw(row.tokens, row.log_probs, row.text, ended=False, stop_string=False)
-            (more,) = await self._draw([*prompt, *row.tokens], 1, f"{noise}\0{len(row.tokens)}", left)
+                return Completion(row.tokens, row.log_probs, row.text, ended=False, stop_string=False)
+            (more,) = await self._complete([*prompt, *row.tokens], 1, f"{noise}\0{len(row.tokens)}", left)
             tokens = row.tokens + more.tokens
-            row = Draw(tokens, row.log_probs + more.log_probs, self._decode(tokens), more.ended, more.stop_string)
+            row = Completion(
+                tokens, row.log_probs + more.log_probs, self._decode(tokens), more.ended, more.stop_string
+            )
         return row
 
-    def _cut(self, row: Draw) -> Draw:
+    def _cut(self, row: Completion) -> Completion:
         """End a response after the token that completes a stop string, as a sampler in process does."""
         whole = cut_at_stop(row.text, self.options.stop)
         if whole is None:
@@ -257,24 +232,8 @@ class EngineSampler:
         for length in range(1, len(row.tokens)):
             text = cut_at_stop(self._decode(row.tokens[:length]), self.options.stop)
             if text is not None:
-                return Draw(row.tokens[:length], row.log_probs[:length], text, ended=True, stop_string=True)
-        return Draw(row.tokens, row.log_probs, whole, ended=True, stop_string=True)
-
-    async def _apart(
-        self, where: Server | ServerPool, prompt: list[int], drawn: Sequence[tuple[Sequence[int], list[float]]]
-    ) -> float:
-        """Return the mean absolute difference of log-probabilities, as drawn and as read."""
-        forced = [await self._forced(where, prompt, ids) for ids, _ in drawn]
-        return statistics.fmean(
-            abs(one - other)
-            for (_, drew), read in zip(drawn, forced, strict=True)
-            for one, other in zip(drew, read, strict=True)
-        )
-
-    async def _forced(self, where: Server | ServerPool, prompt: list[int], said: Sequence[int]) -> list[float]:
-        """Return the log-probabilities of tokens as part of a prompt."""
-        request = completion_request(self.name, [*prompt, *said], n=1, max_tokens=0)
-        return read_forced(await where.complete({**request, "echo": True}), len(prompt), len(said))
+                return Completion(row.tokens[:length], row.log_probs[:length], text, ended=True, stop_string=True)
+        return Completion(row.tokens, row.log_probs, whole, ended=True, stop_string=True)
 
     @property
     def _count(self) -> int:

@@ -9,11 +9,12 @@ import math
 import os
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from seper_reward.reader.sampler import EngineOptions
 from seper_reward.runtime.imports import need
 from seper_reward.types import UnscorableError
 
@@ -104,31 +105,24 @@ class ServerPool:
     """Sends requests from a thread of its own, so many at a time.
 
     Args:
-        urls: of servers of the same model.
-        model: its name there; ``None`` if they serve only one.
-        requests: most requests under way per server.
-        timeout: see ``Server``.
-        retries: see ``Server``.
+        engine: The servers of one model, and how they are asked.
 
     Raises:
-        ConnectionError: a server does not answer.
-        ValueError: one serves no such model, or several and none was named; no URL, or a broken one.
-        OSError: the library ``openai`` is not installed.
+        ConnectionError: A server does not answer.
+        ValueError: A server has no such model, or several and none was named; or there is no URL, or a broken one.
+        OSError: The library ``openai`` is not installed.
     """
 
-    def __init__(self, urls: Sequence[str], *, model: str | None, requests: int, timeout: float, retries: int) -> None:
-        if not urls or requests < 1 or not timeout > 0 or retries < 0:
-            raise ValueError(
-                "expected at least one URL and one request at a time, a timeout above 0 and retries >= 0, got "
-                f"urls={list(urls)}, requests={requests}, timeout={timeout}, retries={retries}"
-            )
-        self.servers = [Server(url, timeout, retries) for url in dict.fromkeys(urls)]
-        self.capacity = requests * len(self.servers)
+    def __init__(self, engine: EngineOptions) -> None:
+        if not engine.urls:
+            raise ValueError("engine must have at least one URL, got none")
+        self.servers = [Server(url, engine.timeout, engine.retries) for url in dict.fromkeys(engine.urls)]
+        self.capacity = engine.requests * len(self.servers)
         self._places = asyncio.Semaphore(self.capacity)
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="engine", daemon=True).start()
         served = [(server, self.start(server.models()).result()) for server in self.servers]
-        self.model = model if model is not None else _only(*served[0])
+        self.model = engine.model if engine.model is not None else _only(*served[0])
         for server, models in served:
             if self.model not in models:
                 raise ValueError(

@@ -4,35 +4,18 @@ import copy
 import inspect
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 
+from seper_reward.reader.in_process.masks import attention_mask, left_pad
+from seper_reward.reader.in_process.rows import Row
+
 Layout = Literal["tree", "repeat", "alone"]
 
 _WORTH_SHARING = 0.125  # of the longest prompt: less in common costs more, in a mask, than it saves
 _CPU_PREFILL_TOKENS = 1024  # read at once: more does not fit beside the weights in a processor's own cache
-
-
-@dataclass
-class Row:
-    """One response while it is drawn: sample ``sample`` of prompt ``prompt`` of the batch.
-
-    Attributes:
-        noise: a random word per token, which decides it.
-        slots: where a tree's line holds this response's tokens.
-    """
-
-    noise: Sequence[int]
-    prompt: int
-    sample: int
-    token_ids: list[int] = field(default_factory=list)
-    log_probs: list[float] = field(default_factory=list)
-    slots: tuple[int, ...] = ()
-    text: str = ""
-    finished: bool = False
 
 
 class Decoder(Protocol):
@@ -294,16 +277,3 @@ def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
 def keep_logits(model: Any, which: int | Tensor) -> dict[str, int | Tensor]:
     """Ask for the logits of the last positions, or of some, only, where the model can."""
     return {"logits_to_keep": which} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
-
-
-def attention_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the additive mask ``(L, 1, T, S)`` of what ``(L, T, S)`` queries see."""
-    return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[:, None]
-
-
-def left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Return ids and mask, ``(L, T)`` each, with the padding in front."""
-    longest = max(map(len, sequences))
-    ids = torch.tensor([[pad_id] * (longest - len(ids)) + list(ids) for ids in sequences])
-    mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in sequences])
-    return ids, mask

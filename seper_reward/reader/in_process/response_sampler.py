@@ -1,4 +1,4 @@
-"""Prompts in, sampled responses with their log-probabilities out; ResponseSampler does it in process.
+"""Prompts in, sampled responses with their log-probabilities out, in this process.
 
 The noise of a row is a function of (prompt, sample index, seed) alone, and a batch a function of the prompts of
 one call alone. So who else is labelled, in which order and by how many processes, cannot change a response.
@@ -7,24 +7,27 @@ one call alone. So who else is labelled, in which order and by how many processe
 import copy
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from seper_reward.models import EMBEDDED, LoadedModel, identity_hash, load_reader
 from seper_reward.reader.in_process.compiled import compiled_if_it_works
-from seper_reward.reader.in_process.decoding import Layout, Row, TreeDecoder, choose_layout, make_decoder
-from seper_reward.reader.in_process.gumbel import draw, noise, nucleus
+from seper_reward.reader.in_process.decoding import Layout, TreeDecoder, choose_layout, make_decoder
+from seper_reward.reader.in_process.rows import Row, RowWriter
 from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
-from seper_reward.reader.sampler import More, SamplingOptions
-from seper_reward.reader.tokens import cut_at_stop, encode_prompt, encode_response, end_tokens, may_end_stop
-from seper_reward.runtime.memory import give_back, in_halves, token_budget, warn_of_halving
+from seper_reward.reader.loading import load_reader
+from seper_reward.reader.sampler import NeedsMore, ReaderOptions, SamplingOptions
+from seper_reward.reader.tokens import encode_prompt, encode_response
+from seper_reward.runtime.hashing import identity_hash
+from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget, warn_of_halving
+from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Responses, UnscorableError
+from seper_reward.types import Responses
 
-DRAWING = 3  # how noise becomes tokens; another number is another draw, so that no cache mixes them
+ALGORITHM = 3  # how noise becomes tokens; another number samples otherwise, so that no cache mixes them
+_BATCH_TOKENS = 32_768  # in the key-value cache, unless the options say otherwise
 _GIVE_BACK = 256  # prompts after which a processor's freed memory is returned
 _FORCED_BATCH = 16  # prompts whose texts are scored at once: logits are kept for every token of those
 
@@ -37,17 +40,11 @@ class ResponseSampler:
     at temperature 1, whatever the samples were drawn with.
 
     Args:
-        model: causal language model in eval mode, on its device.
-        tokenizer: its tokenizer.
-        name: what to call the model in provenance.
-        max_batch_tokens: most tokens held in the key-value cache at once; 0 takes what half of the free memory holds.
-        share_prefix: ``False`` prefills each sample by itself, as is done anyway for caches that cannot be
-            shared (linear attention).
-        refill: let waiting prompts take the room of finished ones in the running batch. Faster where many prompts
-            are sampled in one call; a response may then depend, in low digits, on who is sampled beside it.
-        compile_reader: compile the model's calls, which takes minutes before the first response; where a trial fails,
-            a warning tells why and the model is called as it is. Low digits depend on what was sampled before.
-        **sampling: fields of ``SamplingOptions``.
+        model: Causal language model in eval mode, on its device.
+        tokenizer: Its tokenizer.
+        name: What to call the model in provenance.
+        options: How the model is used; what concerns loading has no effect here.
+        **sampling: Fields of ``SamplingOptions``.
     """
 
     backend = "process"
@@ -59,45 +56,40 @@ class ResponseSampler:
         tokenizer: Any,
         *,
         name: str = "reader",
-        max_batch_tokens: int = 32_768,
-        share_prefix: bool = True,
-        refill: bool = False,
-        compile_reader: bool = False,
+        options: ReaderOptions = ReaderOptions(),
         **sampling: Any,
     ) -> None:
         self.name, self.tokenizer = name, tokenizer
         self.options = SamplingOptions(**sampling)
+        self.max_batch_tokens = _BATCH_TOKENS if options.max_batch_tokens is None else options.max_batch_tokens
+        self.refill = options.refill
         self._model = model
-        self.max_batch_tokens, self.refill = max_batch_tokens, refill
         self._since_given_back = 0
-        self._budget = max_batch_tokens or token_budget(model)
-        self._layout: Layout = choose_layout(model) if share_prefix else "alone"
+        self._budget = self.max_batch_tokens or token_budget(model)
+        self._layout: Layout = choose_layout(model) if options.share_prefix else "alone"
         text_config = model.config.get_text_config()
         self._window: int = getattr(text_config, "max_position_embeddings", None) or tokenizer.model_max_length
-        self._end_tokens = end_tokens(model, tokenizer)
-        vocabulary = model.get_output_embeddings().weight.shape[0]
-        self._may_end_stop = may_end_stop(tokenizer, self.options.stop, vocabulary)
-        if compile_reader:
+        self._rows = RowWriter(model, tokenizer, name, self.options)
+        if options.compile_reader:
             self._model = compiled_if_it_works(model, self._trial)
         self.compiled = self._model is not model
 
     @classmethod
     def from_pretrained(
-        cls,
-        reader: str | LoadedModel = EMBEDDED,
-        *,
-        revision: str | None = None,
-        dtype: str = "auto",
-        device: str | torch.device | None = None,
-        trust_remote_code: bool = False,
-        **options: Any,
+        cls, reader: str | LoadedModel = EMBEDDED, options: ReaderOptions = ReaderOptions(), **sampling: Any
     ) -> "ResponseSampler":
-        """Load the reader by name (see ``load_reader``); ``options`` as above."""
-        if not isinstance(reader, LoadedModel):
-            reader = load_reader(
-                reader, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code
-            )
-        return cls(reader.model, reader.tokenizer, name=reader.name, **options)
+        """Load the reader, unless it is loaded, and make its sampler.
+
+        Args:
+            reader: A name for ``load_reader``, or a loaded model.
+            options: How it is loaded and used.
+            **sampling: Fields of ``SamplingOptions``.
+
+        Raises:
+            OSError: The model is neither a folder nor known to the hub, with what to do about it.
+        """
+        loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
+        return cls(loaded.model, loaded.tokenizer, name=loaded.name, options=options, **sampling)
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -116,7 +108,9 @@ class ResponseSampler:
         special: int = self.tokenizer.num_special_tokens_to_add()
         return self._window - self.options.max_new_tokens - special
 
-    def sample(self, prompts: Sequence[str], first: int | None = None, more: More | None = None) -> list[Responses]:
+    def sample(
+        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+    ) -> list[Responses]:
         """Sample N responses for each prompt.
 
         Args:
@@ -224,22 +218,16 @@ class ResponseSampler:
 
     def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
         """Group prompts of similar length, as many as the key-value cache may hold."""
-        batch: list[str] = []
-        for prompt in sorted(encoded, key=lambda text: (len(encoded[text]), text)):
-            if batch and (len(batch) + 1) * self._slots(len(encoded[prompt])) > self._budget:
-                yield batch
-                batch = []
-            batch.append(prompt)
-        if batch:
-            yield batch
+        slots = {prompt: self._slots(len(ids)) for prompt, ids in encoded.items()}
+        return token_batches(slots, self._budget)
 
     @torch.no_grad()
     def _sample_batch(
-        self, encoded: dict[str, list[int]], first: int, more: More | None, prompts: list[str]
+        self, encoded: dict[str, list[int]], first: int, more: NeedsMore | None, prompts: list[str]
     ) -> list[Responses]:
         """Draw the first responses of all prompts, then over the same cache the others of those that need ``more``."""
         samples = self.options.num_samples
-        drawn = self._rows(prompts)
+        drawn = self._rows.new(prompts)
         decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
             logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
@@ -249,15 +237,15 @@ class ResponseSampler:
             rows = [row for row in drawn if start <= row.sample < end and prompts[row.prompt] in wanted]
             if not rows:
                 break
-            alive = self._advance(logits, [branches[row.prompt * samples + row.sample] for row in rows], rows)
+            alive = self._rows.advance(logits, [branches[row.prompt * samples + row.sample] for row in rows], rows)
             while alive:
                 with timed("decode", tokens=len(alive)):
                     stepped = decoder.step(alive, keep_lines=end < samples)
-                alive = self._advance(*stepped, alive)
+                alive = self._rows.advance(*stepped, alive)
             counts |= dict.fromkeys(wanted, end)
             if more is not None and end < samples:
-                wanted = more(dict(zip(prompts, self._by_prompt(drawn, counts.values()), strict=True)))
-        return self._by_prompt(drawn, counts.values())
+                wanted = more(dict(zip(prompts, self._rows.responses(drawn, counts.values()), strict=True)))
+        return self._rows.responses(drawn, counts.values())
 
     def _refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
         """Sample in a refilled batch, of half the size where memory ends."""
@@ -283,76 +271,17 @@ class ResponseSampler:
             # joining copies the cache: not for one or two
             if done < len(prompts) and lines <= 0.75 * room:
                 some = prompts[done : done + max(room - lines, 1)]
-                rows = self._rows(some, done)
+                rows = self._rows.new(some, done)
                 with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in some)):
                     logits, branches = decoder.join([encoded[prompt] for prompt in some], done, alive)
-                drawn, alive, done = drawn + rows, alive + self._advance(logits, branches, rows), done + len(some)
+                drawn, alive, done = drawn + rows, alive + self._rows.advance(logits, branches, rows), done + len(some)
             elif alive:
                 with timed("decode", tokens=len(alive)):
                     stepped = decoder.step(alive)
-                alive = self._advance(*stepped, alive)
-        return self._by_prompt(drawn)
-
-    def _rows(self, prompts: Sequence[str], first: int = 0) -> list[Row]:
-        return [
-            Row(noise(prompt, index, self.options.seed, self.options.max_new_tokens), place, index)
-            for place, prompt in enumerate(prompts, first)
-            for index in range(self.options.num_samples)
-        ]
-
-    def _by_prompt(self, rows: Sequence[Row], counts: Iterable[int] | None = None) -> list[Responses]:
-        """Return the responses of each prompt: all, or the first ``counts``."""
-        samples = self.options.num_samples
-        starts = range(0, len(rows), samples)
-        ends = counts if counts is not None else [samples] * len(starts)
-        return [self._responses(rows[start : start + end]) for start, end in zip(starts, ends, strict=True)]
+                alive = self._rows.advance(*stepped, alive)
+        return self._rows.responses(drawn)
 
     def _slots(self, length: int) -> int:
         """Return how many tokens of the key-value cache a prompt of so many tokens may take."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self._layout == "tree" else samples * (length + longest)
-
-    def _advance(self, logits: Tensor, branches: Sequence[int], alive: Sequence[Row]) -> list[Row]:
-        """Draw the next token of each row; return the rows that go on."""
-        with timed("draw", tokens=len(alive)):
-            log_probs = logits.float().log_softmax(-1)  # (B, V)
-            if bool(log_probs[:, 0].isnan().any()):  # one NaN makes its whole row NaN
-                raise UnscorableError(f"reader {self.name!r} gave NaN logits; load it with dtype='float32'")
-            tokens = self._draw(log_probs, branches, [row.noise[len(row.token_ids)] for row in alive])  # (R,)
-            chosen = log_probs[branches, tokens]
-            for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
-                self._append(row, token, log_prob)
-        return [row for row in alive if not row.finished and len(row.token_ids) < self.options.max_new_tokens]
-
-    def _draw(self, log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:
-        """Draw one token per response from the probabilities of its branch."""
-        if self.options.temperature == 0:
-            return log_probs.argmax(-1)[list(branches)]
-        if self.options.temperature != 1:
-            log_probs = (log_probs / self.options.temperature).log_softmax(-1)
-        if self.options.top_p < 1:
-            log_probs = nucleus(log_probs, self.options.top_p)
-        return draw(log_probs, branches, words)
-
-    def _append(self, row: Row, token: int, log_prob: float) -> None:
-        row.token_ids.append(token)
-        row.log_probs.append(log_prob)
-        if token in self._end_tokens:
-            row.text = self._decode(row.token_ids[:-1])
-            row.finished = True
-        elif self._may_end_stop[token]:
-            text = cut_at_stop(self._decode(row.token_ids), self.options.stop)
-            if text is not None:
-                row.text, row.finished = text, True
-
-    def _responses(self, rows: Sequence[Row]) -> Responses:
-        return Responses(
-            texts=tuple((row.text if row.finished else self._decode(row.token_ids)).strip() for row in rows),
-            token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
-            token_ids=tuple(tuple(row.token_ids) for row in rows),
-            finished=tuple(row.finished for row in rows),
-        )
-
-    def _decode(self, token_ids: Sequence[int]) -> str:
-        text: str = self.tokenizer.decode(token_ids, skip_special_tokens=True)
-        return text

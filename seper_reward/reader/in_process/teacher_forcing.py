@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.reader.in_process.decoding import Layout, attention_mask, keep_logits, left_pad
+from seper_reward.reader.in_process.decoding import Layout, keep_logits
+from seper_reward.reader.in_process.masks import left_pad, tree_mask
 
 
 @torch.no_grad()
@@ -54,7 +55,7 @@ def _forced(model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[i
     kept = max(length - min(place for _, place in asked), 1)
     logits = model(
         input_ids=input_ids,
-        attention_mask=mask if single else _tree_mask(owners, model.dtype),
+        attention_mask=mask if single else tree_mask(owners, model.dtype),
         position_ids=positions,
         use_cache=False,
         **keep_logits(model, kept),  # left-padded: all continuations end at the end
@@ -65,11 +66,3 @@ def _forced(model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[i
     tokens = torch.tensor([*itertools.chain(*every)], device=device)
     chosen = log_probs.gather(-1, tokens[:, None])[:, 0].cpu()
     return list(chosen.split([len(said) for said in every]))
-
-
-def _tree_mask(owners: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the mask ``(L, 1, T, T)``: a token sees the prompt, and its own continuation up to itself."""
-    theirs, mine = owners[:, None], owners[..., None]
-    seen = ((theirs == 0) | (theirs == mine)) & (mine >= 0)
-    seen = seen & torch.ones_like(seen[0]).tril()
-    return attention_mask(seen, dtype)

@@ -15,7 +15,9 @@ from seper_reward import ResponseSampler, SePerReward, SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
@@ -297,9 +299,12 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
         as_query({**QUESTION, "id": str(number), "question": f"Who built mill {number}?"}) for number in range(12)
     ]
     scorer = SePerScorer(engine(tiny_sampler, server, requests=16), tiny_judge, prompt="brief")
-    found = [(query.id, scorer.query_utilities(query)) for query in scorer.ahead(queries)]
+    found = [(query.id, scorer.utilities([query])[0]) for query in scorer.reader.ahead(queries)]
     alone = ResponseSampler(  # a prompt at a time, as the server reads them: this reader's tokens are near-ties all
-        tiny_sampler._model, tiny_sampler.tokenizer, max_batch_tokens=1, **vars(tiny_sampler.options)
+        tiny_sampler._model,
+        tiny_sampler.tokenizer,
+        **vars(tiny_sampler.options),
+        options=ReaderOptions(max_batch_tokens=1),
     )
     local = SePerScorer(alone, tiny_judge, prompt="brief")
     texts, expected = [], []
@@ -317,7 +322,7 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
 def test_in_process_nothing_is_read_ahead(tiny_scorer):
     read = []
     queries = (read.append(number) or replace(as_query(QUESTION), id=str(number)) for number in range(3))
-    for query in tiny_scorer.ahead(queries):
+    for query in tiny_scorer.reader.ahead(queries):
         assert len(read) == int(query.id) + 1
 
 
@@ -334,11 +339,11 @@ def test_what_the_cache_knows_is_not_asked(tiny_sampler, tiny_judge, serve):
 def test_a_question_that_is_too_long_does_not_stop_the_others(tiny_sampler, tiny_judge, serve):
     scorer = SePerScorer(engine(tiny_sampler, serve()), tiny_judge, prompt="brief")
     long = replace(as_query(QUESTION), question="why " * 600)
-    kept = list(scorer.ahead([as_query(QUESTION), long]))
+    kept = list(scorer.reader.ahead([as_query(QUESTION), long]))
     assert kept[1] is long
-    scorer.query_utilities(kept[0])
+    scorer.utilities([kept[0]])[0]
     with pytest.raises(UnscorableError, match="no room"):
-        scorer.query_utilities(kept[1])
+        scorer.utilities([kept[1]])[0]
 
 
 def test_the_policys_own_weights_are_read_in_process(tiny_sampler, serve):
@@ -447,12 +452,12 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
 
 
 def test_save_reader_merges_the_adapter(tmp_path, capsys):
-    from seper_reward.models import load_reader
+    from seper_reward.reader.loading import load_reader
 
     assert main(["save-reader", "--output_dir", str(tmp_path / "reader"), "--dtype", "float32"]) == 0
     assert f"vllm serve {tmp_path / 'reader'}" in capsys.readouterr().out
-    saved = load_reader(str(tmp_path / "reader"), dtype="float32", device="cpu")
-    merged = load_reader("embedded", dtype="float32", device="cpu")
+    saved = load_reader(str(tmp_path / "reader"), LoadOptions(dtype="float32", device="cpu"))
+    merged = load_reader("embedded", LoadOptions(dtype="float32", device="cpu"))
     one, other = saved.model.state_dict(), merged.model.state_dict()
     assert all(torch.equal(one[name], other[name]) for name in other)
     assert saved.tokenizer.chat_template == merged.tokenizer.chat_template

@@ -14,6 +14,8 @@ from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.runtime.pretrained import LoadOptions
 from tests.vllm_server import ABSENT, PYTHON, vllm_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PYTHON.exists(), reason=ABSENT)]
@@ -35,7 +37,7 @@ def url(folder):
 
 @pytest.fixture(scope="module")
 def local():
-    return ResponseSampler.from_pretrained("embedded", dtype="float32", device="cpu", max_new_tokens=12)
+    return ResponseSampler.from_pretrained("embedded", ReaderOptions(dtype="float32", device="cpu"), max_new_tokens=12)
 
 
 def on_engine(local, url, **changes):
@@ -92,7 +94,7 @@ def test_stop_strings_end_a_response_where_they_do_in_process(local, url):
 
 def test_labels_are_the_same_in_distribution(local, url):
     """Within the joint standard error, of 20 samples each; of equal samples it is 0, whatever their number."""
-    judge = EntailmentScorer.from_pretrained(dtype="float32", device="cpu")
+    judge = EntailmentScorer.from_pretrained(options=LoadOptions(dtype="float32", device="cpu"))
     queries = read_queries(QUESTIONS, read_corpus(CORPUS)).queries[::50]
     here = SePerScorer(rebuilt(local, num_samples=20), judge, prompt="brief")
     there = SePerScorer(on_engine(local, url, num_samples=20), judge, prompt="brief")

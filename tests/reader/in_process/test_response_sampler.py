@@ -11,7 +11,7 @@ from seper_reward import ResponseSampler
 from seper_reward.reader.in_process import decoding, gumbel
 from seper_reward.reader.in_process.decoding import Row, TreeDecoder
 from seper_reward.reader.in_process.gumbel import draw, noise, nucleus, uniform
-from seper_reward.reader.sampler import SamplingOptions
+from seper_reward.reader.sampler import ReaderOptions, SamplingOptions
 from seper_reward.runtime import memory
 from seper_reward.types import UnscorableError
 
@@ -359,7 +359,7 @@ def test_a_prompt_that_cannot_be_sampled_is_named(tiny_sampler, prompt):
 
 
 def test_broken_weights_are_no_number(tiny_reader):
-    sampler = ResponseSampler.from_pretrained(str(tiny_reader), dtype="float32", device="cpu")
+    sampler = ResponseSampler.from_pretrained(str(tiny_reader), ReaderOptions(dtype="float32", device="cpu"))
     with torch.no_grad():
         sampler._model.get_input_embeddings().weight.fill_(torch.nan)
     with pytest.raises(UnscorableError, match="NaN logits"):

@@ -1,0 +1,38 @@
+"""Entropies of sampled responses (Kuhn et al., arXiv:2302.09664): pure functions on tensors."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def predictive_entropy(token_log_probs: Sequence[Tensor]) -> Tensor:
+    """Estimate the entropy of the responses by Monte Carlo (Kuhn et al., arXiv:2302.09664, eq. 1).
+
+    Args:
+        token_log_probs: S tensors ``(T_s,)`` of responses drawn at temperature 1.
+
+    Returns:
+        Scalar in nats, >= 0: the mean over responses of -log p(response).
+
+    Raises:
+        ValueError: there is no response.
+    """
+    if not token_log_probs:
+        raise ValueError("token_log_probs must hold at least one response, got none")
+    return -torch.stack([row.sum() for row in token_log_probs]).mean()
+
+
+def semantic_entropy(weights: Tensor, cluster_ids: Tensor) -> Tensor:
+    """Return the entropy of the clusters' probabilities (Kuhn et al., arXiv:2302.09664, eq. 4, discrete form).
+
+    Args:
+        weights: ``(S,)`` response probabilities, sum to 1.
+        cluster_ids: ``(S,)`` integers.
+
+    Returns:
+        Scalar in nats, in [0, log S].
+    """
+    masses = torch.nn.functional.one_hot(cluster_ids).to(weights).T @ weights  # (C,)
+    entropy: Tensor = -torch.special.xlogy(masses, masses).sum()
+    return entropy

@@ -1,0 +1,45 @@
+"""Labelers by name."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.labels.labelers.cross_encoder import CrossEncoderLabeler
+from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
+from seper_reward.labels.labelers.erag import ERAGLabeler
+from seper_reward.labels.labelers.gold import GoldLabeler
+from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
+from seper_reward.scorer import SePerScorer
+
+LoadScorer = Callable[[], SePerScorer]
+
+LABELERS: dict[str, Callable[[LoadScorer], PassageLabeler]] = {
+    "delta_seper": lambda load: DeltaSePerLabeler(load()),
+    "delta_seper_hard": lambda load: DeltaSePerLabeler(load(), hard=True),
+    "erag": lambda load: ERAGLabeler(load()),
+    "erag_token_f1": lambda load: ERAGLabeler(load(), "token_f1"),
+    "erag_rouge_l": lambda load: ERAGLabeler(load(), "rouge_l"),
+    "likelihood": lambda load: LikelihoodLabeler(load()),
+    "gold": lambda load: GoldLabeler(),
+}
+
+
+def load_labeler(name: str, load_scorer: LoadScorer) -> PassageLabeler:
+    """Return a labeler by its name in ``LABELERS``, or the cross-encoder in a folder.
+
+    Args:
+        name: Name of the labeler, or a reranker's folder.
+        load_scorer: Loads the scorer whose reader is asked; called only for a labeler that needs one.
+
+    Raises:
+        ValueError: There is no such labeler.
+        OSError: A model cannot be loaded.
+    """
+    check_labeler(name)
+    return LABELERS[name](load_scorer) if name in LABELERS else CrossEncoderLabeler.from_pretrained(name)
+
+
+def check_labeler(name: str) -> None:
+    """Raise ``ValueError`` if there is neither a labeler of this name nor such a folder."""
+    if name not in LABELERS and not Path(name).is_dir():
+        raise ValueError(f"labeler must be one of {', '.join(LABELERS)} or a reranker's folder, got {name!r}")

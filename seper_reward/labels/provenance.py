@@ -1,0 +1,73 @@
+"""Provenance: what decides the labels of a folder, and what else is worth knowing of how they were made."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.reader.sampler import Backend
+from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.json_files import read_json
+from seper_reward.types import Query
+
+PROVENANCE = "provenance.json"
+
+
+def provenance(
+    labeler: PassageLabeler, query_keys: Sequence[str], block: int, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what ``provenance.json`` holds.
+
+    Args:
+        labeler: Makes the labels.
+        query_keys: Hash of each query (``query_key``), in the order of the input.
+        block: Questions measured side by side; above 1 their order decides low digits.
+        settings: The command's settings, which decide nothing beside what the labeler tells.
+
+    Returns:
+        ``labels_hash`` over ``decides``; ``settings``, ``versions``, ``platform`` and ``processes``.
+    """
+    decides = {
+        **labeler.fingerprint,
+        "block": block,
+        "queries": content_key(query_keys if block > 1 else sorted(query_keys)),
+        "device": _device_kind(labeler.device),
+        "threads_per_process": torch.get_num_threads(),
+        **{name: version(name) for name in ("seper-reward", "torch", "transformers")},
+    }
+    return {
+        "labels_hash": content_key(decides),
+        "decides": decides,
+        "settings": dict(settings),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("accelerate", "datasets", "peft", "tokenizers", "trl")},
+        },
+        "platform": platform.platform(),
+        "processes": process_state().num_processes,
+    }
+
+
+def query_key(query: Query) -> str:
+    """Return a hash over all of a query that reaches its label row."""
+    record: list[Any] = [query.id, query.question, query.answers, dict(query.metadata)]
+    record += [[passage.id, passage.title, passage.text, dict(passage.metadata)] for passage in query.passages]
+    return content_key(record)
+
+
+def backend_of(output_dir: str | Path) -> Backend | None:
+    """Return where the reader of a folder's labels ran; ``None`` if the folder has none."""
+    path = Path(output_dir) / PROVENANCE
+    backend: Backend | None = read_json(path).get("decides", {}).get("backend") if path.is_file() else None
+    return backend
+
+
+def _device_kind(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type} {torch.backends.cpu.get_cpu_capability()}"

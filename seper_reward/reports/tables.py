@@ -1,0 +1,126 @@
+"""Tables: what a run came to, as text for the terminal and as Markdown for documents."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+from seper_reward.data.marks import role_order
+from seper_reward.estimators.clustering import heaviest_clusters
+from seper_reward.evaluation.equivalence import METHODS
+from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.runtime.profiling import Profile
+
+
+def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Lay out cells as plain text: the first column to the left, the others to the right."""
+    return _laid_out(header, rows, "simple", "right")
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Lay out cells as a Markdown table."""
+    return _laid_out(header, rows, "github", "left")
+
+
+def measures_table(found: Mapping[str, Mapping[str, Any]], measures: Sequence[str] | None = None) -> str:
+    """Return numbers as a Markdown table, one row per measure and one column per name.
+
+    Args:
+        found: By name, by measure: a number, ``{"mean", "sd"}``, or ``None`` or nothing for a dash.
+        measures: Which measures; ``None`` takes all numbers of the first name.
+    """
+    first = next(iter(found.values()))
+    keys = measures or [key for key, value in first.items() if value is None or _is_number(value)]
+    return markdown_table(["", *found], [[key, *(cell(row.get(key)) for row in found.values())] for key in keys])
+
+
+def cell(value: Any) -> str:
+    """Return a number with 3 digits, ``{"mean", "sd"}`` as mean ± sd, and ``None`` as a dash."""
+    if value is None:
+        return "–"
+    return f"{value['mean']:.3f} ± {value['sd']:.3f}" if isinstance(value, Mapping) else f"{value:.3f}"
+
+
+def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
+    """Lay out the groups of a run's summary (``summarize``) as text.
+
+    Args:
+        summary: Content of ``summary.json``.
+        column: Field of the labels.
+    """
+    groups, name = summary["groups"], "ΔSePer" if column.startswith(DELTA_SEPER) else column
+    roles = sorted({role for group in groups.values() for role in group[column]}, key=role_order)
+    baseline = any("baseline_seper" in group for group in groups.values())
+    header = ["group", "questions", *(["baseline SePer"] if baseline else []), *(f"{name} {role}" for role in roles)]
+    rows = [
+        [
+            title,
+            str(group["questions"]),
+            *([f"{group['baseline_seper']:.3f}"] if baseline else []),
+            *(f"{group[column][role]:+.3f}" if role in group[column] else "-" for role in roles),
+        ]
+        for title, group in groups.items()
+    ]
+    return text_table(header, rows)
+
+
+def equivalence_table(result: Mapping[str, Any]) -> str:
+    """Return F1 / accuracy (%) by column and method as text, and how well the probabilities are calibrated."""
+    rows = [
+        [
+            column,
+            str(row["n"]),
+            *(f"{row[f'{each}f1']:.1f} / {row[f'{each}accuracy']:.1f}" for each in METHODS.values()),
+        ]
+        for column, row in result["columns"].items()
+    ]
+    thresholds = ", ".join(f"{name} {value:.2f}" for name, value in result["thresholds"].items())
+    return "\n".join(
+        [
+            text_table(["", "n", *METHODS], rows),
+            f"F1 / accuracy in %; thresholds: {thresholds}",
+            f"expected calibration error {result['calibration']['ece']:.3f}",
+        ]
+    )
+
+
+def profile_table(profile: Profile) -> str:
+    """Return seconds, share of the wall clock and tokens by stage as text.
+
+    ``other`` is what no stage covers; the last line is the share of model calls, which nothing but other batches
+    or another machine makes shorter.
+    """
+    total = profile.total_seconds
+    stages = sorted(profile.seconds.items(), key=lambda row: -row[1])
+    stages.append(("other", max(total - sum(profile.seconds.values()), 0.0)))
+    rows = [
+        [stage, f"{seconds:.2f}", f"{seconds / total:.1%}", str(profile.tokens[stage] or "")]
+        for stage, seconds in stages
+    ]
+    return f"{text_table(['stage', 'seconds', 'share', 'tokens'], rows)}\nin model calls: {profile.model_share:.1%}"
+
+
+def clusters_text(responses: Sequence[Mapping[str, Any]]) -> str:
+    """Show a row's responses by cluster, heaviest first: ``.70 Paris = The capital is Paris | .30 Lyon``."""
+    shown = [
+        f"{mass:.2f} " + " = ".join(dict.fromkeys(responses[place]["text"] for place in places))
+        for mass, places in clusters_of(responses)
+    ]
+    return " | ".join(shown)
+
+
+def clusters_of(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, list[int]]]:
+    """Return each cluster's mass and the places of its responses in a row, heaviest first."""
+    return heaviest_clusters([row["cluster"] for row in responses], [row["weight"] for row in responses])
+
+
+def _laid_out(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, align: str) -> str:
+    alignment = ["left", *[align] * (len(header) - 1)]
+    cells = [list(map(str, row)) for row in rows]
+    return tabulate(
+        cells, list(header), tablefmt=style, disable_numparse=True, colalign=alignment, headersalign=alignment
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) or (isinstance(value, Mapping) and "mean" in value)

