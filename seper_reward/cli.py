@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from seper_reward.config import (
     CorrelationConfig,
@@ -38,13 +38,13 @@ usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...]
 Measures what retrieved passages do to a reader model's belief in the right answer (ΔSePer).
 
 commands:
-  label                    questions, gold answers and passages in, graded labels out
-  evaluate correlation     ΔSePer and its rivals against human relevance marks
-  evaluate counterfactual  ΔSePer of passages with planted wrong answers
-  evaluate equivalence     the entailment model against human verdicts on answers
-  export                   labels for other trainers: sentence-transformers, Tevatron, FlagEmbedding, TREC
-  report                   a figure of one question's beliefs, from a label folder
-  save-reader              a reader as a plain model folder, for an engine to serve
+  label                    label how much each passage helps to answer its question
+  evaluate correlation     compare ΔSePer and other measures with people's marks of relevance
+  evaluate counterfactual  compare ΔSePer of passages with planted wrong answers and of relevant ones
+  evaluate equivalence     compare the entailment model with people's verdicts on responses
+  export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
+  report                   plot the beliefs in one question of a label folder
+  save-reader              save a reader as a plain model folder, for an engine (vLLM) to serve
 
 `seper-reward COMMAND --help` explains every setting. A YAML file given with --config holds the same settings;
 the command line wins. Several processes: torchrun --nproc_per_node 2 -m seper_reward label ...
@@ -52,7 +52,7 @@ the command line wins. Several processes: torchrun --nproc_per_node 2 -m seper_r
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return 0, or 2 with a message if the input or a setting is at fault."""
+    """Run a command; return 0, or 2 after a message if the input or a setting is at fault."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     commands: dict[tuple[str, ...], Callable[[list[str]], None]] = {
         ("label",): _label,
@@ -96,7 +96,7 @@ def _label(arguments: list[str]) -> None:
     main_process = process_state().is_main_process
     if rejected and main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
-    if config.backend == "auto":  # a run goes on where it began
+    if config.backend == "auto":  # a resumed run stays with the backend that it began with
         config = replace(config, backend=together(lambda: backend_of(config.output_dir)) or config.backend)
     labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed))
     run = LabelRun(config.output_dir, labeler, queries, rejected, asdict(config), config.block_on(labeler.device))
@@ -156,7 +156,7 @@ def _equivalence(arguments: list[str]) -> None:
 
 
 def _marked(config: MarkedConfig) -> list[Any]:
-    """Read the questions of one split; here an unusable row stops the command."""
+    """Read the questions of the split; raise if a row is unusable."""
     from seper_reward.data.queries import read_queries
     from seper_reward.data.rows import BadRowError
     from seper_reward.data.splits import split_of, spread
@@ -206,7 +206,8 @@ def _save_reader(arguments: list[str]) -> None:
     reader = load_reader(config.reader, options)
     reader.model.save_pretrained(config.output_dir)
     reader.tokenizer.save_pretrained(config.output_dir)
-    name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"  # a name of these weights: caches go by it
+    # the hash tells weights apart for caches, which know a served reader by its name only
+    name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"
     print(f"saved; to serve it: vllm serve {config.output_dir} --served-model-name {name}")
 
 
@@ -229,6 +230,7 @@ def _report(arguments: list[str]) -> None:
 
 
 def _spread(row: dict[str, Any]) -> float:
+    """Return the difference between a label row's greatest and least ΔSePer."""
     deltas = [passage["delta_seper"] for passage in row["passages"]]
     return float(max(deltas) - min(deltas))
 
@@ -239,13 +241,19 @@ def _parse(kind: type[C], arguments: list[str], program: str) -> C:
     words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
     about = f"{kind.__doc__} --config FILE.yaml reads any of these settings from a file; flags win over it."
     parser = TrlParser((kind,), prog=program, description=about)
+    parser.error = _refuse  # one line, as for all other errors, instead of argparse's page of usage
     if words[-1:] == ["--config"]:
         raise ValueError("--config needs the path of a YAML file")
     config: C = parser.parse_args_and_config(words)[0]
     return config
 
 
+def _refuse(message: str) -> NoReturn:
+    raise ValueError(message)
+
+
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
+    """Read the questions to label, with retrieved passages where they have none, and the rejected rows."""
     from seper_reward.data.queries import read_examples
     from seper_reward.data.splits import spread
 
@@ -255,7 +263,7 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     if bare and corpus is not None:
         from seper_reward.retrieval import BM25Retriever
 
-        found = BM25Retriever(corpus).retrieve([queries[position].question for position in bare], config.top_k)
-        for position, passages in zip(bare, found, strict=True):
+        retrieved = BM25Retriever(corpus).retrieve([queries[position].question for position in bare], config.top_k)
+        for position, passages in zip(bare, retrieved, strict=True):
             queries[position] = replace(queries[position], passages=passages)
     return queries, list(examples.rejected)

@@ -1,4 +1,4 @@
-"""Settings as dataclasses for TRL's parser (YAML, overrides, unknown keys raise), and the scorer they describe."""
+"""Settings as dataclasses for TRL's parser (YAML, flags, errors for unknown keys), and the scorer they describe."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -17,7 +17,7 @@ Tracking = Literal["none", "wandb"]
 
 
 def setting(default: Any, text: str) -> Any:
-    """Return a dataclass field with its help text."""
+    """Return a dataclass field with a default and a help text; a list is copied for each object."""
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata={"help": text})
     return field(default=default, metadata={"help": text})
@@ -25,13 +25,17 @@ def setting(default: Any, text: str) -> Any:
 
 @dataclass
 class JudgeConfig:
-    """Which entailment model judges, and how models are loaded."""
+    """Settings of the entailment model, and of how models are loaded."""
 
-    entailment: str = setting("embedded", "Entailment model: 'embedded', a hub id or a local folder.")
-    entailment_revision: str | None = setting(None, "Branch, tag or commit of the entailment model.")
-    dtype: Dtype = setting("auto", "auto (bf16 where fast), float32, bfloat16 or float16.")
-    device: str | None = setting(None, "cpu, cuda, cuda:1, ...; default: this process's accelerator, else cpu.")
-    trust_remote_code: bool = setting(False, "Run Python that comes with a model.")
+    entailment: str = setting(
+        "embedded", "Entailment model: 'embedded' (MiniLM with our adapter), a hub id or a local folder."
+    )
+    entailment_revision: str | None = setting(None, "Branch, tag or commit of the entailment model on the hub.")
+    dtype: Dtype = setting("auto", "dtype of the models' weights; auto: bfloat16 where it is fast, else float32.")
+    device: str | None = setting(
+        None, "Device of the models: cpu, cuda, cuda:1, ...; not given: this process's accelerator, else the CPU."
+    )
+    trust_remote_code: bool = setting(False, "Whether Python code that comes with a model may run.")
 
     def __post_init__(self) -> None:
         _check_types(self)
@@ -39,68 +43,101 @@ class JudgeConfig:
 
 @dataclass
 class ScorerConfig(JudgeConfig):
-    """How beliefs are measured; shared by all commands."""
+    """Settings of the reader and of how its beliefs are measured; shared by all commands that do so."""
 
     reader: str = setting(
         "embedded",
-        "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id or a folder; "
-        "with --engine it names the tokenizer.",
+        "Reader, the language model whose belief is measured: 'embedded' (SmolLM2-135M-Instruct with our adapter), "
+        "'plain' (without the adapter), a hub id or a folder; with --engine, the model whose tokenizer is used.",
     )
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
     prompt: Prompt | None = setting(
-        None, "paper, brief or few_shot; default: brief for the embedded reader, few_shot for plain, else paper."
+        None, "Style of the prompt; not given: brief for the embedded reader, few_shot for plain, paper for others."
     )
-    max_passage_tokens: int | None = setting(None, "Cut passages to so many tokens; default: the reader's window.")
+    max_passage_tokens: int | None = setting(
+        None, "Longest passage in tokens, longer ones are cut; not given: as long as the reader's window allows."
+    )
     num_samples: int = setting(10, "Responses per prompt (N of the paper), >= 1.")
     temperature: float | None = setting(
-        None, "Temperature of the draw, >= 0; default: 0.5 for plain, else 1.0 (paper)."
+        None, "Sampling temperature, >= 0; not given: 0.5 for the plain reader, 1.0 (as in the paper) for others."
     )
-    top_p: float = setting(1.0, "Nucleus of the draw, in (0, 1].")
+    top_p: float = setting(1.0, "Probability mass of the nucleus that tokens are drawn from, in (0, 1].")
     enough_std_error: float | None = setting(
-        None, "Standard error of a belief up to which min_samples responses are enough; default: draw num_samples."
+        None,
+        "Standard error of a belief, in (0, 1], up to which min_samples responses are enough; not given: num_samples "
+        "responses are sampled always.",
     )
-    min_samples: int = setting(4, "With enough_std_error: responses drawn in any case, >= 2.")
+    min_samples: int = setting(4, "Responses sampled in any case where enough_std_error is given, >= 2.")
     max_new_tokens: int | None = setting(
-        None, "Longest response in tokens; default: 16 for embedded and plain, else 32."
+        None, "Longest response in tokens, >= 1; not given: 16 for the embedded and plain readers, 32 for others."
     )
-    stop: list[str] = setting(["\n"], "Strings that end a response.")
-    estimator: Preset = setting("default", "Preset of the options below.")
-    weighting: Weighting | None = setting(None, "Response weights; default: preset.")
-    aliases: Aliases | None = setting(None, "Joining of answers; default: preset.")
-    kernel: Kernel | None = setting(None, "Entailment kernel; default: preset.")
-    match: Match | None = setting(None, "Hard match; default: preset.")
-    threshold: float | None = setting(None, "τ of match=threshold, in (0, 1]; default: preset.")
+    stop: list[str] = setting(["\n"], "Strings that end a response and are cut from it.")
+    estimator: Preset = setting(
+        "default",
+        "Preset of weighting, aliases, kernel, match and threshold: default, paper, or official (the authors' code).",
+    )
+    weighting: Weighting | None = setting(
+        None,
+        "Weight of a response: sequence (its probability), mean_token (geometric mean of its tokens' probabilities) "
+        "or uniform (all equal); not given: the preset's.",
+    )
+    aliases: Aliases | None = setting(
+        None, "Joining of several gold answers: mean over them, or max (the best supported); not given: the preset's."
+    )
+    kernel: Kernel | None = setting(
+        None,
+        "Entailment that supports an answer: forward (of the answer by the response), max of both directions, or "
+        "bidirectional (the smaller of both); not given: the preset's.",
+    )
+    match: Match | None = setting(
+        None,
+        "Condition of a right response in hard SePer: threshold (its support reaches --threshold) or argmax "
+        "(entailment is its likeliest class); not given: the preset's.",
+    )
+    threshold: float | None = setting(
+        None, "Least support of a right response with match=threshold, in (0, 1]; not given: the preset's."
+    )
     max_batch_tokens: int = setting(
-        32768, "Most tokens in the reader's key-value cache at once; 0: what half of the free memory holds."
+        32768, "Most tokens in the reader's key-value cache at once; 0: as many as half of the free memory holds."
     )
     throughput: bool = setting(
         False,
-        "Let waiting prompts take the room of finished ones, where many prompts are sampled in one call.",
+        "Whether waiting prompts take the room of finished ones in a running batch; faster where many questions are "
+        "measured side by side, but low digits of labels then depend on their neighbours.",
     )
     compile_reader: bool = setting(
         False,
-        "torch.compile the reader: minutes before the first question, then faster; for long runs. After interruptions "
-        "and on several processes labels are then equal up to low digits only.",
+        "Whether the reader is compiled (torch.compile), for long runs: it takes minutes before the first question, "
+        "then is faster, but after interruptions and on several processes labels differ in low digits.",
     )
-    cache: str | None = setting(None, "SQLite file that keeps responses and entailment scores between runs.")
+    cache: str | None = setting(
+        None,
+        "SQLite file that keeps responses and entailment scores between runs; not given: trainers keep one in their "
+        "output_dir, other commands none.",
+    )
     engine: list[str] = setting(
         [],
-        "URLs of OpenAI-compatible servers (vLLM) that run the reader, as http://localhost:8000/v1; none: in process.",
+        "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1; not given: "
+        "it runs in this process.",
     )
     backend: Backend | None = setting(
         None,
-        "Where the reader runs: process, engine, or auto (both are measured at the start, the faster is kept); "
-        "default: the engine where one is named.",
+        "Where the reader runs: process (this one), engine (the servers), or auto, which measures both at the start "
+        "and keeps the faster; not given: the servers where engine names some, else this process.",
     )
-    engine_model: str | None = setting(None, "The reader's name on the engine; default: the one model it serves.")
-    engine_requests: int = setting(64, "Most requests under way per engine URL; one is a prompt with its samples.")
-    engine_timeout: float = setting(300.0, "Longest wait for an engine's answer, in seconds.")
+    engine_model: str | None = setting(
+        None, "Name of the reader on the servers; not given: the one model that they serve."
+    )
+    engine_requests: int = setting(
+        64, "Most requests under way per server, >= 1; a request is a prompt with all its samples."
+    )
+    engine_timeout: float = setting(300.0, "Longest wait for a server's answer, in seconds, > 0.")
 
     def refuse_auto(self) -> None:
-        """Raise if where the reader runs would be measured anew when a run is resumed.
+        """Refuse ``backend=auto``, which could choose otherwise when a run is resumed.
 
         Raises:
-            ValueError: ``backend`` is auto.
+            ValueError: ``backend`` is ``"auto"``.
         """
         if self.backend == "auto":
             raise ValueError("backend=auto could choose otherwise when a training is resumed; name process or engine")
@@ -108,9 +145,9 @@ class ScorerConfig(JudgeConfig):
 
 @dataclass
 class CommandConfig(ScorerConfig):
-    """A command that measures beliefs; trainers have a seed of their own."""
+    """Settings of commands that measure beliefs. Trainers take the seed from their training arguments instead."""
 
-    seed: int = setting(0, "Seed of the draw.")
+    seed: int = setting(0, "Seed of sampling.")
 
 
 @dataclass
@@ -119,28 +156,36 @@ class LabelConfig(CommandConfig):
 
     labeler: str = setting(
         "delta_seper",
-        "Who judges: delta_seper (its rows hold the hard label, too), erag, erag_token_f1, erag_rouge_l, likelihood, "
-        "gold (people's marks), or a reranker's folder.",
+        "What a label is: delta_seper or delta_seper_hard (change of the belief; rows hold both), erag, erag_token_f1 "
+        "or erag_rouge_l (change of the responses' exact match, token F1 or ROUGE-L), likelihood (change of the gold "
+        "answer's log-probability), gold (people's marks), or the score of a reranker, given by its folder.",
     )
 
     input: str = setting(
         "demo",
-        "JSONL, JSONL.gz or Parquet of {id?, question, answers, passages}, a saved dataset folder, or 'demo'.",
+        "Questions: JSONL, JSONL.gz or Parquet of {id?, question, answers, passages}, a folder saved by datasets, or "
+        "'demo'.",
     )
     corpus: str | None = setting(
-        None, "JSONL, JSONL.gz or Parquet of {id, title?, text}; questions without passages get BM25's best."
+        None,
+        "Corpus: JSONL, JSONL.gz or Parquet of {id, title?, text}; questions may then name passages by id, and those "
+        "without passages get the best that BM25 finds.",
     )
-    top_k: int = setting(5, "Passages to retrieve per question from --corpus.")
-    output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes there.")
-    limit: int | None = setting(None, "Label so many questions only, evenly spread over the input.")
+    top_k: int = setting(5, "Passages that BM25 finds in the corpus for a question without passages, >= 1.")
+    output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes an interrupted run there.")
+    limit: int | None = setting(None, "Number of questions to label, evenly spread over the input; not given: all.")
     block: int | None = setting(
         None,
-        "Questions measured side by side; more fill a large device, and labels then depend, in low digits, on who "
-        "stands beside whom in the input. Default: 1 on a CPU, 16 on others, 32 with throughput.",
+        "Questions measured side by side, >= 1; more fill a large device, but low digits of labels then depend on the "
+        "neighbours. Not given: 32 with throughput, 16 on an accelerator, 1 on a CPU or with enough_std_error.",
     )
-    strict: bool = setting(False, "Stop at the first unusable row instead of writing rejected.jsonl.")
-    report_to: Tracking = setting("none", "Where numbers are logged; WANDB_MODE=offline works.")
-    profile: bool = setting(False, "Show and log seconds and tokens by stage (prefill, decode, entailment, ...).")
+    strict: bool = setting(
+        False, "Whether the command stops at the first unusable row instead of writing it to rejected.jsonl."
+    )
+    report_to: Tracking = setting("none", "Where to log numbers: none, or wandb (also with WANDB_MODE=offline).")
+    profile: bool = setting(
+        False, "Whether to print and log seconds and tokens by stage (prefill, decode, entailment, ...)."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,7 +197,11 @@ class LabelConfig(CommandConfig):
             raise ValueError("enough_std_error decides question by question; leave out block and throughput")
 
     def block_on(self, device: torch.device | None) -> int:
-        """Return how many questions are measured side by side on the reader's device."""
+        """Return how many questions are measured side by side.
+
+        Args:
+            device: The reader's device; ``None`` if it is not known.
+        """
         if self.block is not None:
             return self.block
         if self.throughput:
@@ -162,12 +211,16 @@ class LabelConfig(CommandConfig):
 
 @dataclass
 class MarkedConfig(CommandConfig):
-    """Questions whose passages people have marked; shared by the commands that evaluate ΔSePer."""
+    """Settings of commands that compare ΔSePer with people's marks on passages."""
 
-    file: str = setting("", "JSON, JSONL (also .gz) or Parquet whose passages carry 'relevant': true or false.")
-    split: Literal["train", "dev", "test", "all"] = setting("all", "Questions to use, by sha1(id).")
-    limit: int | None = setting(None, "Use so many questions only, evenly spread over the input.")
-    json: str | None = setting(None, "Write the result to this file, too.")
+    file: str = setting(
+        "", "Questions: JSON, JSONL (also .gz) or Parquet; their passages carry 'relevant': true or false. Required."
+    )
+    split: Literal["train", "dev", "test", "all"] = setting(
+        "all", "Split of the questions to use, by SHA-1 of their ids: 3/4 train, 1/8 dev, 1/8 test; or all."
+    )
+    limit: int | None = setting(None, "Number of questions to use, evenly spread over the input; not given: all.")
+    json: str | None = setting(None, "JSON file to write the result to; it is printed in any case.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -177,52 +230,57 @@ class MarkedConfig(CommandConfig):
 
 @dataclass
 class CorrelationConfig(MarkedConfig):
-    """Correlate ΔSePer and its rivals with human relevance marks (SePer, arXiv:2503.01478, Table 2)."""
+    """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
 
     passages_per_question: int | None = setting(
-        None, "Use so many passages a question: the relevant ones, then the others in order."
+        None, "Passages to use per question: the relevant ones, then the first of the others; not given: all."
     )
 
 
 @dataclass
 class CounterfactualConfig(MarkedConfig):
-    """Compare passages that carry a planted wrong answer ('counterfactual': true) with relevant ones (RGB)."""
+    """Compare ΔSePer of passages with a planted wrong answer ('counterfactual': true) and of relevant ones (RGB)."""
 
 
 @dataclass
 class EquivalenceConfig(JudgeConfig):
-    """Compare entailment with human verdicts on whether a response states the gold answer (EVOUNA, or your own)."""
+    """Compare entailment with people's verdicts on whether a response states the gold answer."""
 
     file: str = setting(
-        "", "EVOUNA's JSON, or JSON, JSONL or Parquet rows of {question, answers, response, equivalent}."
+        "",
+        "Verdicts: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, answers, response, equivalent}. Required.",
     )
-    column_by: str = setting("system", "Field of your rows that names their column in the results.")
+    column_by: str = setting("system", "Field of a row that names its column in the results; not used for EVOUNA.")
     threshold: float | None = setting(
-        None, "Fixed threshold for all rows; default: best F1 on the train split (sha1 of question), test split shown."
+        None,
+        "Score, in (0, 1], from which a response counts as equivalent, for all rows; not given: the one with the best "
+        "F1 on a train split by SHA-1 of the question, and results on the test split only.",
     )
-    json: str | None = setting(None, "Write the result to this file, too.")
-    plot: str | None = setting(None, "Draw F1 by method and the reliability of the probabilities into this image.")
+    json: str | None = setting(None, "JSON file to write the result to; a table is printed in any case.")
+    plot: str | None = setting(None, "Image file to plot F1 by method and the reliability of probabilities into.")
 
 
 @dataclass
 class ExportConfig:
-    """Write the labels of a folder in the format of another trainer."""
+    """Write labels in the format of another trainer or of an evaluation tool."""
 
     labels: str = setting("runs/demo", "Folder written by `seper-reward label`.")
     format: str = setting(
         "sentence-transformers",
         "sentence-transformers (query, docs, labels: listwise losses), sentence-transformers-triplets (anchor, "
-        "positive, negative, label: MarginMSE), tevatron, flagembedding (with distillation scores), trec (qrels).",
+        "positive, negative, label: MarginMSE), tevatron, flagembedding (with distillation scores), or trec (qrels).",
     )
-    output: str = setting("", "File to write.")
+    output: str = setting("", "File to write. Required.")
     label: str | None = setting(
-        None, "Field that holds the labels; default: that of the labeler that wrote them, for ΔSePer the soft one."
+        None, "Field of the rows that holds the labels; not given: the labeler's own, for ΔSePer delta_seper (soft)."
     )
     margin: float = setting(
-        0.1, "Label from which a passage counts as helpful; a negative is at least so far below the positives."
+        0.1, "Least label of a positive passage, and least distance of a negative below the positives."
     )
-    max_std_error: float | None = setting(None, "Leave out passages whose label has a greater standard error.")
-    helpful: bool = setting(False, "Leave out questions that no passage helps.")
+    max_std_error: float | None = setting(
+        None, "Greatest standard error of a label; passages above it are left out; not given: all are kept."
+    )
+    helpful: bool = setting(False, "Whether questions without a passage that helps by margin are left out.")
 
     def __post_init__(self) -> None:
         _check_types(self)
@@ -234,11 +292,14 @@ class ExportConfig:
 class SaveConfig:
     """Save a reader as a plain model folder, its adapter merged, for an engine to serve."""
 
-    output_dir: str = setting("", "Folder to make.")
-    reader: str = setting("embedded", "As in `seper-reward label`.")
+    output_dir: str = setting("", "Folder to make. Required.")
+    reader: str = setting(
+        "embedded",
+        "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id or a folder.",
+    )
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
     dtype: Dtype = setting("bfloat16", "dtype of the saved weights.")
-    trust_remote_code: bool = setting(False, "Run Python that comes with a model.")
+    trust_remote_code: bool = setting(False, "Whether Python code that comes with a model may run.")
 
     def __post_init__(self) -> None:
         _check_types(self)
@@ -248,10 +309,10 @@ class SaveConfig:
 
 @dataclass
 class ReportConfig:
-    """Draw how passages moved the reader's belief, for one question of a label folder."""
+    """Plot how passages moved the reader's belief, for one question of a label folder."""
 
     labels: str = setting("runs/demo", "Folder written by `seper-reward label`.")
-    question: str | None = setting(None, "Id of the question; default: the one whose passages differ most.")
+    question: str | None = setting(None, "Id of the question; not given: the question whose labels differ most.")
     output: str = setting("runs/belief.svg", "Image file; its ending decides the format (svg, png, pdf).")
 
 
@@ -259,13 +320,13 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
     """Load the reader and the entailment model, and open the cache.
 
     Args:
-        config: which, and how.
-        seed: of the draw.
-        reader: one that is loaded already, instead of the config's and its engine.
+        config: Names and options of both models.
+        seed: Seed of sampling.
+        reader: Reader that is loaded already; it takes the place of the config's reader and engine.
 
     Raises:
-        OSError: a model or the cache cannot be loaded, or an engine not reached, with what to do about it.
-        ValueError: a setting is out of range.
+        OSError: A model or the cache cannot be loaded, or a server not reached; the message says what to do.
+        ValueError: A setting is out of range.
     """
     preset = {name: getattr(config, name) for name in ("weighting", "aliases", "kernel", "match", "threshold")}
     sampling = {name: getattr(config, name) for name in ("num_samples", "top_p", "temperature", "max_new_tokens")}
@@ -290,7 +351,7 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
 
 
 def reader_options(config: ScorerConfig, *, loaded: bool = False) -> ReaderOptions:
-    """Return how the reader is loaded and used; one that is loaded already runs in this process, uncompiled."""
+    """Return the options of the reader; one that is ``loaded`` already runs in this process, uncompiled."""
     return ReaderOptions(
         revision=config.reader_revision,
         dtype=config.dtype,
@@ -304,7 +365,7 @@ def reader_options(config: ScorerConfig, *, loaded: bool = False) -> ReaderOptio
 
 
 def entailment_options(config: JudgeConfig) -> LoadOptions:
-    """Return how the entailment model is loaded."""
+    """Return the options that the entailment model is loaded with."""
     return LoadOptions(
         revision=config.entailment_revision,
         dtype=config.dtype,
@@ -324,11 +385,11 @@ def _check_types(config: Any) -> None:
 
 
 def _check_type(name: str, value: Any, hint: Any) -> None:
-    """Refuse what YAML may bring and argparse would not: `seed: abc`, `strict: 3`, `input: [a, b]`, `dtype: int8`."""
+    """Refuse values of a wrong type, which YAML can bring and argparse cannot: `seed: abc`, `strict: 3`."""
     kinds = get_args(hint) if type(None) in get_args(hint) else (hint,)
     if not any(_fits(value, kind) for kind in kinds):
-        wanted = " or ".join(_described(kind) for kind in kinds)
-        raise ValueError(f"{name} must be {wanted}, got {value!r}")
+        expected = " or ".join(_described(kind) for kind in kinds)
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -91,14 +91,14 @@ class SePerScorer:
             adaptive: When fewer than N responses are enough; ``None`` samples all.
             reader_options: How the reader is loaded and used, and where it runs.
             entailment_options: How the entailment model is loaded.
-            engine: Servers that run the reader, as ``["http://localhost:8000/v1"]`` or ``EngineOptions``; ``reader``
-                then names its tokenizer, and of ``reader_options`` only ``backend``, ``revision`` and
+            engine: Servers that run the reader, such as ``["http://localhost:8000/v1"]``, or ``EngineOptions``;
+                ``reader`` then names its tokenizer, and of ``reader_options`` only ``backend``, ``revision`` and
                 ``trust_remote_code`` count.
             **sampling: Fields of ``SamplingOptions``. Defaults are the paper's (N=10, temperature 1) unless
                 ``READER_DEFAULTS`` has others for the reader.
 
         Raises:
-            OSError: A model cannot be loaded, with what to do about it.
+            OSError: A model cannot be loaded; the message says what to do.
             ConnectionError: A server does not answer.
             ValueError: An option is out of range, or a server cannot be used as this reader.
         """
@@ -132,7 +132,7 @@ class SePerScorer:
 
     @functools.cached_property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything of this scorer that decides a label, JSON-able."""
+        """All settings and model hashes that decide a label, JSON-able."""
         sampler, prompts, adaptive = self.sampler, self.reader.prompts, self.adaptive
         return {
             "backend": sampler.backend,
@@ -177,7 +177,7 @@ class SePerScorer:
         """Measure the belief in an answer given each set of passages: a unit of work that depends on nothing else.
 
         Args:
-            question: The question, asked each time.
+            question: The question, the same for all sets.
             answers: Aliases of the one gold answer.
             passage_sets: What the reader sees each time; an empty set is the baseline.
 
@@ -206,11 +206,12 @@ class SePerScorer:
         other = copy.copy(self)
         other.__dict__.pop("fingerprint", None)
         other.reader = self.reader.reading_with(model, frozen=frozen)
-        other.judge = BeliefJudge(self.entailment, self.estimator, other.cache)  # a moving reader says new things
+        # a reader in training seldom gives a response twice: its entailment scores are not kept either
+        other.judge = BeliefJudge(self.entailment, self.estimator, other.cache)
         return other
 
     def _early_stop(self, question: str, answers: Sequence[str], known: dict[Pair, Tensor]) -> EarlyStop | None:
-        """Return when fewer responses are enough; ``known`` takes what is judged to decide that."""
+        """Return when fewer responses are enough; pairs that are judged to decide it are put into ``known``."""
         adaptive = self.adaptive
         if adaptive is None or self.sampler.prompts_ahead:  # servers sample all N
             return None
@@ -219,7 +220,7 @@ class SePerScorer:
             first = SampledQuestion(question, answers, list(sampled.values()), known)
             return set(itertools.compress(sampled, self.judge.undecided(first, adaptive.enough_std_error)))
 
-        # answers and judge decide how many responses there are
+        # answers and judge decide how many responses are sampled
         options = [adaptive.enough_std_error, adaptive.min_samples, asdict(self.estimator)]
         decides = (*options, self.entailment.weights_hash, question, *answers)
         return EarlyStop(adaptive.min_samples, needs_more, decides)

@@ -12,12 +12,12 @@ from torch import Tensor
 
 
 class UnscorableError(ValueError):
-    """One input cannot be scored, others can: labelled rows report it, rewards answer ``None``."""
+    """One input cannot be scored, though others can: labelling reports the row, rewards are ``None``."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A candidate text that may help to answer a question; ``metadata`` is carried to the labels unread."""
+    """A candidate text that may help to answer a question; ``metadata`` is copied to the labels unchanged."""
 
     text: str
     title: str = ""
@@ -26,13 +26,16 @@ class Passage:
 
     @property
     def full_text(self) -> str:
-        """The passage as readers, retrievers and trainers see it: the title in front, where there is one."""
+        """The text that readers, retrievers and trainers see, with the title, if there is one, in front."""
         return f"{self.title}: {self.text}" if self.title else self.text
 
 
 @dataclass(frozen=True)
 class Query:
-    """A question, the aliases of its one gold answer, and candidate passages; ``metadata`` as in a passage."""
+    """A question, the aliases of its one gold answer, and candidate passages.
+
+    ``metadata`` is copied to the labels unchanged.
+    """
 
     id: str
     question: str
@@ -42,7 +45,7 @@ class Query:
 
     @property
     def contexts(self) -> list[tuple[Passage, ...]]:
-        """What the reader sees, one after another: nothing (the baseline), then each passage by itself."""
+        """The sets of passages that the reader is asked with: none (the baseline), then each passage by itself."""
         return [(), *((passage,) for passage in self.passages)]
 
 
@@ -51,11 +54,11 @@ class Responses:
     """S sampled responses to one prompt.
 
     Attributes:
-        texts: the S responses, cut before a stop string, stripped.
-        token_log_probs: S tensors ``(T_s,)``: natural-log probabilities of the sampled tokens under the model
-            itself (temperature 1, whatever they were drawn with), the end-of-sequence token included.
-        token_ids: the S sequences of token ids those belong to.
-        finished: whether each ended by itself, by end-of-sequence or stop string, rather than by length.
+        texts: The S responses, cut before a stop string and stripped.
+        token_log_probs: S tensors ``(T_s,)`` of natural-log probabilities of the drawn tokens, the end-of-sequence
+            token included, under the model itself (at temperature 1, whatever the sampling temperature).
+        token_ids: The S sequences of ids of those tokens; empty if a server names no ids.
+        finished: Whether each response ended by itself, by end-of-sequence or stop string, rather than by length.
     """
 
     texts: tuple[str, ...]
@@ -64,12 +67,12 @@ class Responses:
     finished: tuple[bool, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``json.dumps`` takes."""
+        """Return the record as a dict that ``json.dumps`` takes."""
         return {**asdict(self), "token_log_probs": [row.tolist() for row in self.token_log_probs]}
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Responses":
-        """Undo ``to_json``."""
+        """Return the record that ``to_json`` turned into a dict."""
         return cls(
             texts=tuple(row["texts"]),
             token_log_probs=tuple(map(torch.tensor, row["token_log_probs"])),
@@ -83,14 +86,14 @@ class Belief:
     """How strongly the reader believes in the gold answer in one context.
 
     Attributes:
-        seper: soft SePer, in [0, 1].
-        seper_hard: hard SePer, in [0, 1].
-        std_error: standard error of ``seper`` over the sampled responses.
-        entropy: predictive entropy of the responses, in nats, >= 0; one only at sampling temperature 1.
-        semantic_entropy: entropy of the clusters, in nats, in [0, log S].
-        responses: the S responses.
-        weights: the S response probabilities, sum to 1.
-        cluster_ids: the semantic cluster of each response, numbered from 0 in order of appearance.
+        seper: Soft SePer, in [0, 1].
+        seper_hard: Hard SePer, in [0, 1].
+        std_error: Standard error of ``seper`` over the sampled responses.
+        entropy: Predictive entropy of the responses, in nats, >= 0; meaningful only at sampling temperature 1.
+        semantic_entropy: Entropy of the clusters, in nats, in [0, log S].
+        responses: The S responses.
+        weights: The S response probabilities, which sum to 1.
+        cluster_ids: The semantic cluster of each response, numbered from 0 in order of appearance.
         support: ``S`` rows of ``A`` numbers in [0, 1]: how far each response entails each gold answer.
     """
 
@@ -110,12 +113,13 @@ class Utility:
     """What one passage (or one set of passages) did to the reader's belief in the gold answer.
 
     Attributes:
-        delta_seper: SePer with the passage minus SePer without (eq. 11), in [-1, 1]; below 0 it misled.
-        delta_seper_hard: the same with hard SePer.
-        std_error: standard error of ``delta_seper``.
-        belief: with the passage.
-        baseline: without any passage.
-        passage_id: of the judged passage.
+        delta_seper: SePer with the passage minus SePer without (arXiv:2503.01478, eq. 11), in [-1, 1]; below 0 the
+            passage misled the reader.
+        delta_seper_hard: Hard SePer with the passage minus hard SePer without, in [-1, 1].
+        std_error: Standard error of ``delta_seper``.
+        belief: Belief with the passage.
+        baseline: Belief without any passage.
+        passage_id: Id of the passage.
     """
 
     delta_seper: float
@@ -138,14 +142,14 @@ class Utility:
 
 @dataclass(frozen=True)
 class LabeledQuery:
-    """A query whose candidate passages were judged, by ΔSePer or another labeler.
+    """A query and the labels of its candidate passages, by ΔSePer or another labeler.
 
     Attributes:
-        query: The query, with the P judged passages.
+        query: The query, with the P labelled passages.
         labels: P numbers; higher = the passage helps more, 0 = as good as no passage, below 0 it harms.
         std_errors: P standard errors of the labels; 0 where the labeler knows none.
-        baseline: What the labeler tells of the question without a passage, as the label row shows it.
-        details: What it tells of each passage beside the label, likewise; P mappings, or none.
+        baseline: Fields of the label row that describe the question without a passage.
+        details: Further fields of the label row for each passage, beside the label; P mappings, or none.
     """
 
     query: Query
@@ -162,7 +166,7 @@ class LabeledQuery:
             )
 
     def keep(self, places: Sequence[int]) -> "LabeledQuery":
-        """Return it with the passages at ``places`` only, in that order."""
+        """Return the query with the passages at ``places`` only, in that order."""
         return replace(
             self,
             query=replace(self.query, passages=tuple(self.query.passages[at] for at in places)),

@@ -5,8 +5,7 @@ import itertools
 import pytest
 
 from seper_reward import Estimator, Passage, ResponseSampler, SePerScorer
-from seper_reward.data.queries import as_query
-from seper_reward.labels.blocks import block_beliefs
+from seper_reward.reader.sampler import AdaptiveSampling
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import UnscorableError
 
@@ -129,8 +128,8 @@ def test_odd_passages_are_scored(tiny_scorer, text):
 def test_adaptive_sampling_stops_where_the_belief_is_sure(tiny_scorer, kernel):
     estimator = Estimator(kernel=kernel)
     whole = scorer_like(tiny_scorer, estimator=estimator).utilities([RECORD])[0]
-    all_sure = scorer_like(tiny_scorer, estimator=estimator, enough_std_error=1.0, min_samples=2)
-    none_sure = scorer_like(tiny_scorer, estimator=estimator, enough_std_error=1e-9, min_samples=2)
+    all_sure = scorer_like(tiny_scorer, estimator=estimator, adaptive=AdaptiveSampling(1.0, 2))
+    none_sure = scorer_like(tiny_scorer, estimator=estimator, adaptive=AdaptiveSampling(1e-9, 2))
     for full, few, many in zip(whole, *(each.utilities([RECORD])[0] for each in (all_sure, none_sure)), strict=True):
         assert few.belief.responses == full.belief.responses[:2]
         assert few.baseline.responses == full.baseline.responses[:2]
@@ -141,7 +140,7 @@ def test_adaptive_sampling_stops_where_the_belief_is_sure(tiny_scorer, kernel):
 def test_adaptive_sampling_decides_for_each_prompt(tiny_scorer):
     errors = [each.belief.std_error for each in scorer_with(tiny_scorer, 2).utilities([RECORD])[0]]
     between = sorted(set(errors))[:2]
-    adaptive = scorer_like(tiny_scorer, enough_std_error=sum(between) / 2, min_samples=2)
+    adaptive = scorer_like(tiny_scorer, adaptive=AdaptiveSampling(sum(between) / 2, 2))
     found = [len(each.belief.responses) for each in adaptive.utilities([RECORD])[0]]
     assert found == [2 if error < sum(between) / 2 else 4 for error in errors]
     assert set(found) == {2, 4}
@@ -154,7 +153,7 @@ def scorer_with(scorer, samples):
 
 
 def test_adaptive_sampling_and_the_cache(tiny_scorer, monkeypatch):
-    cached = scorer_like(tiny_scorer, cache=Cache(":memory:"), enough_std_error=0.1, min_samples=2)
+    cached = scorer_like(tiny_scorer, cache=Cache(":memory:"), adaptive=AdaptiveSampling(0.1, 2))
     first = cached.utilities([RECORD])
     other = scorer_like(tiny_scorer, cache=cached.cache)  # all samples: of another key
     assert len(other.utilities([RECORD])[0][0].belief.responses) == 4
@@ -163,26 +162,9 @@ def test_adaptive_sampling_and_the_cache(tiny_scorer, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"enough_std_error": 0.0}, {"enough_std_error": 2.0}, {"min_samples": 1}])
-def test_adaptive_options_are_checked(tiny_scorer, options):
+def test_adaptive_options_are_checked(options):
     with pytest.raises(ValueError, match="enough_std_error must be in"):
-        scorer_like(tiny_scorer, **options)
-
-
-def test_a_block_gives_each_query_its_utilities(tiny_scorer):
-    queries = [as_query(RECORD), as_query({**RECORD, "question": "Who burned it?", "passages": ["Ann did it."]})]
-    long = as_query({**RECORD, "question": "why " * 600})
-    first, error, second = block_beliefs(tiny_scorer, [queries[0], long, queries[1]])
-    assert isinstance(error, UnscorableError)
-    for one, query in ((first, queries[0]), (second, queries[1])):
-        for judged, expected in zip(one, tiny_scorer.utilities([query])[0], strict=True):
-            assert judged.passage_id == expected.passage_id
-            assert judged.belief.responses == expected.belief.responses
-            assert judged.delta_seper == pytest.approx(expected.delta_seper, abs=1e-5)
-
-
-def test_a_block_cannot_decide_query_by_query(tiny_scorer):
-    with pytest.raises(ValueError, match="does not go with blocks"):
-        scorer_like(tiny_scorer, enough_std_error=0.1).block_utilities([as_query(RECORD)])
+        AdaptiveSampling(**{"enough_std_error": 0.1, **options})
 
 
 def test_the_embedded_models_judge_a_plain_case(embedded_scorer):

@@ -1,9 +1,9 @@
-"""Which labels train the better retriever? Same questions, candidates, reader and budget; several seeds.
+"""Which labels train the better retriever, with the same questions, candidates, reader, budget and seeds?
 
     python -m trainers.compare_labelers --config configs/retriever/compare-demo.yaml
 
 Trains one retriever per labeler and seed with `trainers.retriever`'s settings, measures all of them and the untrained
-one on the held-out questions, and writes results.json, results.md and results.svg. Resumes where it was.
+one on the held-out questions, and writes results.json, results.md and results.svg. The same command resumes.
 """
 
 import statistics
@@ -35,13 +35,20 @@ UNTRAINED = "untrained"
 
 @dataclass
 class CompareConfig(RetrieverConfig):
-    """Compare labelers on one retriever."""
+    """Compare labelers by the retrievers that their labels train."""
 
-    labelers: list[str] = setting(["delta_seper", "erag", "likelihood", "gold"], "Labelers; the first is compared.")
-    teacher_temperatures: list[str] = setting(
-        ["likelihood=1.0"], "LABELER=T for labelers whose labels have another scale; others take teacher_temperature."
+    labelers: list[str] = setting(
+        ["delta_seper", "erag", "likelihood", "gold"],
+        "Labelers to compare, as in labeler; the lead of the first over each other one is reported.",
     )
-    seeds: list[str] = setting(["0", "1", "2"], "Seeds of training (order and dropout); the labels are the same.")
+    teacher_temperatures: list[str] = setting(
+        ["likelihood=1.0"],
+        "LABELER=T: teacher temperature for labels of another scale; other labelers take teacher_temperature.",
+    )
+    seeds: list[str] = setting(
+        ["0", "1", "2"],
+        "Seeds of training (order and dropout), one retriever per labeler and seed; labels do not depend on them.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,7 +61,7 @@ class CompareConfig(RetrieverConfig):
             raise ValueError(f"labelers must have names of their own, got {self.labelers}; rename a folder")
 
     def temperatures(self) -> dict[str, float]:
-        """Return the teacher temperatures by labeler."""
+        """Return the teacher temperatures that differ from ``teacher_temperature``, by labeler."""
         try:
             return {
                 name: float(value) for name, _, value in (each.partition("=") for each in self.teacher_temperatures)
@@ -66,7 +73,11 @@ class CompareConfig(RetrieverConfig):
 
 
 def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return mean and standard deviation by labeler and measure; runs are named ``LABELER-SEED``."""
+    """Return mean and standard deviation over seeds (``mean``, ``sd``), by labeler and measure.
+
+    Args:
+        found: Measures by run, where runs are named ``LABELER-SEED``; a name without a seed is a labeler by itself.
+    """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for name, row in found.items():
         groups.setdefault(name.rpartition("-")[0] or name, []).append(row)
@@ -87,23 +98,26 @@ def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> d
     """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval over the questions.
 
     Args:
-        questions: rows with ``seper`` by run (``LABELER-SEED``), in one order of questions.
-        first: the labeler that is compared.
+        questions: Rows with ``seper`` by run (``LABELER-SEED``); all runs have the same questions in the same order.
+        first: The labeler whose lead is asked for.
+
+    Returns:
+        By other labeler, ``lead``, the difference of mean SePer in [-1, 1], and ``interval``.
     """
     means: dict[str, Any] = {}
     for group in dict.fromkeys(name.rpartition("-")[0] or name for name in questions):
         runs = [rows for name, rows in questions.items() if (name.rpartition("-")[0] or name) == group]
         values = np.array([[row["seper"] for row in rows] for rows in runs], dtype=float)  # (seeds, questions)
         means[group] = values.mean(axis=0)  # NaN where a question could not be scored
-    found = {}
+    by_labeler = {}
     for group, values in means.items():
         if group != first:
             differences = means[first] - values
             differences = differences[~np.isnan(differences)]
             mean = partial(_mean_of, differences)
             interval = interval_over_questions(mean, len(differences))
-            found[group] = {"lead": rounded(float(differences.mean())), "interval": interval}
-    return found
+            by_labeler[group] = {"lead": rounded(float(differences.mean())), "interval": interval}
+    return by_labeler
 
 
 def _mean_of(values: Any, numbers: Any) -> float:
@@ -111,15 +125,21 @@ def _mean_of(values: Any, numbers: Any) -> float:
 
 
 def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[str, int]) -> str:
-    """Return the results as a page."""
-    measured = {name: row for name, row in results.items() if name != "comparison"}
+    """Return the results as a Markdown page.
+
+    Args:
+        results: Content of ``results.json``.
+        config: Settings of the comparison.
+        counts: Numbers of ``train`` and ``test`` questions.
+    """
+    measures = {name: row for name, row in results.items() if name != "comparison"}
     lines = [
         f"# Labels compared: {config.input}",
         "",
         f"{counts['train']} training and {counts['test']} test questions, {len(config.seeds)} seeds, mean ± sd; loss "
         f"`{config.loss}`, candidates `{config.candidates}` (top {config.top_k}), reader `{config.reader}`.",
         "",
-        measures_table(measured),
+        measures_table(measures),
     ]
     for reader, others in results["comparison"].items():
         held_out = "" if reader == config.reader else " (made no labels)"
@@ -129,43 +149,44 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse, train all, measure all, write the results."""
+    """Train a retriever per labeler and seed, measure all, and write the results; return 0."""
     parser = TrlParser((CompareConfig, RetrieverArguments), prog="python -m trainers.compare_labelers")
     config, arguments = parser.parse_args_and_config(argv)
     folder, questions, scorer, readers = begin(config, arguments)
     untrained = load_encoder(config.model)
     rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test, config.eval_top_k)}
-    pool = propose(untrained, config, questions)  # the first candidates are the same for all
+    pool = propose(untrained, config, questions)  # candidates of the first round, the same for all labelers
     for name in config.labelers:
         for seed in config.seeds:
             title = f"{Path(name).name}-{seed}"
             run = RetrieverRun(
-                _plain(config, name),
+                _retriever_config(config, name),
                 replace(arguments, output_dir=str(folder / title), seed=int(seed)),
                 questions,
                 scorer,
                 pool,
             )
             rankings[title] = rank(run.train(), questions.corpus, questions.test, config.eval_top_k)
-    found = measure_rankings(rankings, questions.test, readers)
-    by_question = {name: row.pop("questions") for name, row in found.items()}
+    measures = measure_rankings(rankings, questions.test, readers)
+    by_question = {name: row.pop("questions") for name, row in measures.items()}
     comparison = {
         reader: leads({name: rows[reader] for name, rows in by_question.items()}, Path(config.labelers[0]).name)
         for reader in readers.scorers
     }
-    results = {**aggregate(found), "comparison": comparison}
+    by_labeler = aggregate(measures)
+    results = {**by_labeler, "comparison": comparison}
     if process_state().is_main_process:
         write_json(folder / RESULTS, results)
         write_json(folder / "questions.json", by_question)
         counts = {"train": len(questions.train), "test": len(questions.test)}
         (folder / "results.md").write_text(markdown(results, config, counts), encoding="utf-8")
-        shown = {name: row for name, row in results.items() if name != "comparison"}
-        plot_ranking(shown, folder / "results.svg")
+        plot_ranking(by_labeler, folder / "results.svg")
         print(markdown(results, config, counts))
     return 0
 
 
-def _plain(config: CompareConfig, name: str) -> RetrieverConfig:
+def _retriever_config(config: CompareConfig, name: str) -> RetrieverConfig:
+    """Return the settings of a retriever that one labeler's labels train."""
     own = {each.name: getattr(config, each.name) for each in fields(RetrieverConfig)}
     temperature = config.temperatures().get(name, config.teacher_temperature)
     return RetrieverConfig(**{**own, "labeler": name, "teacher_temperature": temperature})

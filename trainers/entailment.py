@@ -1,11 +1,11 @@
-"""Train the shipped entailment adapter: MiniLM + LoRA + head on natural language inference and answer pairs.
+"""Train the entailment adapter that ships: MiniLM with LoRA and a head, on NLI sets and pairs of answers.
 
     python -m trainers.entailment --config configs/entailment/demo.yaml          # NLI and EVOUNA, from MiniLM
-    python -m trainers.entailment --config configs/entailment/confusable.yaml    # then answers of one type
-    python -m trainers.entailment --config configs/entailment/forms.yaml         # then forms that answers take
+    python -m trainers.entailment --config configs/entailment/confusable.yaml    # then also answers of one type
+    python -m trainers.entailment --config configs/entailment/forms.yaml         # then also forms of answers
 
-Only licence-clean sets are used (see ``LICENCES``); everything is measured on held-out premises and questions.
-Writes the adapter (safetensors), ``scores.json`` and the model card into ``--output_dir``.
+Training uses only sets whose licences allow shipping weights (``LICENCES``). Scores are on held-out premises and
+questions. The adapter (safetensors), ``scores.json`` and the model card are written into ``--output_dir``.
 """
 
 import json
@@ -48,27 +48,49 @@ SCORES = "scores.json"
 
 @dataclass
 class EntailmentTrainingConfig:
-    """Settings of the adapter and of its training."""
+    """Settings of the entailment adapter and of its training."""
 
     data_dir: str = field(
         default_factory=lambda: os.environ.get("SEPER_SHARED_DATA", "../shared/data"),
-        metadata={"help": "Folder with nli/ and evouna/ (default: $SEPER_SHARED_DATA or ../shared/data)."},
+        metadata={"help": "Folder with nli/, evouna/ and qa/; not given: $SEPER_SHARED_DATA, else ../shared/data."},
     )
-    output_dir: str = field(default="runs/entailment", metadata={"help": "Where the adapter, scores and card go."})
-    init_adapter: str | None = field(default=None, metadata={"help": "Go on from this adapter's weights."})
-    confusable: bool = field(default=False, metadata={"help": "Add mined and same-type answers to the mix."})
-    forms: bool = field(default=False, metadata={"help": "Add generated forms of answers to the mix."})
-    lora_r: int = field(default=32, metadata={"help": "Rank of the LoRA matrices (all linear layers)."})
+    output_dir: str = field(
+        default="runs/entailment", metadata={"help": "Folder to write adapter, scores and model card into."}
+    )
+    init_adapter: str | None = field(
+        default=None, metadata={"help": "Folder of an adapter to start from; not given: a new one."}
+    )
+    confusable: bool = field(
+        default=False,
+        metadata={
+            "help": "Whether to train on answers that are easily confused, too: mined ones and ones of one type."
+        },
+    )
+    forms: bool = field(
+        default=False,
+        metadata={"help": "Whether to train on generated forms of answers, too: negated, hedged, lists, numbers, ..."},
+    )
+    lora_r: int = field(default=32, metadata={"help": "Rank of the LoRA matrices on all linear layers."})
     learning_rate: float = field(default=1e-3, metadata={"help": "Peak learning rate."})
-    batch_size: int = field(default=64, metadata={"help": "Pairs per step."})
-    max_steps: int = field(default=2500, metadata={"help": "Optimizer steps."})
-    max_length: int = field(default=128, metadata={"help": "Tokens per pair in training; longer is cut."})
-    evaluate_only: bool = field(default=False, metadata={"help": "Score the adapter in output_dir again."})
-    seed: int = field(default=0, metadata={"help": "Seed of sampling, initial weights and order."})
+    batch_size: int = field(default=64, metadata={"help": "Pairs of premise and hypothesis per step."})
+    max_steps: int = field(default=2500, metadata={"help": "Number of optimizer steps."})
+    max_length: int = field(default=128, metadata={"help": "Most tokens of a pair in training; longer pairs are cut."})
+    evaluate_only: bool = field(
+        default=False, metadata={"help": "Whether the adapter in output_dir is only scored again."}
+    )
+    seed: int = field(default=0, metadata={"help": "Seed of the choice of pairs, their order, and initial weights."})
 
 
 def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
-    """Cross-entropy; for ``NOT_ENTAILMENT`` that of the summed probability of the two other classes."""
+    """Return the mean cross-entropy over pairs, in nats.
+
+    Where a label is ``NOT_ENTAILMENT``, neutral and contradiction count as one class.
+
+    Args:
+        outputs: The model's outputs, with ``logits`` ``(B, 3)``.
+        labels: ``(B,)`` classes, as in ``LABELS``.
+        num_items_in_batch: Not used; the trainer passes it.
+    """
     log_probs = outputs["logits"].float().log_softmax(-1)  # (B, 3)
     not_entailed = log_probs[:, 1:].logsumexp(-1, keepdim=True)  # (B, 1)
     return -torch.cat([log_probs, not_entailed], dim=-1).gather(1, labels[:, None]).mean()
@@ -125,21 +147,27 @@ def train(config: EntailmentTrainingConfig) -> Path:
         compute_loss_func=three_way_loss,
     )
     trainer.train()
-    model.peft_config["default"].base_model_name_or_path = ENCODER_HUB_ID  # not this machine's path
-    model.half().save_pretrained(output, save_embedding_layers=False)  # fp16 halves the file; merged in fp32 on load
+    model.peft_config[
+        "default"
+    ].base_model_name_or_path = ENCODER_HUB_ID  # the path on this machine means nothing elsewhere
+    model.half().save_pretrained(output, save_embedding_layers=False)  # fp16 halves the file; loading merges in fp32
     return output
 
 
 def calibrate(adapter: Path, dev: Sequence[Verdict]) -> float:
     """Scale the saved classifier so that its probabilities fit human verdicts; return the temperature.
 
-    Temperature scaling (Guo et al., arXiv:1706.04599): dividing the logits by T is dividing the last layer by T, so
-    nothing but weights has to be shipped. T minimises the negative log-likelihood of the verdicts.
+    Temperature scaling (Guo et al., arXiv:1706.04599): T minimises the negative log-likelihood of the verdicts.
+    Dividing the last layer by T divides the logits by T, so that the weights are all that has to be shipped.
+
+    Args:
+        adapter: Folder of the adapter, whose weights are overwritten.
+        dev: Verdicts that training did not use.
     """
     probs = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)
     verdicts = torch.tensor([float(row.equivalent) for row in dev])
-    open_ones = probs.max(dim=-1).values < 1  # equal texts need no model
-    log_probs, outcomes = probs[open_ones].log(), verdicts[open_ones]
+    uncertain = probs.max(dim=-1).values < 1  # equal texts get probability 1 without the model
+    log_probs, outcomes = probs[uncertain].log(), verdicts[uncertain]
 
     def loss(temperature: float) -> float:
         entailed = (log_probs / temperature).softmax(-1)[:, 0]
@@ -154,13 +182,18 @@ def calibrate(adapter: Path, dev: Sequence[Verdict]) -> float:
 
 
 def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
-    """Score the saved adapter on held-out premises, questions with human verdicts, and our own test set."""
+    """Score the saved adapter on held-out premises, on questions with human verdicts, and on our own test set.
+
+    Returns:
+        ``nli``: ``accuracy`` in % and ``n`` by set. ``evouna_test`` and ``own``: what ``equivalence`` returns.
+        ``own_all``: the column of all rows of ``own`` together.
+    """
     scorer = EntailmentScorer.from_pretrained(str(adapter))
     accuracy = {}
     for name in [*(name for name in LICENCES if name not in NOT_NLI), *EVALUATION_ONLY]:
         pairs = nli_pairs(data_dir, name, "test")
         classes = scorer.class_probs([(pair.premise, pair.hypothesis) for pair in pairs]).argmax(-1).tolist()
-        right = [_agrees(found, pair.label) for found, pair in zip(classes, pairs, strict=True)]
+        right = [_agrees(predicted, pair.label) for predicted, pair in zip(classes, pairs, strict=True)]
         accuracy[name] = {"accuracy": round(100 * sum(right) / len(right), 1), "n": len(pairs)}
     own = read_verdicts(EQUIVALENCE, column_by="kind")
     return {
@@ -171,8 +204,8 @@ def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
     }
 
 
-def _agrees(found: int, label: int) -> bool:
-    return found != LABELS["entailment"] if label == NOT_ENTAILMENT else found == label
+def _agrees(predicted: int, label: int) -> bool:
+    return predicted != LABELS["entailment"] if label == NOT_ENTAILMENT else predicted == label
 
 
 def card(config: EntailmentTrainingConfig, scores: dict[str, Any]) -> str:
@@ -207,7 +240,7 @@ def _method_rows(columns: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Parse, train (unless ``--evaluate_only``), evaluate, write the card."""
+    """Train and calibrate the adapter (unless ``--evaluate_only``), score it, and write its model card."""
     (config,) = TrlParser((EntailmentTrainingConfig,)).parse_args_and_config()
     adapter, data_dir = Path(config.output_dir), Path(config.data_dir)
     if config.evaluate_only:
@@ -216,7 +249,7 @@ def main() -> None:
         train(config)
         dev = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
         temperature = calibrate(adapter, [row for row in dev if split_of(row.question) == "dev"])
-        write_json(adapter / SCORES, {"temperature": temperature})  # scoring again needs it
+        write_json(adapter / SCORES, {"temperature": temperature})  # ``--evaluate_only`` reads it
     scores = {**evaluate(adapter, data_dir), "temperature": temperature}
     write_json(adapter / SCORES, scores)
     (adapter / "README.md").write_text(card(config, scores))

@@ -1,4 +1,4 @@
-"""Models that recipes train: LoRA adapters, bi-encoders, and where they come from."""
+"""Models that recipes train: LoRA adapters and bi-encoders."""
 
 from typing import Any
 
@@ -10,26 +10,26 @@ from seper_reward.runtime.pretrained import EMBEDDED, ENCODER_HUB_ID, embedded_e
 
 
 def new_lora(task: TaskType, r: int, **more: Any) -> LoraConfig:
-    """Return LoRA of all linear layers, scaled by 2, as all our recipes train it.
+    """Return the LoRA settings that recipes share: all linear layers, scaled by 2.
 
     Args:
-        task: What the model does.
+        task: Task of the model.
         r: Rank of the matrices.
-        **more: Other fields of ``LoraConfig``.
+        **more: Other fields of ``LoraConfig``, which replace these.
     """
     return LoraConfig(**{"task_type": task, "r": r, "lora_alpha": 2 * r, "target_modules": "all-linear", **more})
 
 
 def causal_lora(model: Any, r: int, last_layers: int | None = None) -> LoraConfig:
-    """Return LoRA of all linear layers in a causal model's blocks.
+    """Return LoRA settings for all linear layers in a causal model's blocks.
 
     Args:
         model: A causal language model of transformers.
         r: Rank of the matrices.
-        last_layers: How many of the last blocks are adapted, so that no gradient flows below them; ``None`` for all.
+        last_layers: Number of last blocks to adapt; no gradient flows below them. ``None`` adapts all blocks.
 
     Raises:
-        ValueError: The model has fewer blocks, or ``last_layers`` is below 1.
+        ValueError: ``last_layers`` is below 1 or above the number of blocks.
     """
     depth = model.config.get_text_config().num_hidden_layers
     if last_layers is None:
@@ -41,22 +41,23 @@ def causal_lora(model: Any, r: int, last_layers: int | None = None) -> LoraConfi
     return new_lora(
         TaskType.CAUSAL_LM,
         r,
-        target_modules=sorted({name.rpartition(".")[2] for name in linear}),  # peft wants names beside layer numbers
+        # peft refuses "all-linear" together with layer numbers
+        target_modules=sorted({name.rpartition(".")[2] for name in linear}),
         layers_to_transform=list(range(depth - last_layers, depth)),
     )
 
 
 def load_encoder(name: str) -> SentenceTransformer:
-    """Load a bi-encoder: ``"embedded"``, a hub id or a folder."""
+    """Load a bi-encoder by name: ``"embedded"``, a hub id or a folder."""
     source = str(embedded_encoder_folder()) if name == EMBEDDED else name
     return SentenceTransformer(source, device=model_device())
 
 
 def model_device() -> str | None:
-    """Return the CPU where there is nothing else; ``None`` lets the library choose."""
+    """Return ``"cpu"`` if there is no accelerator; else ``None``, which lets the library choose."""
     return "cpu" if no_accelerator() else None
 
 
 def base_name(model: str) -> str:
-    """Return a model's name on the hub, where it has one."""
+    """Return the hub id of the embedded bi-encoder, and any other name as it is; for model cards."""
     return ENCODER_HUB_ID if model == EMBEDDED else model

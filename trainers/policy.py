@@ -1,9 +1,9 @@
 """Train a policy that decides, per question, to answer from memory or to search first: GRPO with ΔSePer as reward.
 
-    python -m trainers.sft --config configs/sft/policy.yaml          # warm-up: both actions' format
+    python -m trainers.sft --config configs/sft/policy.yaml          # warm-up: teaches the format of both actions
     python -m trainers.policy --config configs/policy/demo.yaml
 
-The settings are those below and TRL's ``GRPOConfig``; ``scorer`` names a YAML file with those of the reader.
+The settings are those below and those of TRL's ``GRPOConfig``; ``scorer`` names a YAML file with those of the reader.
 """
 
 import hashlib
@@ -42,8 +42,8 @@ from trainers.ranking.run import SETTINGS
 from trainers.runs import ThisMachine, last_checkpoint
 
 BM25 = "bm25"
-_TRL_TESTED = "1.16"  # whose private function ``project_completions_only`` patches
-# of TRL's arguments, those that decide a run
+_TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
+# arguments of TRL that decide the result: a run is not resumed with others
 _DECISIVE = {
     "seed", "max_steps", "num_train_epochs", "learning_rate", "lr_scheduler_type", "warmup_steps", "beta", "epsilon",
     "per_device_train_batch_size", "gradient_accumulation_steps", "num_generations", "temperature", "top_p", "top_k",
@@ -53,27 +53,43 @@ _DECISIVE = {
 
 @dataclass
 class PolicyConfig:
-    """Train a policy that decides when to search."""
+    """Train a policy that decides when to search before it answers."""
 
-    model: str = setting(EMBEDDED, "Policy before its adapter: 'embedded', 'plain', a hub id or a folder.")
-    init_adapter: str = setting("runs/policy-warm", "Warmed-up adapter to go on from; 'none' starts a new one.")
-    lora_r: int = setting(16, "Rank of a new adapter (all linear layers); 0 trains all weights.")
-    lora_layers: int | None = setting(None, "A new adapter adapts only the last so many blocks.")
-    retriever: str = setting(BM25, "What search asks: 'bm25', 'embedded' (MiniLM), or a bi-encoder's folder.")
-    search_top_k: int = setting(1, "Passages per search.")
-    max_turns: int = setting(1, "Searches per question.")
-    max_passage_tokens: int = setting(64, "Longest passage in the policy's tokens.")
-    variant: str = setting("delta", f"Reward: {', '.join(get_args(Variant))}.")
-    price: float = setting(0.15, "Price of a search, in units of belief.")
-    word_price: float = setting(0.0, "Price per retrieved word.")
-    needed: float = setting(0.5, "A question needs a search if the reader's SePer without one is below this.")
-    reader: str = setting("separate", "Whose weights read: separate, policy-base (its adapter off) or policy.")
-    scorer: str | None = setting(None, "YAML file with the settings of the reader and the entailment model.")
-    reader_seed: int = setting(0, "Seed of the reader's draws; labelling's default, so that both share a cache.")
-    limit: int | None = setting(None, "Use so many training questions only.")
-    eval_limit: int | None = setting(None, "Use so many held-out questions only.")
+    model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
+    init_adapter: str = setting(
+        "runs/policy-warm", "Folder of a warmed-up adapter to start from; 'none' starts with a new one."
+    )
+    lora_r: int = setting(16, "Rank of a new LoRA adapter on all linear layers; 0 trains all weights.")
+    lora_layers: int | None = setting(None, "Number of last blocks that a new adapter adapts; not given: all.")
+    retriever: str = setting(
+        BM25, "Retriever of the search tool: 'bm25', 'embedded' (MiniLM), or a bi-encoder's folder."
+    )
+    search_top_k: int = setting(1, "Passages per search, >= 1.")
+    max_turns: int = setting(1, "Most searches per question, >= 1.")
+    max_passage_tokens: int = setting(64, "Longest passage in tokens of the policy, >= 1; longer ones are cut.")
+    variant: str = setting(
+        "delta",
+        "Reward before prices: delta (change of the reader's belief by all searches), stepwise (the same, logged by "
+        "search), answer (how far the policy's answer entails a gold answer) or advantage (that, less the reader's "
+        "belief without a search).",
+    )
+    price: float = setting(0.15, "Price of a search, in units of belief, >= 0.")
+    word_price: float = setting(0.0, "Price of a retrieved word, in units of belief, >= 0.")
+    needed: float = setting(
+        0.5, "A question needs a search if the reader's SePer without one is below this; for metrics and a fixed rule."
+    )
+    reader: str = setting(
+        "separate", "Weights of the reader: separate (its own), policy-base (the policy's, adapter off) or policy."
+    )
+    scorer: str | None = setting(
+        None, "YAML file with settings of the reader and the entailment model, as for `seper-reward label`."
+    )
+    reader_seed: int = setting(0, "Seed of the reader's sampling; with the seed of labelling, both can share a cache.")
+    limit: int | None = setting(None, "Number of training questions; not given: all.")
+    eval_limit: int | None = setting(None, "Number of held-out questions; not given: all.")
     evaluate_only: bool = setting(
-        False, "Measure init_adapter (a trained policy: RUN/model) and the fixed rules, into evaluation.json."
+        False,
+        "Whether init_adapter (a trained policy: RUN/model) is only measured, beside fixed rules, without training.",
     )
 
     def __post_init__(self) -> None:
@@ -88,16 +104,24 @@ class PolicyConfig:
 
 @dataclass
 class PolicyArguments(ThisMachine, GRPOConfig):
-    """TRL's GRPOConfig, with short completions; on the CPU where there is no GPU."""
+    """TRL's GRPOConfig with short completions; the CPU is used where there is no accelerator."""
 
-    output_dir: str = field(default="runs/policy", metadata={"help": "Folder of the policy; resumes there."})
-    max_completion_length: int = field(default=128, metadata={"help": "Tokens of a rollout, tool results included."})
-    max_tool_calling_iterations: int | None = field(default=None, metadata={"help": "Default: max_turns."})
-    report_to: str = field(default="none", metadata={"help": "none, wandb (WANDB_MODE=offline works), ..."})
+    output_dir: str = field(
+        default="runs/policy", metadata={"help": "Folder of the run; the same command resumes there."}
+    )
+    max_completion_length: int = field(
+        default=128, metadata={"help": "Most tokens of a rollout, tool results included."}
+    )
+    max_tool_calling_iterations: int | None = field(
+        default=None, metadata={"help": "Most rounds of tool calls; not given: max_turns."}
+    )
+    report_to: str = field(
+        default="none", metadata={"help": "Where to log: none, wandb (also with WANDB_MODE=offline), ..."}
+    )
 
 
 def rows_of(queries: Sequence[Query]) -> Dataset:
-    """Return the questions as TRL wants them, with the columns of the reward."""
+    """Return a data set for TRL: prompts, and the columns that the reward needs."""
     return Dataset.from_list(
         [
             {"prompt": messages_of(query.question), "question": query.question, "answers": list(query.answers)}
@@ -107,12 +131,15 @@ def rows_of(queries: Sequence[Query]) -> Dataset:
 
 
 def new_retriever(name: str, corpus: dict[str, Passage]) -> Retriever:
-    """Return what search asks."""
+    """Return the retriever of the search tool: BM25, or a bi-encoder by name."""
     return BM25Retriever(corpus) if name == BM25 else DenseRetriever(load_encoder(name), corpus)
 
 
 def new_policy(config: PolicyConfig, network: Any) -> Any:
-    """Put an adapter on the network: the warmed-up one, or a new one; or merge it, to train all weights."""
+    """Return the network as policy: with the warmed-up or a new adapter, or with all weights trainable.
+
+    With ``lora_r`` 0 a warmed-up adapter is merged into the weights.
+    """
     if config.init_adapter != "none":
         policy = PeftModel.from_pretrained(network, config.init_adapter, is_trainable=True)
         return policy if config.lora_r else policy.merge_and_unload().requires_grad_(True)
@@ -122,20 +149,21 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
 
 
 def read_scorer_config(path: str | None) -> ScorerConfig:
-    """Read the settings of the reader from a YAML file."""
-    (found,) = TrlParser((ScorerConfig,)).parse_args_and_config(["--config", path] if path else [])
-    return found
+    """Read the settings of the reader from a YAML file; ``None`` gives the defaults."""
+    parser = TrlParser((ScorerConfig,))
+    settings: ScorerConfig = parser.parse_args_and_config(["--config", path] if path else [])[0]
+    return settings
 
 
 @contextmanager
 def project_completions_only() -> Iterator[None]:
-    """Let TRL project only the completions' positions to the vocabulary on the CPU, too.
+    """Let TRL project only the completions' positions to the vocabulary, also on the CPU.
 
-    Without Triton it projects prompts and padding as well (``trl/trainer/utils.py``, for Neuron's compiler), in fp32,
-    which took more than a quarter of a step here. What comes out is the same.
+    Without Triton TRL projects prompts and padding as well (``trl/trainer/utils.py``, for Neuron's compiler), in fp32,
+    which takes more than a quarter of a step of the demo on a CPU. Losses are the same.
     """
-    usual = getattr(trl.trainer.utils, "_use_triton", None)
-    if usual is None:
+    original = getattr(trl.trainer.utils, "_use_triton", None)
+    if original is None:
         warnings.warn(
             f"TRL {trl.__version__} decides otherwise than {_TRL_TESTED} where to project to the vocabulary "
             "(trl.trainer.utils._use_triton is gone): steps are right, and slower on a CPU",
@@ -143,15 +171,15 @@ def project_completions_only() -> Iterator[None]:
         )
         yield
         return
-    trl.trainer.utils._use_triton = lambda device: device.type == "cpu" or usual(device)
+    trl.trainer.utils._use_triton = lambda device: device.type == "cpu" or original(device)
     try:
         yield
     finally:
-        trl.trainer.utils._use_triton = usual
+        trl.trainer.utils._use_triton = original
 
 
 def new_tool(config: PolicyConfig, retriever: Retriever) -> Callable[[], RetrievalEnvironment]:
-    """Return what makes the policy's search tool, one for each rollout."""
+    """Return the function that makes the policy's search tool, one for each rollout."""
     return environment_factory(
         retriever,
         top_k=config.search_top_k,
@@ -169,15 +197,24 @@ def new_trainer(
     tool: Callable[[], RetrievalEnvironment],
     questions: PolicyQuestions,
 ) -> GRPOTrainer:
-    """Return TRL's trainer of the policy, with the search tool and the reward, which may read with its weights."""
-    torch.manual_seed(arguments.seed)  # of a new adapter: the trainer seeds only later
+    """Return TRL's trainer of the policy, with the search tool and the reward.
+
+    Args:
+        config: Settings of the recipe.
+        arguments: Arguments of TRL.
+        loaded: Model of the policy, before its adapter.
+        reward: The reward; it reads with the trainer's weights unless ``config.reader`` is ``"separate"``.
+        tool: Function that makes the search tool of a rollout.
+        questions: Questions to train on, and held-out ones.
+    """
+    torch.manual_seed(arguments.seed)  # for a new adapter: the trainer sets its seed only later
     trainer = GRPOTrainer(
         model=new_policy(config, loaded.model),
         reward_funcs=[reward],
         args=arguments,
         train_dataset=rows_of(questions.train),
         eval_dataset=rows_of(questions.held_out),
-        # of its own: the reader keeps the chat template that it knows
+        # another tokenizer than the reader's, which must keep its chat template
         processing_class=with_tool_template(load_tokenizer(config.model)),
         environment_factory=tool,
     )
@@ -187,12 +224,16 @@ def new_trainer(
 
 
 def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, float]]) -> None:
-    """Log results to wherever the trainer reports."""
+    """Log results with the trainer, to where it reports."""
     trainer.log({f"{name}/{key}": value for name, row in results.items() for key, value in row.items()})
 
 
 def claim_policy_folder(folder: Path, config: PolicyConfig, arguments: PolicyArguments, scorer: SePerScorer) -> None:
-    """Refuse a folder that holds a run with other settings, weights or processes, rather than resume it."""
+    """Write everything that decides the result into the folder, or compare it with what the folder has.
+
+    Raises:
+        ValueError: The folder holds a run with other settings, weights or number of processes.
+    """
     adapter = Path(config.init_adapter) / "adapter_model.safetensors"
     settings = {
         **{name: value for name, value in asdict(config).items() if name not in ("evaluate_only", "scorer")},
@@ -205,10 +246,13 @@ def claim_policy_folder(folder: Path, config: PolicyConfig, arguments: PolicyArg
 
 
 def read_settings(config: PolicyConfig, arguments: PolicyArguments) -> ScorerConfig:
-    """Read the settings of the reader, and join the two ways to say how many searches there are.
+    """Read the settings of the reader.
+
+    Sets its cache, if it has none, to a file in the output folder, and TRL's number of tool calls, if it is not given,
+    to ``max_turns``.
 
     Raises:
-        ValueError: the policy's base is to read, and the file names another reader.
+        ValueError: The policy's weights are to read, and the file names another reader.
     """
     settings = read_scorer_config(config.scorer)
     settings.refuse_auto()
@@ -224,12 +268,12 @@ def read_settings(config: PolicyConfig, arguments: PolicyArguments) -> ScorerCon
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse, measure, train, measure again, save."""
+    """Measure the policy, train it, measure it again, and save it; return 0."""
     parser = TrlParser((PolicyConfig, PolicyArguments), prog="python -m trainers.policy", description=__doc__)
     config, arguments = parser.parse_args_and_config(argv)
     folder = Path(arguments.output_dir)
     settings = read_settings(config, arguments)
-    dtype = "auto" if config.lora_r else "float32"  # bf16 is too coarse for steps of all weights
+    dtype = "auto" if config.lora_r else "float32"  # in bf16, updates of all weights would be lost to rounding
     loaded = load_reader(config.model, LoadOptions(dtype=dtype, device="cpu" if arguments.use_cpu else None))
     scorer = load_scorer(settings, config.reader_seed, None if config.reader == "separate" else loaded)
     if not config.evaluate_only:
@@ -242,7 +286,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     tool = new_tool(config, new_retriever(config.retriever, questions.corpus))
     rules = fixed_rules(reward, scorer, questions.held_out, tool)
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions)
-    with project_completions_only():  # evaluation computes the loss, too
+    with project_completions_only():  # also for measuring, which computes the loss
         results = {"before": measure(trainer, reward, questions.held_out)}
         log_results(trainer, {**results, **rules})
         if not config.evaluate_only:
@@ -252,7 +296,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             log_results(trainer, {"after": results["after"]})
     results |= rules
     if process_state().is_main_process:
-        name = "evaluation" if config.evaluate_only else "results"  # the results of training stay what they are
+        name = "evaluation" if config.evaluate_only else "results"  # leaves the results of training in place
         write_json(folder / f"{name}.json", results)
         (folder / f"{name}.md").write_text(policy_table(results) + "\n", encoding="utf-8")
         plot_tradeoff(tradeoff(results, trainer.state.log_history), folder / f"{name}.svg")

@@ -1,4 +1,4 @@
-"""What a policy is asked, and examples of both of its actions to warm it up: answer, or search first."""
+"""Questions for a policy, and warm-up examples of both of its actions: answer, or search first."""
 
 import random
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from seper_reward.types import Passage, Query
 from trainers.adapters.reader_data import UNKNOWN, states
 
 SEARCH = get_json_schema(RetrievalEnvironment.search)
-CALL_END = "<|im_end|>"
+CALL_END = "<|im_end|>"  # ends each message in ChatML
 
 
 class PolicyQuestions(NamedTuple):
-    """Questions to train on, questions held out, and what a search can find."""
+    """Questions to train on, questions held out, and the corpus to search, by passage id."""
 
     train: list[Query]
     held_out: list[Query]
@@ -27,11 +27,11 @@ class PolicyQuestions(NamedTuple):
 
 
 def read_policy_questions(limit: int | None = None, eval_limit: int | None = None) -> PolicyQuestions:
-    """Return the demo's known facts and fiction; 6 of 16 parts, by sha1 of the id, are held out.
+    """Return the demo's questions on known facts and on fiction; 3/8, by SHA-1 of their ids, are held out.
 
     Args:
-        limit: of the training questions.
-        eval_limit: of those held out.
+        limit: Most training questions; ``None`` returns all.
+        eval_limit: Most held-out questions; ``None`` returns all.
     """
     corpus = read_corpus(CORPUS)
     queries = [q for q in read_queries(QUESTIONS, corpus).queries if q.metadata["group"] in ("known", "fiction")]
@@ -46,7 +46,7 @@ def messages_of(question: str) -> list[dict[str, Any]]:
 
 
 def call_of(query: str) -> dict[str, Any]:
-    """Return the assistant's message that searches."""
+    """Return the assistant's message that calls the search tool with a query."""
     call = {"type": "function", "function": {"name": "search", "arguments": {"query": query}}}
     return {"role": "assistant", "content": "", "tool_calls": [call]}
 
@@ -57,38 +57,43 @@ def warm_up_rows(
     """Make ``{prompt, completion, kind}`` rows that teach the format of both actions and prefer neither.
 
     Every question has one example of answering from memory and one of searching, so that the question tells nothing
-    about the action. They follow each other, to be learned in one step: else the last one seen would win. After a
+    about the action. They follow each other, so that a step learns both; otherwise the last one would win. After a
     search the answer is the gold one where the passage holds it, else "unknown"; from memory it is the gold one for
     questions marked ``group: known``, else "unknown".
 
     Args:
-        queries: training questions.
-        retriever: what the search finds.
-        tokenizer: with a tool template (see ``with_tool_template``).
-        seed: of the questions' order.
-        max_passage_words: longest tool result.
+        queries: Training questions.
+        retriever: Retriever of the search tool.
+        tokenizer: Tokenizer with a chat template for tools (``with_tool_template``).
+        seed: Seed of the questions' order.
+        max_passage_words: Longest tool result, in words.
+
+    Raises:
+        ValueError: The chat template changes earlier messages when one is added.
     """
     rows = []
     queries = random.Random(seed).sample(queries, len(queries))
     for query, (passage, *_) in zip(queries, retriever.retrieve([q.question for q in queries], 1), strict=True):
-        asked, call = messages_of(query.question), call_of(query.question)
-        found = " ".join(passage.text.split()[:max_passage_words])
-        result = {"role": "tool", "name": "search", "content": found}
+        messages, call = messages_of(query.question), call_of(query.question)
+        text = " ".join(passage.text.split()[:max_passage_words])
+        result = {"role": "tool", "name": "search", "content": text}
         gold = query.answers[0]
-        memory = gold if query.metadata.get("group") == "known" else UNKNOWN
-        read = gold if states(found, query.answers) else UNKNOWN
+        from_memory = gold if query.metadata.get("group") == "known" else UNKNOWN
+        from_passage = gold if states(text, query.answers) else UNKNOWN
         rows += [
-            _row(tokenizer, asked, {"role": "assistant", "content": memory}, "memory"),
-            _row(tokenizer, asked, call, "search"),
-            _row(tokenizer, [*asked, call, result], {"role": "assistant", "content": read}, "after a search"),
+            _row(tokenizer, messages, {"role": "assistant", "content": from_memory}, "memory"),
+            _row(tokenizer, messages, call, "search"),
+            _row(
+                tokenizer, [*messages, call, result], {"role": "assistant", "content": from_passage}, "after a search"
+            ),
         ]
     return rows
 
 
-def _row(tokenizer: Any, before: list[dict[str, Any]], said: dict[str, Any], kind: str) -> dict[str, Any]:
-    prompt = tokenizer.apply_chat_template(before, tools=[SEARCH], add_generation_prompt=True, tokenize=False)
-    whole = tokenizer.apply_chat_template([*before, said], tools=[SEARCH], tokenize=False)
+def _row(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any], kind: str) -> dict[str, Any]:
+    prompt = tokenizer.apply_chat_template(messages, tools=[SEARCH], add_generation_prompt=True, tokenize=False)
+    whole = tokenizer.apply_chat_template([*messages, reply], tools=[SEARCH], tokenize=False)
     if not whole.startswith(prompt):
         raise ValueError("the chat template is not prefix-preserving; use with_tool_template, or one of TRL's")
-    completion = whole[len(prompt) :].rstrip().removesuffix(CALL_END)  # the trainer ends it with the same token
+    completion = whole[len(prompt) :].rstrip().removesuffix(CALL_END)  # the trainer adds the same token
     return {"prompt": prompt, "completion": completion, "kind": kind}

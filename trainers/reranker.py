@@ -2,8 +2,8 @@
 
     python -m trainers.reranker --config configs/reranker/demo.yaml
 
-Then distil it: `python -m trainers.retriever --labeler runs/reranker/model --teacher_temperature 1 ...` trains a
-bi-encoder on its scores, the path that FlagEmbedding's users found better than labels from a language model directly.
+The trained reranker can be distilled: `python -m trainers.retriever --labeler runs/reranker/model
+--teacher_temperature 1 ...` trains a bi-encoder on its scores.
 """
 
 import sys
@@ -54,17 +54,20 @@ class RerankerConfig(RankingConfig):
 
     model: str = setting(
         EMBEDDED,
-        "Cross-encoder to start from: 'embedded' (the entailment model with a new head), a hub id or a folder.",
+        "Cross-encoder to train: 'embedded' (the embedded entailment model with a new head), a hub id or a folder.",
     )
     list_size: int | None = setting(
-        None, "Most passages of a question that are taught: its best, its worst, and evenly between by label."
+        None, "Most passages per question in training, >= 2: the best, the worst, and evenly between; not given: all."
     )
-    pair_tokens: int | None = setting(None, "Most tokens of question and passage; default: the model's own limit.")
-    dev_share: float = setting(0.0, "Share of questions left out of training; nothing is measured on them.")
+    pair_tokens: int | None = setting(
+        None, "Most tokens of a question with a passage, >= 2; not given: the model's own limit."
+    )
+    dev_share: float = setting(0.0, "Share of questions left out of training, without another use; may be 0.")
     retriever: str = setting(EMBEDDED, "Bi-encoder that proposes passages: 'embedded', a hub id or a folder.")
     loss: str = setting(
         "ranknet",
-        "ranknet (pairs; harm below uselessness) or lambda (nDCG; negative labels count as 0 unless shifted).",
+        "Loss: ranknet (pairs of passages, harmful below useless) or lambda (nDCG, where labels below 0 count as 0 "
+        "unless shift raises them).",
     )
 
     def __post_init__(self) -> None:
@@ -78,21 +81,30 @@ class RerankerConfig(RankingConfig):
 
 @dataclass
 class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
-    """sentence-transformers' arguments."""
+    """sentence-transformers' training arguments, with this recipe's defaults."""
 
-    output_dir: str = field(default="runs/reranker", metadata={"help": "Folder of the model; resumes there."})
-    eval_strategy: str = field(default="no", metadata={"help": "The comparison in the end is what is measured."})
+    output_dir: str = field(
+        default="runs/reranker",
+        metadata={"help": "Folder of the run; the same command resumes an interrupted run there."},
+    )
+    eval_strategy: str = field(default="no", metadata={"help": "Unused: rankings are compared after training only."})
 
 
 def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncoder:
-    """Load a cross-encoder with one score: by hub id or folder, or the embedded entailment model with a new head."""
+    """Load a cross-encoder that gives one score per pair.
+
+    Args:
+        name: Hub id or folder, or ``"embedded"`` for the embedded entailment model with a new head.
+        pair_tokens: Most tokens of a pair; ``None`` takes the model's own limit.
+    """
     options: dict[str, Any] = {"num_labels": 1, "device": model_device(), "max_length": pair_tokens}
     if name != EMBEDDED:
         return CrossEncoder(name, **options)
-    judge = load_entailment(EMBEDDED, LoadOptions(dtype="float32"))
-    with tempfile.TemporaryDirectory() as folder:  # its three classes become one score
-        judge.model.save_pretrained(folder)
-        judge.tokenizer.save_pretrained(folder)
+    entailment = load_entailment(EMBEDDED, LoadOptions(dtype="float32"))
+    # a saved model, loaded again, gets a new head of one score in the place of that of three classes
+    with tempfile.TemporaryDirectory() as folder:
+        entailment.model.save_pretrained(folder)
+        entailment.tokenizer.save_pretrained(folder)
         return CrossEncoder(folder, **options, model_kwargs={"ignore_mismatched_sizes": True})
 
 
@@ -105,7 +117,7 @@ def train(
     """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log.
 
     Raises:
-        ValueError: no question has labels that differ.
+        ValueError: No question has labels that differ.
     """
     rows = teacher_rows(labeled, config, config.list_size)
     trainer = CrossEncoderTrainer(
@@ -130,7 +142,7 @@ def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query]) ->
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse, label, train, compare, save."""
+    """Label candidates, train the reranker, compare rankings before and after, and save; return 0."""
     parser = TrlParser((RerankerConfig, RerankerArguments), prog="python -m trainers.reranker", description=__doc__)
     config, arguments = parser.parse_args_and_config(argv)
     folder, questions, scorer, readers = begin(config, arguments)
@@ -144,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             labeled = LabelStore(folder / LABELS, labeler).label(pool)
         statistics = label_statistics(labeled, config.margin)
         tracked.log({f"labels/{key}": value for key, value in statistics.items()})
-        torch.manual_seed(arguments.seed)  # the head is new, and the trainer seeds only later
+        torch.manual_seed(arguments.seed)  # for the new head: the trainer sets its seed only later
         model = load_cross_encoder(config.model, config.pair_tokens)
         with stopwatch(seconds, "training"):
             history = train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))

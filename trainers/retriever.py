@@ -1,10 +1,10 @@
-"""Fine-tune a bi-encoder on labels of its own candidates: retrieve, judge, train, and again.
+"""Fine-tune a bi-encoder on labels of the passages that it retrieves, in one or more rounds.
 
     python -m trainers.retriever --config configs/retriever/demo.yaml
     torchrun --nproc_per_node 2 -m trainers.retriever --config configs/retriever/demo.yaml
 
-The same command goes on where a killed run was. The settings are those below, those of the scorer (as for
-`seper-reward label`), and sentence-transformers' training arguments.
+The same command resumes a run that was killed. The settings are those below, those of the reader and its beliefs (as
+for `seper-reward label`), and sentence-transformers' training arguments.
 """
 
 import sys
@@ -64,14 +64,20 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 
 @dataclass
 class RetrieverConfig(RankingConfig):
-    """Fine-tune a bi-encoder on labels of its own candidates."""
+    """Fine-tune a bi-encoder on labels of the passages that it retrieves."""
 
-    model: str = setting(EMBEDDED, "Bi-encoder: 'embedded' (all-MiniLM-L6-v2), a hub id or a folder.")
-    rounds: int = setting(1, "How often to retrieve with the current weights, judge what is new, and train.")
-    loss: str = setting("reverse_kl", f"One of {', '.join(LOSSES)}.")
-    student_temperature: float = setting(0.05, "Divides cosine similarities, > 0.")
-    teacher_temperature: float = setting(0.2, "Divides labels in kl, reverse_kl and margin_mse, > 0.")
-    lora_r: int = setting(0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights.")
+    model: str = setting(EMBEDDED, "Bi-encoder to train: 'embedded' (all-MiniLM-L6-v2), a hub id or a folder.")
+    rounds: int = setting(
+        1, "Rounds of retrieving with the current weights, labelling new passages, and training, >= 1."
+    )
+    loss: str = setting("reverse_kl", f"Loss: {', '.join(LOSSES)}.")
+    student_temperature: float = setting(0.05, "Number that divides cosine similarities, > 0.")
+    teacher_temperature: float = setting(
+        0.2, "Number that divides labels in the losses kl, reverse_kl and margin_mse, > 0."
+    )
+    lora_r: int = setting(
+        0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights instead."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,13 +93,16 @@ class RetrieverConfig(RankingConfig):
 
 @dataclass
 class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
-    """sentence-transformers' arguments."""
+    """sentence-transformers' training arguments, with this recipe's defaults."""
 
-    output_dir: str = field(default="runs/retriever", metadata={"help": "Folder of the model; resumes there."})
+    output_dir: str = field(
+        default="runs/retriever",
+        metadata={"help": "Folder of the run; the same command resumes an interrupted run there."},
+    )
 
 
 def list_loss(config: RetrieverConfig, model: SentenceTransformer) -> ListLoss:
-    """Build the loss, with its temperatures or margin."""
+    """Return the loss of the settings for a model."""
     if config.loss == "contrastive":
         function = partial(contrastive, temperature=config.student_temperature, margin=config.margin)
         return ListLoss(model, function, in_batch=True)
@@ -120,11 +129,11 @@ def train_once(
         The trainer's log.
 
     Raises:
-        ValueError: no question has labels that differ.
+        ValueError: No question has labels that differ.
     """
     rows = teacher_rows(labeled, config)
     if config.lora_r:
-        torch.manual_seed(arguments.seed)  # the trainer sets it only later
+        torch.manual_seed(arguments.seed)  # for the new adapter: the trainer sets its seed only later
         model.add_adapter(new_lora(TaskType.FEATURE_EXTRACTION, config.lora_r))
     prompts = {"query": model.prompts.get("query", ""), "passages": model.prompts.get("document", "")}
     trainer = SentenceTransformerTrainer(
@@ -142,7 +151,7 @@ def train_once(
 
 
 def merge_adapter(model: SentenceTransformer) -> None:
-    """Fold LoRA matrices into the weights, so that the model is an ordinary one again."""
+    """Add the LoRA matrices to the weights and remove them, so that the model has no adapter any more."""
     network = model.transformers_model
     for name, module in list(network.named_modules()):
         if isinstance(module, BaseTunerLayer):
@@ -154,17 +163,17 @@ def merge_adapter(model: SentenceTransformer) -> None:
 
 
 class RetrieverRun:
-    """One training run in one folder, which it resumes.
+    """One training run in one folder, where it resumes.
 
     Args:
-        config: of the script.
-        arguments: of sentence-transformers' trainer.
-        questions: by use.
-        scorer: of the labelling reader.
-        first_pool: the training questions with the candidates of the first round, where they are known already.
+        config: Settings of the recipe.
+        arguments: Arguments of sentence-transformers' trainer; ``output_dir`` is the folder.
+        questions: Questions by split, and the corpus.
+        scorer: Scorer of the labelling reader.
+        first_pool: Training questions with the candidates of the first round; ``None`` retrieves them.
 
     Raises:
-        ValueError: the folder holds a run with other settings.
+        ValueError: The folder holds a run with other settings.
     """
 
     def __init__(
@@ -183,17 +192,22 @@ class RetrieverRun:
         self._store = LabelStore(self.folder / LABELS, labeler)
 
     def train(self, log: Callable[[Mapping[str, Any]], None] = lambda row: None) -> SentenceTransformer:
-        """Run the rounds that are left; return the trained model."""
+        """Run the rounds that are not finished; return the trained model.
+
+        Args:
+            log: Function that is called with numbers to log.
+        """
         model = load_encoder(self._config.model)
         for number in range(1, self._config.rounds + 1):
             folder = self._round_folder(number)
             if not (folder / "round.json").is_file():
                 self._round(model, number, log)
-            # also what was just trained: LoRA checkpoints of the next round name the folder of their base
+            # from the folder even if just trained: LoRA checkpoints of the next round name the folder of their base
             model = load_encoder(str(folder / "model"))
         return model
 
     def _round(self, model: SentenceTransformer, number: int, log: Callable[[Mapping[str, Any]], None]) -> None:
+        """Retrieve candidates, label them, train the model in place, and save it."""
         folder, seconds = self._round_folder(number), dict[str, float]()
         with stopwatch(seconds, "retrieval"):
             first = self._first_pool if number == 1 else None
@@ -212,7 +226,7 @@ class RetrieverRun:
         process_state().wait_for_everyone()
 
     def rounds(self) -> list[dict[str, Any]]:
-        """Return what each finished round wrote down."""
+        """Return the content of each round's ``round.json``: labels, seconds and the trainer's log."""
         files = [self._round_folder(number) / "round.json" for number in range(1, self._config.rounds + 1)]
         return [read_json(file) for file in files]
 
@@ -242,18 +256,18 @@ def card(config: RetrieverConfig, arguments: Any, questions: Questions, results:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse, train, compare, save."""
+    """Train the retriever, compare rankings before and after, and save; return 0."""
     parser = TrlParser((RetrieverConfig, RetrieverArguments), prog="python -m trainers.retriever", description=__doc__)
     config, arguments = parser.parse_args_and_config(argv)
     folder, questions, scorer, readers = begin(config, arguments)
     run = RetrieverRun(config, arguments, questions, scorer)
     with Run(arguments.report_to, "retriever", {**asdict(config), **arguments.to_dict()}) as tracked:
         model = run.train(tracked.log)
-        rankings = [
+        before, after = (
             rank(each, questions.corpus, questions.test, config.eval_top_k)
             for each in (load_encoder(config.model), model)
-        ]
-        results = {**compare(*rankings, questions.test, readers), "rounds": run.rounds()}
+        )
+        results = {**compare(before, after, questions.test, readers), "rounds": run.rounds()}
         if scorer.cache is not None:
             tracked.log({"cache/hits": scorer.cache.hits, "cache/misses": scorer.cache.misses})
         if process_state().is_main_process:

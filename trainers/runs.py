@@ -1,4 +1,4 @@
-"""What all recipes' runs have in common: the machine, checkpoints, seconds, and model cards."""
+"""What the runs of all recipes share: the choice of device, checkpoints, a stopwatch, and model cards."""
 
 import time
 from collections.abc import Iterator
@@ -13,30 +13,31 @@ _CARDS = Path(__file__).parent / "cards"
 
 
 class ThisMachine:
-    """Mixin in front of a trainer's arguments: the CPU where there is no accelerator."""
+    """Mixin for training arguments that uses the CPU where there is no accelerator; stands before their class."""
 
     use_cpu: bool
 
     def __post_init__(self) -> None:
-        process_state()  # before the trainer's own, whose processes may drift apart by half an hour only
+        process_state()  # before the trainer's own process group, whose waits time out after half an hour
         self.use_cpu = self.use_cpu or no_accelerator()
         super().__post_init__()  # type: ignore[misc]
 
 
 def last_checkpoint(folder: Path) -> str | None:
-    """Return the newest whole checkpoint in a folder, if there is one: its state is written last."""
-    whole = [path.parent for path in folder.glob("checkpoint-*/trainer_state.json")]
-    return str(max(whole, key=lambda path: int(path.name.rpartition("-")[2]))) if whole else None
+    """Return the newest complete checkpoint in a folder; ``None`` if there is none."""
+    # a checkpoint is complete once it has this file, which trainers write last
+    complete = [path.parent for path in folder.glob("checkpoint-*/trainer_state.json")]
+    return str(max(complete, key=lambda path: int(path.name.rpartition("-")[2]))) if complete else None
 
 
 @contextmanager
 def stopwatch(record: dict[str, float], name: str) -> Iterator[None]:
-    """Write the seconds of a block into a record."""
+    """Write the seconds that a block takes into ``record[name]``."""
     start = time.perf_counter()
     yield
     record[name] = round(time.perf_counter() - start, 1)
 
 
 def model_card(name: str, /, **fields: Any) -> str:
-    """Fill a template of ``trainers/cards``, whose fields stand in braces."""
+    """Return a model card: the template ``trainers/cards/NAME.md`` with its fields, in braces, filled in."""
     return (_CARDS / f"{name}.md").read_text(encoding="utf-8").format(**fields)

@@ -2,12 +2,12 @@
 
     python -m trainers.sft --config configs/sft/reader.yaml             # the reader adapter that ships,
     python -m trainers.sft --config configs/sft/reader-sharpen.yaml     # in two stages
-    python -m trainers.sft --config configs/sft/policy.yaml             # warms up a policy that may search
+    python -m trainers.sft --config configs/sft/policy.yaml             # warm-up of a policy that may search
 
-All of TRL's ``SFTConfig`` are settings here, too (without packing). With ``data: reader`` the task is to answer
-briefly from passages and from memory (``trainers/adapters/reader_data.py``), and ``scores.json`` and the model card
-are written beside the adapter; with ``data: policy`` it is to answer or to search first (``trainers/policy_data.py``);
-with ``data: FILE.jsonl`` it is whatever that file shows in its ``prompt`` and ``completion``.
+All fields of TRL's ``SFTConfig`` are settings here, too, but packing must be off. With ``data: reader`` the model
+learns to answer briefly from passages and from memory (``trainers/adapters/reader_data.py``), and ``scores.json`` and
+the model card are written beside the adapter. With ``data: policy`` it learns to answer or to search first
+(``trainers/policy_data.py``). With ``data: FILE.jsonl`` it learns the rows of that file.
 """
 
 import os
@@ -37,34 +37,48 @@ from trainers.runs import ThisMachine, model_card
 
 @dataclass
 class SftScriptConfig:
-    """What is trained on what; the rest is TRL's SFTConfig."""
+    """Settings of model and data, beside TRL's SFTConfig."""
 
     data: str = field(
-        default="reader", metadata={"help": "'reader', 'policy', or a JSONL file of {prompt, completion}."}
+        default="reader",
+        metadata={
+            "help": "Training data: 'reader' (short answers), 'policy' (answers and searches), or a JSONL file of "
+            "{prompt, completion}."
+        },
     )
     data_dir: str = field(
         default_factory=lambda: os.environ.get("SEPER_SHARED_DATA", "../shared/data"),
-        metadata={"help": "Folder with qa/ for data=reader (default: $SEPER_SHARED_DATA or ../shared/data)."},
+        metadata={
+            "help": "Folder with qa/, needed for data=reader; not given: $SEPER_SHARED_DATA, else ../shared/data."
+        },
     )
     model: str = field(
-        default=PLAIN, metadata={"help": "'plain' (SmolLM2-135M-Instruct), 'embedded', a hub id or a folder."}
+        default=PLAIN,
+        metadata={
+            "help": "Model to train: 'plain' (SmolLM2-135M-Instruct), 'embedded' (with our adapter), hub id or folder."
+        },
     )
     prompts: list[str] = field(
         default_factory=lambda: ["brief", "brief", "brief", "paper"],
-        metadata={"help": "Prompt styles of data=reader; each example gets one of the list."},
+        metadata={"help": "Prompt styles (paper, brief, few_shot) for data=reader; each example gets a random one."},
     )
-    init_adapter: str | None = field(default=None, metadata={"help": "Go on from this adapter's weights."})
-    lora_r: int = field(default=16, metadata={"help": "Rank of the LoRA matrices (all linear layers)."})
+    init_adapter: str | None = field(
+        default=None, metadata={"help": "Folder of an adapter to start from; not given: a new one."}
+    )
+    lora_r: int = field(default=16, metadata={"help": "Rank of the LoRA matrices on all linear layers."})
     lora_layers: int | None = field(
-        default=None, metadata={"help": "Adapt only the last so many blocks: no gradient flows below them."}
+        default=None,
+        metadata={"help": "Number of last blocks to adapt, no gradient flows below them; not given: all."},
     )
-    limit: int | None = field(default=None, metadata={"help": "Train on so many examples only."})
-    evaluate_only: bool = field(default=False, metadata={"help": "Score the adapter in output_dir again."})
+    limit: int | None = field(default=None, metadata={"help": "Number of examples to train on; not given: all."})
+    evaluate_only: bool = field(
+        default=False, metadata={"help": "Whether the adapter in output_dir is only scored again."}
+    )
 
 
 @dataclass
 class SftArguments(ThisMachine, SFTConfig):
-    """TRL's SFTConfig, on the CPU where there is no accelerator."""
+    """TRL's SFTConfig; the CPU is used where there is no accelerator."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,23 +91,23 @@ class SftArguments(ThisMachine, SFTConfig):
 class CompletionTrainer(SFTTrainer):
     """SFTTrainer that projects only the completions' positions to the vocabulary.
 
-    TRL's own loss projects the prompts, too: with answers of five tokens after prompts of two hundred, that and the
-    memory traffic of its logits were 40 % of a step on 2 CPU cores.
+    TRL's own loss projects the prompts, too. With answers of five tokens after prompts of two hundred, that takes 40 %
+    of a step on 2 CPU cores.
     """
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Return the mean negative log-likelihood of the completions' tokens."""
+        """Return the mean negative log-likelihood of the completions' tokens, in nats."""
         targets = inputs["labels"][:, 1:]  # (B, T-1), -100 on prompts and padding
-        trained = (targets != -100).any(0).nonzero()[:, 0]  # positions trained in any row
+        positions = (targets != -100).any(0).nonzero()[:, 0]  # positions of a completion in any row
         outputs = model(
             input_ids=inputs["input_ids"],
             attention_mask=inputs["attention_mask"],
             use_cache=False,
-            logits_to_keep=trained,
+            logits_to_keep=positions,
         )
-        targets = targets[:, trained]
+        targets = targets[:, positions]
         losses = torch.nn.functional.cross_entropy(
             outputs.logits.float().flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="none"
         )
@@ -107,7 +121,12 @@ class CompletionTrainer(SFTTrainer):
 
 
 def training_rows(config: SftScriptConfig, tokenizer: Any, seed: int) -> list[dict[str, Any]]:
-    """Collect ``{prompt, completion}`` rows."""
+    """Return the training examples, rows of ``{prompt, completion}``.
+
+    Raises:
+        OSError: A file is missing or cannot be read.
+        ValueError: A row lacks one of the texts, or there is no row.
+    """
     if config.data == "reader":
         rows = reader_rows(Path(config.data_dir), tokenizer, seed, config.prompts)
     elif config.data == "policy":
@@ -125,7 +144,11 @@ def training_rows(config: SftScriptConfig, tokenizer: Any, seed: int) -> list[di
 
 
 def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[CompletionTrainer, Counter[str]]:
-    """Load the model, collect the examples; return the trainer and the examples' kinds."""
+    """Return the trainer, with model and examples, and the number of examples by kind.
+
+    Raises:
+        ValueError: The data are for another model.
+    """
     if config.data == "reader" and config.model != PLAIN:
         raise ValueError(
             f"model={config.model!r}: the reader adapter is for {PLAIN!r}; go on from an adapter with init_adapter"
@@ -154,9 +177,11 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
     trainer.train()
     if trainer.accelerator.is_main_process:
         adapter = trainer.accelerator.unwrap_model(trainer.model)
-        base = READER_HUB_ID if config.model == PLAIN else config.model  # not this machine's path
+        base = (
+            READER_HUB_ID if config.model == PLAIN else config.model
+        )  # the path on this machine means nothing elsewhere
         adapter.peft_config["default"].base_model_name_or_path = base
-        adapter.half().save_pretrained(arguments.output_dir)  # fp16 halves the file; merged in fp32 on load
+        adapter.half().save_pretrained(arguments.output_dir)  # fp16 halves the file; loading merges in fp32
     trainer.accelerator.wait_for_everyone()
     return Path(arguments.output_dir)
 
@@ -177,7 +202,7 @@ def card(config: SftScriptConfig, kinds: Counter[str], scores: dict[str, Any]) -
 
 
 def main() -> None:
-    """Parse, train (unless ``--evaluate_only``), and for the reader evaluate and write the card."""
+    """Train (unless ``--evaluate_only``); for ``data: reader`` score the adapter and write its model card."""
     config, arguments = TrlParser((SftScriptConfig, SftArguments)).parse_args_and_config()
     adapter = Path(arguments.output_dir)
     if not config.evaluate_only:

@@ -1,4 +1,4 @@
-"""Answers as strings: normalised, and the metrics of question answering that compare them."""
+"""Answers as strings: how they are normalised, and the metrics of question answering that compare them."""
 
 import re
 import string
@@ -15,13 +15,13 @@ AnswerMetric = Callable[[str, Sequence[str]], float]  # (response, aliases of th
 def normalize_answer(text: str) -> str:
     """Lower-case, drop punctuation, a leading article and extra space (after SQuAD's rule, for all scripts).
 
-    A text of nothing but those keeps its characters, so that it equals itself only.
+    A text that holds nothing else keeps its characters, so that it equals itself only.
 
     >>> normalize_answer("The  Tern Bridge!"), normalize_answer("¿Málaga?"), normalize_answer("C++")
     ('tern bridge', 'málaga', 'c++')
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    # a separator between digits counts: 1/2 is not 1.2
+    # punctuation between digits is kept: 1.2 is not 1 2
     words = "".join(
         " "
         if _is_punctuation(character)
@@ -35,14 +35,14 @@ def normalize_answer(text: str) -> str:
 
 def exact_match(response: str, answers: Sequence[str]) -> float:
     """Return 1 if the normalised response equals one of the answers, else 0 (SQuAD, arXiv:1606.05250)."""
-    said = normalize_answer(response)
-    return float(any(said == normalize_answer(answer) for answer in answers))
+    normalized = normalize_answer(response)
+    return float(any(normalized == normalize_answer(answer) for answer in answers))
 
 
 def contains_answer(response: str, answers: Sequence[str]) -> float:
     """Return 1 if the normalised response holds one of the answers, else 0 (lexical match)."""
-    said = normalize_answer(response)
-    return float(any(normalize_answer(answer) in said for answer in answers))
+    normalized = normalize_answer(response)
+    return float(any(normalize_answer(answer) in normalized for answer in answers))
 
 
 def token_f1(response: str, answers: Sequence[str]) -> float:
@@ -51,15 +51,15 @@ def token_f1(response: str, answers: Sequence[str]) -> float:
     >>> token_f1("The old bridge", ["the bridge of Tern"])
     0.4
     """
-    said = normalize_answer(response).split()
-    return max(_f1(said, normalize_answer(answer).split()) for answer in answers)
+    tokens = normalize_answer(response).split()
+    return max(_f1(tokens, normalize_answer(answer).split()) for answer in answers)
 
 
 def rouge_l() -> AnswerMetric:
     """Return the metric ROUGE-L, best F-measure over the answers, in [0, 1] (Lin, 2004).
 
     Raises:
-        OSError: rouge-score is not installed.
+        OSError: The library ``rouge-score`` is not installed.
     """
     scorer = need("rouge_score.rouge_scorer", "evaluation").RougeScorer(["rougeL"])
     return lambda response, answers: float(scorer.score_multi(list(answers), response)["rougeL"].fmeasure)
@@ -69,8 +69,8 @@ def answer_metric(name: str) -> AnswerMetric:
     """Return a metric by name: ``exact_match``, ``contains_answer``, ``token_f1`` or ``rouge_l``.
 
     Raises:
-        ValueError: there is no such metric.
-        OSError: it needs a library that is not installed.
+        ValueError: There is no such metric.
+        OSError: The metric needs a library that is not installed.
     """
     known = {"exact_match": exact_match, "contains_answer": contains_answer, "token_f1": token_f1}
     if name == "rouge_l":
@@ -80,9 +80,9 @@ def answer_metric(name: str) -> AnswerMetric:
     return known[name]
 
 
-def _f1(said: Sequence[str], wanted: Sequence[str]) -> float:
-    common = (Counter(said) & Counter(wanted)).total()
-    return 2 * common / (len(said) + len(wanted)) if common else 0.0
+def _f1(response: Sequence[str], answer: Sequence[str]) -> float:
+    common = (Counter(response) & Counter(answer)).total()
+    return 2 * common / (len(response) + len(answer)) if common else 0.0
 
 
 def expected_metric(belief: Belief, answers: Sequence[str], metric: AnswerMetric) -> float:

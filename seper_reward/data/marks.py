@@ -1,8 +1,8 @@
 """What people say about passages: the mark of relevance, the planted wrong answer, the role in the demo.
 
 A mark is ``relevant: true | false`` or ``role: "supporting"`` (or another role) in the metadata of a passage. A
-passage without a mark is not relevant, as an unjudged document in TREC; only a question none of whose passages has a
-mark is unmarked.
+passage without a mark is not relevant, like an unjudged document in TREC; only a question none of whose passages has
+a mark is unmarked.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any
 from seper_reward.data.rows import BadRowError
 from seper_reward.types import Passage, Query
 
-_ROLES = ("supporting", "relevant", "unrelated", "other", "misleading")  # in the order they are shown
+_ROLES = ("supporting", "relevant", "unrelated", "other", "misleading")  # in the order of tables and figures
 
 
 def is_relevant(passage: Passage) -> bool:

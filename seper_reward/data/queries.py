@@ -17,9 +17,9 @@ class Rejected:
     """A row left out, and why.
 
     Attributes:
-        where: file and row, as a person would look it up.
-        reason: what was expected, what came, what to do.
-        row: the row, or the start of the line if it could not be read as one.
+        where: File and row, counted from 1.
+        reason: What was expected, what came, and what to do.
+        row: The row, or the start of the line if it could not be read as one.
     """
 
     where: str
@@ -42,11 +42,11 @@ def read_queries(path: str | Path, corpus: Mapping[str, Passage] | None = None) 
         path: JSON, JSONL (either may end in .gz) or Parquet of ``{id?, question, answers, passages}``, or a folder
             written by ``datasets.Dataset.save_to_disk``. A passage is a text, ``{id?, title?, text}``, or, with a
             corpus, ``{id}``; other fields are kept as metadata.
-        corpus: passages by id. Rows without ``passages`` are then left for a retriever.
+        corpus: Passages by id. With a corpus, rows may lack ``passages``; a retriever fills them in later.
 
     Raises:
-        OSError: the file is missing or cannot be read.
-        ValueError: the format is unknown.
+        OSError: The file is missing or cannot be read.
+        ValueError: The format is unknown.
     """
     queries: dict[str, Query] = {}
     rejected: list[Rejected] = []
@@ -67,8 +67,8 @@ def read_examples(source: str, corpus_file: str | None = None) -> tuple[Examples
     """Read questions and the corpus their passages are in, if there is one.
 
     Args:
-        source: a file or folder for ``read_queries``, or ``"demo"`` for the project's own questions.
-        corpus_file: for ``read_corpus``; the demo has its own.
+        source: A file or folder for ``read_queries``, or ``"demo"`` for the project's own questions.
+        corpus_file: A file for ``read_corpus``; ``None`` for no corpus, or for the demo's own.
     """
     corpus_path = corpus_file or (CORPUS if source == "demo" else None)
     corpus = read_corpus(corpus_path) if corpus_path else None
@@ -79,8 +79,8 @@ def read_corpus(path: str | Path) -> dict[str, Passage]:
     """Read a corpus of ``{id, title?, text}`` rows, by id.
 
     Raises:
-        OSError: the file is missing or cannot be read.
-        ValueError: a row is unusable: a corpus with holes would make other rows mean something else.
+        OSError: The file is missing or cannot be read.
+        ValueError: There is no row, or one is unusable; leaving it out would renumber the rows that have no id.
     """
     corpus: dict[str, Passage] = {}
     for where, row in read_rows(path):
@@ -102,7 +102,7 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
     """Check one record ``{id?, question, answers, passages}``; equal answers count once.
 
     Raises:
-        BadRowError: with the field, what was expected, what came and what to do.
+        BadRowError: The record is unusable; the message names the field, what was expected, what came and what to do.
     """
     if isinstance(row, Query):
         return row
@@ -115,9 +115,9 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
             f"answers must be a list with at least one text, got {shown(answers)}; "
             "wrap a single answer in a list, drop unanswerable questions"
         )
-    checked = [_text(answer, f"answers[{position}]") for position, answer in enumerate(answers)]
+    texts = [_text(answer, f"answers[{position}]") for position, answer in enumerate(answers)]
     distinct: dict[str, str] = {}
-    for answer in checked:
+    for answer in texts:
         distinct.setdefault(normalize_answer(answer), answer)
     answers = tuple(distinct.values())
     passages = _passages(row.get("passages"), corpus)
@@ -127,11 +127,11 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
 
 
 def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
-    """Make one corpus of the passages of all queries, where the queries' files came without one.
+    """Make one corpus of the passages of all queries, for input that came without a corpus.
 
     Returns:
-        The corpus by id, equal texts once and without metadata, which belongs to one query; and the queries, whose
-        passages have the corpus's ids.
+        The corpus by id, with equal texts once and without metadata, because metadata belongs to one query; and the
+        queries, whose passages have the corpus's ids.
     """
     corpus: dict[str, Passage] = {}
     renamed = []
@@ -147,7 +147,7 @@ def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Qu
 
 def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[Passage, ...]:
     if value is None and corpus is not None:
-        return ()  # the retriever's part
+        return ()  # a retriever fills them in later
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise BadRowError(
             f"passages must be a list with at least one passage, got {shown(value)}; "
@@ -172,8 +172,8 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
     if value.get("text") is None and corpus is not None:
         if identity not in corpus:
             raise BadRowError(f"{name} has neither a text nor an id of the corpus, got id {identity!r}; add one")
-        known = corpus[identity]
-        return Passage(known.text, known.title, identity, {**known.metadata, **metadata})
+        entry = corpus[identity]
+        return Passage(entry.text, entry.title, identity, {**entry.metadata, **metadata})
     title = "" if value.get("title") in (None, "") else _text(value["title"], f"{name}.title")
     return Passage(_text(value.get("text"), f"{name}.text"), title, identity, metadata)
 

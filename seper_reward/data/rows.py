@@ -1,4 +1,4 @@
-"""File formats: JSON, JSON lines, Parquet and saved datasets in, rows with their place out."""
+"""File formats: JSON, JSON lines, Parquet and saved datasets in, rows with file and row number out."""
 
 import gzip
 import json
@@ -26,11 +26,11 @@ class BrokenRow:
 
 
 def read_rows(path: str | Path) -> Iterator[tuple[str, Any]]:
-    """Yield ``(where, row)`` of a file; a line that is no JSON comes as a marker with its reason.
+    """Yield ``(where, row)`` of a file; a line that is not JSON is yielded as a ``BrokenRow``.
 
     Raises:
-        OSError: the file is missing or cannot be read.
-        ValueError: the format is unknown.
+        OSError: The file is missing or cannot be read.
+        ValueError: The format is unknown.
     """
     path = Path(path)
     if not path.exists():
@@ -60,9 +60,9 @@ def read_valid_rows(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]
     """Yield ``(where, row)`` of a file in which every row must be an object.
 
     Raises:
-        BadRowError: a row cannot be read or is no object, with file and row.
-        OSError: the file is missing or cannot be read.
-        ValueError: the format is unknown.
+        BadRowError: A row cannot be read or is no object; the message names file and row.
+        OSError: The file is missing or cannot be read.
+        ValueError: The format is unknown.
     """
     for where, row in read_rows(path):
         if not isinstance(row, Mapping):
@@ -113,6 +113,6 @@ def _whole_lines(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
 
 
 def shown(value: Any) -> str:
-    """Return a value as an error message shows it: with its type, and cut where it is long."""
+    """Return a value as an error message shows it: with its type, and cut after 80 characters."""
     text = "nothing" if value is None else f"{value!r} ({type(value).__name__})"
     return text if len(text) <= 80 else text[:80] + "…"

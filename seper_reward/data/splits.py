@@ -16,8 +16,8 @@ def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.1
         test_share: Share of all ids, in [0, 1], that are in ``test``: those with the greatest SHA-1.
         dev_share: Share, in [0, 1], that are in ``dev``: those below ``test``.
 
-    >>> [split_of(name) for name in ("q1", "q2", "q15")]
-    ['train', 'train', 'dev']
+    >>> [split_of(name) for name in ("q3", "q26", "q1")]
+    ['train', 'dev', 'test']
     """
     place = int(hashlib.sha1(identity.encode()).hexdigest()[:8], 16) / 16**8
     first_test = 1 - test_share
@@ -25,7 +25,7 @@ def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.1
 
 
 def spread(items: Sequence[T], count: int | None) -> list[T]:
-    """Return ``count`` items evenly spread over the sequence (all for ``None``): files are often sorted by kind.
+    """Return ``count`` items evenly spread over the sequence, as files are often sorted by kind; ``None`` returns all.
 
     >>> spread("abcdefgh", 3)
     ['a', 'c', 'f']

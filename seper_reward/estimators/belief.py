@@ -1,4 +1,4 @@
-"""Pure: which pairs of texts a judge must be asked for, and the belief that follows from the answers."""
+"""The pairs of texts that a judge must score, and the belief that follows from the scores: pure functions."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -29,13 +29,13 @@ def support_pairs(options: Estimator, responses: Sequence[str], answers: Sequenc
 
 
 def first_pairs(options: Estimator, responses: Sequence[str], answers: Sequence[str]) -> set[Pair]:
-    """Return the pairs to be judged first: for support, and of responses in one direction."""
+    """Return the pairs to be judged first: those for support, and those of responses in one direction."""
     among = itertools.combinations_with_replacement(sorted(set(responses)), 2)
     return support_pairs(options, responses, answers) | set(among)
 
 
 def second_pairs(options: Estimator, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> set[Pair]:
-    """Return the other direction of those pairs of responses that entail in the first: equivalence needs both."""
+    """Return the reverse of those pairs of responses whose first direction entails; equivalence needs both."""
     pairs = itertools.combinations(sorted(set(responses)), 2)
     return {(two, one) for one, two in pairs if _entails(options, probs[one, two])}
 
@@ -44,10 +44,10 @@ def belief(options: Estimator, sampled: Responses, answers: Sequence[str], probs
     """Compute the belief in the gold answer from S sampled responses.
 
     Args:
-        options: of the estimator.
-        sampled: the responses.
-        answers: the A aliases of the gold answer.
-        probs: class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
+        options: The options of SePer.
+        sampled: The responses.
+        answers: The A aliases of the gold answer.
+        probs: Class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
     """
     support, agrees = _support(options, sampled.texts, answers, probs)
     weights = response_weights(sampled.token_log_probs, options.weighting)
@@ -79,18 +79,18 @@ def belief_std_error(
 def _support(
     options: Estimator, responses: Sequence[str], answers: Sequence[str], probs: Mapping[Pair, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return how far each response supports each answer, soft and as hard matching reads it, ``(S, A)`` each."""
+    """Return how far each response supports each answer, for soft SePer and for hard SePer, ``(S, A)`` each."""
     forward = _table(probs, responses, answers)  # (S, A, K)
     backward = None if options.kernel == "forward" else _table(probs, answers, responses).transpose(0, 1)
 
-    def read(reading: Callable[[Tensor], Tensor]) -> Tensor:
-        return entailment_kernel(reading(forward), None if backward is None else reading(backward), options.kernel)
+    def kernel(score: Callable[[Tensor], Tensor]) -> Tensor:
+        return entailment_kernel(score(forward), None if backward is None else score(backward), options.kernel)
 
-    return read(_probability), read(_agreement(options))
+    return kernel(_probability), kernel(_agreement(options))
 
 
 def _equivalent(options: Estimator, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
-    # a pair never judged is one whose other direction failed
+    # a pair is not judged if its first direction does not entail
     both = [[(one, two) in probs and _entails(options, probs[one, two]) for two in responses] for one in responses]
     return torch.tensor(both)  # (S, S) bool
 
@@ -104,7 +104,7 @@ def _agreement(options: Estimator) -> Callable[[Tensor], Tensor]:
 
 
 def _threshold(options: Estimator) -> float:
-    """Return from where on an agreement counts; of an arg-max, a majority of a cluster's members decides."""
+    """Return the least agreement that counts; with ``argmax``, a majority of a cluster's members decides."""
     return 0.5 if options.match == "argmax" else options.threshold
 
 

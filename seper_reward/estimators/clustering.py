@@ -13,14 +13,14 @@ def cluster_ids(equivalent: Tensor) -> Tensor:
     so its clusters depend on the order of the samples when entailment is not transitive; components do not.
 
     Args:
-        equivalent: ``(S, S)`` bool, whether i and j entail each other; made symmetric (both directions count)
-            and reflexive here.
+        equivalent: ``(S, S)`` bool, whether response i entails response j; a link needs both directions, and each
+            response is linked to itself.
 
     Returns:
         ``(S,)`` integers in [0, C), numbered in order of first appearance.
 
     Raises:
-        ValueError: the matrix is not square.
+        ValueError: The matrix is not square.
 
     >>> cluster_ids(torch.tensor([[1, 0, 1], [0, 1, 0], [1, 0, 1]], dtype=torch.bool))
     tensor([0, 1, 0])
@@ -30,7 +30,7 @@ def cluster_ids(equivalent: Tensor) -> Tensor:
     samples = len(equivalent)
     linked = equivalent & equivalent.T | torch.eye(samples, dtype=torch.bool)
     first = torch.arange(samples)
-    for _ in range(samples):  # each round passes the smallest index of a component one link further
+    for _ in range(samples):  # each round carries the smallest index of a component one link further
         reachable = torch.where(linked, first[None, :], samples)  # (S, S)
         smallest = reachable.min(dim=1).values if samples else first
         if torch.equal(smallest, first):

@@ -1,4 +1,4 @@
-"""EntailmentScorer: pairs of answers in, entailment probabilities out."""
+"""EntailmentScorer: pairs of texts in, entailment probabilities out."""
 
 import functools
 from collections.abc import Iterable, Sequence
@@ -27,11 +27,11 @@ from seper_reward.runtime.pretrained import (
 from seper_reward.runtime.profiling import timed
 
 _LABELS = ("entailment", "neutral", "contradiction")
-_BATCH_TOKENS = 8192
+_BATCH_TOKENS = 8192  # per forward pass, unless the options say otherwise
 
 
 class _Statement(NamedTuple):
-    """The unit of deduplication."""
+    """A pair and its question; equal ones are scored once."""
 
     premise: str
     hypothesis: str
@@ -42,10 +42,10 @@ class EntailmentScorer:
     """Scores whether one answer entails another, with a sequence classifier.
 
     Args:
-        model: classifier in eval mode whose ``config.id2label`` names an entailment class.
-        tokenizer: its tokenizer.
-        name: what to call the model in provenance.
-        max_batch_tokens: most tokens (pairs times padded length) per forward pass.
+        model: Classifier in eval mode whose ``config.id2label`` names an entailment class.
+        tokenizer: Its tokenizer.
+        name: Name of the model in provenance files.
+        max_batch_tokens: Most tokens (pairs times padded length) per forward pass.
 
     Raises:
         ValueError: ``id2label`` names no entailment class.
@@ -63,63 +63,64 @@ class EntailmentScorer:
 
     @classmethod
     def from_pretrained(cls, name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> "EntailmentScorer":
-        """Load the model; arguments and errors as in ``load_entailment``, ``options.max_batch_tokens`` as above."""
-        model, tokenizer, known_as = load_entailment(name, options)
-        return cls(model, tokenizer, name=known_as, max_batch_tokens=options.max_batch_tokens or _BATCH_TOKENS)
+        """Load the model with the arguments and errors of ``load_entailment``, and make its scorer."""
+        model, tokenizer, full_name = load_entailment(name, options)
+        return cls(model, tokenizer, name=full_name, max_batch_tokens=options.max_batch_tokens or _BATCH_TOKENS)
 
     @functools.cached_property
     def weights_hash(self) -> str:
-        """Hash of all of the model that decides a score, computed once (see ``identity_hash``)."""
+        """Hash over all parts of the model that decide a score (``identity_hash``), computed once."""
         return identity_hash(self._model, self._tokenizer)
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         device: torch.device = self._model.device
         return device
 
     def score(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
-        """Return P(premise entails hypothesis), ``(n,)`` in [0, 1]; arguments as in ``class_probs``."""
+        """Return P(premise entails hypothesis), ``(n,)`` in [0, 1], with the arguments of ``class_probs``."""
         return self.class_probs(pairs, questions)[:, 0]
 
     def class_probs(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
-        """Score pairs; each distinct pair once, and those that need no model without it.
+        """Return class probabilities of pairs; the model scores each distinct pair once.
 
-        Equal answers (after ``normalize_answer``) entail each other; a blank text entails nothing and is
-        entailed by nothing but a blank one.
+        Two rules need no model: texts that are equal after ``normalize_answer`` entail each other, and a blank text
+        entails, and is entailed by, a blank text only.
 
         Args:
-            pairs: ``(premise, hypothesis)`` texts.
-            questions: per pair, the question both texts answer; put in front of both. Without it, the texts
-                stand for themselves.
+            pairs: The n ``(premise, hypothesis)`` texts.
+            questions: For each pair, the question that both texts answer; it is put in front of both. ``None`` scores
+                the texts by themselves.
 
         Returns:
             ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's own label order.
             Three-way models give neutral and contradiction in columns 1 and 2.
         """
-        asked = questions if questions is not None else [""] * len(pairs)
-        cut = {question: self._cut_question(question) for question in set(asked)}
+        if questions is None:
+            questions = [""] * len(pairs)
+        short_questions = {question: self._cut_question(question) for question in set(questions)}
         rows = [
-            _Statement(_surface(premise), _surface(hypothesis), cut[question])
-            for (premise, hypothesis), question in zip(pairs, asked, strict=True)
+            _Statement(_surface(premise), _surface(hypothesis), short_questions[question])
+            for (premise, hypothesis), question in zip(pairs, questions, strict=True)
         ]
-        known = {row: self._without_model(row) for row in dict.fromkeys(rows)}
-        lengths = {row: self._length(row) for row, probs in known.items() if probs is None}
+        by_row = {row: self._without_model(row) for row in dict.fromkeys(rows)}
+        lengths = {row: self._length(row) for row, probs in by_row.items() if probs is None}
         for batch in token_batches(lengths, self.max_batch_tokens):
-            known.update(zip(batch, in_halves(self._forward, batch), strict=True))
+            by_row.update(zip(batch, in_halves(self._forward, batch), strict=True))
         if not rows:
             return torch.empty(0, len(self._columns))
-        return torch.stack([probs for row in rows if (probs := known[row]) is not None])
+        return torch.stack([probs for row in rows if (probs := by_row[row]) is not None])
 
     def _cut_question(self, question: str) -> str:
-        """Keep the end of a question that would push the answers out of the model's window."""
-        most = self._max_length // 4
+        """Return the question, or the end of one so long that it would push the answers out of the model's window."""
+        longest = self._max_length // 4
         encoded = self._tokenizer(question, add_special_tokens=False, return_offsets_mapping=self._tokenizer.is_fast)
-        if len(encoded.input_ids) <= most:
+        if len(encoded.input_ids) <= longest:
             return question
         if not self._tokenizer.is_fast:
-            return str(self._tokenizer.decode(encoded.input_ids[-most:]))
-        return question[encoded["offset_mapping"][-most][0] :]
+            return str(self._tokenizer.decode(encoded.input_ids[-longest:]))
+        return question[encoded["offset_mapping"][-longest][0] :]
 
     def _without_model(self, row: _Statement) -> Tensor | None:
         premise, hypothesis, _ = row
@@ -163,7 +164,7 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
         options: Revision, dtype, device, and whether the model's own code may run.
 
     Raises:
-        OSError: The model is neither a folder nor known to the hub, with what to do about it.
+        OSError: The model is neither a folder nor known to the hub; the message says what to do.
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -181,13 +182,13 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
 
 
 def new_entailment_model() -> tuple[Any, Any]:
-    """Return all-MiniLM-L6-v2 with an untrained three-way head, and its tokenizer (where training starts)."""
+    """Return all-MiniLM-L6-v2 with an untrained three-way head, where training starts, and its tokenizer."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
     from transformers.utils import logging
 
     folder = embedded_encoder_folder()
     verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # that the head is new is no news here
+    logging.set_verbosity_error()  # transformers would warn that the head is untrained
     try:
         model = AutoModelForSequenceClassification.from_pretrained(
             folder,

@@ -10,13 +10,13 @@ def predictive_entropy(token_log_probs: Sequence[Tensor]) -> Tensor:
     """Estimate the entropy of the responses by Monte Carlo (Kuhn et al., arXiv:2302.09664, eq. 1).
 
     Args:
-        token_log_probs: S tensors ``(T_s,)`` of responses drawn at temperature 1.
+        token_log_probs: S tensors ``(T_s,)`` of natural-log probabilities of responses sampled at temperature 1.
 
     Returns:
         Scalar in nats, >= 0: the mean over responses of -log p(response).
 
     Raises:
-        ValueError: there is no response.
+        ValueError: There is no response.
     """
     if not token_log_probs:
         raise ValueError("token_log_probs must hold at least one response, got none")
@@ -28,7 +28,7 @@ def semantic_entropy(weights: Tensor, cluster_ids: Tensor) -> Tensor:
 
     Args:
         weights: ``(S,)`` response probabilities, sum to 1.
-        cluster_ids: ``(S,)`` integers.
+        cluster_ids: ``(S,)`` integers in [0, C).
 
     Returns:
         Scalar in nats, in [0, log S].

@@ -23,7 +23,7 @@ class SampledQuestion:
         question: The question.
         answers: Aliases of its one gold answer.
         responses: The sampled responses, per context.
-        known: Class probabilities of pairs that were judged before; takes those that are judged from now on.
+        known: Class probabilities of the pairs judged so far; ``BeliefJudge`` adds those that it judges.
     """
 
     question: str
@@ -33,7 +33,7 @@ class SampledQuestion:
 
 
 class BeliefJudge:
-    """Judges what responses say.
+    """Judges what responses say, by entailment, and returns beliefs.
 
     Args:
         entailment: The NLI model that judges.
@@ -49,13 +49,23 @@ class BeliefJudge:
         options = self._options
         self._learn(
             questions,
-            [_union(first_pairs(options, row.texts, of.answers) for row in of.responses) for of in questions],
+            [
+                _union(first_pairs(options, row.texts, question.answers) for row in question.responses)
+                for question in questions
+            ],
         )
         self._learn(
-            questions, [_union(second_pairs(options, row.texts, of.known) for row in of.responses) for of in questions]
+            questions,
+            [
+                _union(second_pairs(options, row.texts, question.known) for row in question.responses)
+                for question in questions
+            ],
         )
         with timed("clustering"):
-            return [[belief(options, row, of.answers, of.known) for row in of.responses] for of in questions]
+            return [
+                [belief(options, row, question.answers, question.known) for row in question.responses]
+                for question in questions
+            ]
 
     def undecided(self, question: SampledQuestion, limit: float) -> list[bool]:
         """Return for each context whether the standard error of the belief is above ``limit``."""
@@ -72,24 +82,26 @@ class BeliefJudge:
         self._learn([sampled], [set(itertools.product([response], answers))])
         return max(float(row[0]) for row in sampled.known.values())
 
-    def _learn(self, questions: Sequence[SampledQuestion], wanted: Sequence[set[Pair]]) -> None:
-        """Judge the wanted pairs of each question that are not known, and make them known."""
+    def _learn(self, questions: Sequence[SampledQuestion], pair_sets: Sequence[set[Pair]]) -> None:
+        """Judge those pairs of each question that are not in its ``known``, and add them there."""
         rows = [
-            (of, pair) for of, pairs in zip(questions, wanted, strict=True) for pair in sorted(pairs - of.known.keys())
+            (question, pair)
+            for question, pairs in zip(questions, pair_sets, strict=True)
+            for pair in sorted(pairs - question.known.keys())
         ]
 
         def compute(missing: list[int]) -> list[list[float]]:
-            some = [rows[at] for at in missing]
+            batch = [rows[at] for at in missing]
             with timed("entailment"):
                 probs: list[list[float]] = self._entailment.class_probs(
-                    [pair for _, pair in some], [of.question for of, _ in some]
+                    [pair for _, pair in batch], [question.question for question, _ in batch]
                 ).tolist()
             return probs
 
-        keys = [(of.question, *pair) for of, pair in rows]
-        found = answers_through(self._cache, "entailment", self._entailment, keys, compute)
-        for (of, pair), probs in zip(rows, torch.tensor(found), strict=True):
-            of.known[pair] = probs
+        keys = [(question.question, *pair) for question, pair in rows]
+        class_probs = answers_through(self._cache, "entailment", self._entailment, keys, compute)
+        for (question, pair), probs in zip(rows, torch.tensor(class_probs), strict=True):
+            question.known[pair] = probs
 
 
 def _union(sets: Iterable[set[Pair]]) -> set[Pair]:

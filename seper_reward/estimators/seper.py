@@ -29,12 +29,12 @@ class Estimator:
     """The options of SePer; the defaults are those that agree best with people's relevance marks (README).
 
     Attributes:
-        weighting: see ``response_weights``.
+        weighting: How the probability of a response is estimated, one of those of ``response_weights``.
         aliases: ``"mean"`` over the gold answers (eq. 10) or the best-supported one (``"max"``).
-        kernel: see ``entailment_kernel``.
-        match: for hard SePer, a response matches an answer when the kernel reaches ``threshold``, or when
+        kernel: Which direction of entailment supports an answer, one of those of ``entailment_kernel``.
+        match: For hard SePer, a response matches an answer when the kernel reaches ``threshold``, or when
             entailment is the most probable class (``"argmax"``).
-        threshold: τ of ``match="threshold"``, in (0, 1].
+        threshold: The threshold τ of ``match="threshold"``, in (0, 1].
     """
 
     weighting: Weighting = "uniform"
@@ -76,8 +76,8 @@ def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tenso
     """Estimate p(r | q) over the sampled responses, normalised to sum to 1 (eq. 7-8).
 
     ``sequence`` multiplies the token probabilities, ``mean_token`` takes their geometric mean (official code),
-    ``uniform`` gives each sample 1/S: samples are already drawn from p, so that weighting them by p again counts
-    probability twice.
+    ``uniform`` gives each sample 1/S: likely responses are already sampled more often, so that weighting them by p
+    again counts probability twice.
 
     Args:
         token_log_probs: S tensors ``(T_s,)`` of natural-log token probabilities; an empty one is an empty
@@ -89,7 +89,7 @@ def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tenso
         if every response has probability 0.
 
     Raises:
-        ValueError: no responses, a NaN, or an unknown weighting.
+        ValueError: There is no response, a log-probability is NaN, or the weighting is unknown.
 
     >>> response_weights([torch.tensor([0.5, 0.5]).log(), torch.tensor([0.75]).log()], "sequence")
     tensor([0.2500, 0.7500])
@@ -123,7 +123,7 @@ def entailment_kernel(forward: Tensor, backward: Tensor | None, kernel: str) -> 
         ``(S, A)`` support in [0, 1].
 
     Raises:
-        ValueError: an unknown kernel, or ``backward`` is missing where it is needed.
+        ValueError: The kernel is unknown, or ``backward`` is missing where it is needed.
     """
     _check_choice("kernel", kernel, get_args(Kernel))
     if kernel == "forward":
@@ -145,7 +145,7 @@ def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tenso
         Scalar in [0, 1]; higher means a stronger belief.
 
     Raises:
-        ValueError: the sample axes differ, or there is no sample or no answer.
+        ValueError: The sample axes differ, there is no answer, or ``aliases`` is unknown.
 
     >>> support = torch.tensor([[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]])
     >>> round(float(seper_soft(torch.tensor([0.5, 0.3, 0.2]), support)), 6)
@@ -171,7 +171,7 @@ def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, al
         Scalar in [0, 1].
 
     Raises:
-        ValueError: axes that do not fit, or no answer.
+        ValueError: The axes do not fit, there is no answer, or ``aliases`` is unknown.
 
     >>> ids, gold = torch.tensor([0, 1, 0]), torch.tensor([[True], [False]])
     >>> round(float(seper_hard(torch.tensor([0.5, 0.3, 0.2]), ids, gold)), 6)
@@ -203,16 +203,16 @@ def match_clusters(cluster_ids: Tensor, support: Tensor, threshold: float) -> Te
 
 
 def standard_error(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tensor:
-    """Standard error of ``seper_soft`` over the draw of the responses.
+    """Standard error of ``seper_soft`` over the sampling of the responses.
 
-    That of a self-normalised weighted mean, sqrt(S/(S-1) Σ w²(k-SePer)²); for equal weights the familiar
-    sd/sqrt(S). It is 0 when all responses agree, which few samples can do by chance. One single sample says
-    nothing about spread, so that the largest standard deviation of a number in [0, 1] is returned, 0.5.
+    It is that of a self-normalised weighted mean, sqrt(S/(S-1) Σ w²(k-SePer)²); for equal weights this is sd/sqrt(S).
+    It is 0 when all responses agree, which few samples can do by chance. A single sample says nothing about spread;
+    then 0.5 is returned, the largest standard deviation of a number in [0, 1].
 
     Args:
         weights: ``(S,)`` response probabilities, sum to 1.
         support: ``(S, A)`` in [0, 1].
-        aliases: as in ``seper_soft``.
+        aliases: ``"mean"`` averages over answers, ``"max"`` takes the best.
 
     Returns:
         Scalar in [0, 1].

@@ -10,7 +10,7 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
     """Return how far the passage moved the reader's belief: U = SePer(q, A | D) - SePer(q, A).
 
     The two beliefs come from independent samples, so their squared standard errors add up. A belief compared
-    with itself moved by exactly 0, with no error.
+    with itself has moved by exactly 0, with standard error 0.
     """
     same = belief is baseline
     return Utility(

@@ -1,1 +1,1 @@
-"""Does ΔSePer agree with people, and how good is a ranking? Measures, beside their rivals."""
+"""Evaluation: does ΔSePer agree with people, and how good is a ranking of passages?"""

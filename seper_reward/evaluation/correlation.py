@@ -1,4 +1,4 @@
-"""Does ΔSePer agree with people's relevance marks? Correlation, beside its rivals (arXiv:2503.01478, Table 2)."""
+"""Does ΔSePer agree with people's marks of relevance better than other measures (SePer, arXiv:2503.01478, Table 2)?"""
 
 import math
 import warnings
@@ -15,12 +15,12 @@ from seper_reward.evaluation.statistics import interval_over_questions, mean, ro
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
 
-_RESAMPLES = 1000  # of the bootstrap
+_RESAMPLES = 1000  # resamples per bootstrap interval
 
 
 @dataclass(frozen=True)
 class Context:
-    """Passages shown together, and what people say they are worth: in [0, 1], 1 = enough to answer."""
+    """Passages that a reader sees together, and their relevance by people's marks in [0, 1]; 1 = enough to answer."""
 
     passages: tuple[Passage, ...]
     relevance: float
@@ -29,48 +29,49 @@ class Context:
 def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]:
     """Correlate ΔSePer and its rivals with the passages' mark ``relevant`` (SePer, arXiv:2503.01478, Table 2).
 
-    A relevant passage is worth one over the number of relevant passages of its question; where there are several,
-    all of them together are a further context, worth 1. Each measure is the difference with and without the
-    passages, from the same samples: ``delta_seper_soft``, ``delta_seper_hard``, ``exact_match`` and ``rouge_l`` of
-    the responses, ``answer_log_prob`` (mean per token of the likeliest alias), and ``entropy`` and
-    ``semantic_entropy`` (how far they fell; ``entropy`` is one only if samples are drawn at temperature 1).
+    The relevance of a relevant passage is one over the number of relevant passages of its question. Where there are
+    several, all of them together are a further context, of relevance 1. Each measure is the difference with and
+    without the passages, from the same samples: ``delta_seper_soft`` and ``delta_seper_hard``; ``exact_match`` and
+    ``rouge_l`` of the responses; ``answer_log_prob``, the mean log-probability per token of the likeliest alias; and
+    ``entropy`` and ``semantic_entropy``, whose sign is turned (``entropy`` is meaningful only at sampling
+    temperature 1).
 
     Args:
-        scorer: measures the beliefs.
-        queries: with ``relevant`` (bool) in the metadata of each passage.
+        scorer: Scorer that measures the beliefs.
+        queries: Questions whose passages have ``relevant`` (bool) in their metadata.
 
     Returns:
-        ``pearson``, ``p_value`` (as if contexts were independent), ``interval`` (95 %, bootstrap over questions) and
-        ``mean`` by relevance, each by measure; ``lead``: Pearson of ``delta_seper_soft`` less that of its best rival,
-        with its interval, given that rival;
-        ``baseline_seper``, ``n`` contexts, ``questions``.
+        By measure: ``pearson``, ``p_value`` (which takes contexts for independent), ``interval`` (95 %, bootstrap over
+        questions) and ``mean`` by relevance. ``lead``: Pearson of ``delta_seper_soft`` less that of its best rival
+        (``over``), with an interval that takes this rival as given. ``baseline_seper``, the mean over questions;
+        ``n``, the number of contexts; ``questions``.
 
     Raises:
-        ValueError: a mark is missing, or all marks are equal.
+        ValueError: A question has no mark, a mark is neither true nor false, or all marks are equal.
         OSError: rouge-score is not installed.
     """
     from scipy.stats import ConstantInputWarning, pearsonr
 
     contexts = [contexts_of(query) for query in queries]
-    worths = {context.relevance for row in contexts for context in row}
-    if len(worths) < 2:
-        raise ValueError(f"passages must be marked relevant and not relevant, got only {worths or 'none'}")
+    levels = {context.relevance for row in contexts for context in row}
+    if len(levels) < 2:
+        raise ValueError(f"passages must be marked relevant and not relevant, got only {levels or 'none'}")
     rouge = rouge_l()
     rows: list[dict[str, float]] = []
     owner: list[int] = []
     baselines: list[float] = []
     bar = tqdm(scorer.reader.ahead(queries), total=len(queries), desc="measuring", unit="question")
-    for number, (query, marked) in enumerate(zip(bar, contexts, strict=True)):
-        sets = [(), *(context.passages for context in marked)]
-        baseline, *beliefs = _measures(scorer, query, sets, rouge)
+    for number, (query, query_contexts) in enumerate(zip(bar, contexts, strict=True)):
+        sets = [(), *(context.passages for context in query_contexts)]
+        baseline, *with_passages = _measures(scorer, query, sets, rouge)
         baselines.append(baseline["delta_seper_soft"])
-        for context, belief in zip(marked, beliefs, strict=True):
-            rows.append({name: belief[name] - baseline[name] for name in belief} | {"relevance": context.relevance})
+        for context, row in zip(query_contexts, with_passages, strict=True):
+            rows.append({name: row[name] - baseline[name] for name in row} | {"relevance": context.relevance})
             owner.append(number)
     relevance = [row.pop("relevance") for row in rows]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConstantInputWarning)  # its correlation is then null in the result
+        warnings.simplefilter("ignore", ConstantInputWarning)  # the correlation of a constant is null in the result
         tests = {name: pearsonr(values, relevance) for name, values in columns.items()}
     pearson = {name: float(test.statistic) for name, test in tests.items()}
     rivals = [name for name in columns if not name.startswith("delta_seper")]
@@ -90,8 +91,8 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
         },
         "mean": {
             name: {
-                f"{worth:.3g}": mean([value for value, mark in zip(values, relevance, strict=True) if mark == worth])
-                for worth in sorted(set(relevance))
+                f"{level:.3g}": mean([value for value, mark in zip(values, relevance, strict=True) if mark == level])
+                for level in sorted(set(relevance))
             }
             for name, values in columns.items()
         },
@@ -102,12 +103,12 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
 
 
 class _Resampled:
-    """Pearson's r with the marks in resamples of whole questions: passages of one are not independent.
+    """Pearson's r with the marks in resamples of whole questions, as passages of one question are not independent.
 
     Args:
-        columns: Values of each measure, by context.
-        relevance: Worth of each context.
-        owner: Number of the question that each context belongs to.
+        columns: Values by measure, one per context.
+        relevance: Relevance of each context, in [0, 1].
+        owner: Number of each context's question, from 0.
     """
 
     def __init__(
@@ -117,23 +118,23 @@ class _Resampled:
 
         self._columns = {name: np.array(values) for name, values in columns.items()}
         self._relevance, owners = np.array(relevance), np.array(owner)
-        self._of_question = [np.flatnonzero(owners == number) for number in range(max(owner) + 1)]
+        self._rows_of_question = [np.flatnonzero(owners == number) for number in range(max(owner) + 1)]
 
     def interval(self, statistic: Callable[[Any], float]) -> list[float] | None:
-        """Return the 95 % interval of a statistic of question numbers."""
-        return interval_over_questions(statistic, len(self._of_question), resamples=_RESAMPLES)
+        """Return the 95 % interval of a statistic, a function of question numbers; see ``interval_over_questions``."""
+        return interval_over_questions(statistic, len(self._rows_of_question), resamples=_RESAMPLES)
 
     def pearson(self, name: str, numbers: Any) -> float:
-        """Return the correlation of a measure with the marks in the contexts of some questions; NaN for a constant."""
+        """Return a measure's correlation with the marks over the contexts of some questions; NaN for a constant."""
         import numpy as np
 
-        taken = np.concatenate([self._of_question[int(number)] for number in numbers])
-        with np.errstate(invalid="ignore", divide="ignore"):  # a constant column correlates with nothing
-            return float(np.corrcoef(self._columns[name][taken], self._relevance[taken])[0, 1])
+        rows = np.concatenate([self._rows_of_question[int(number)] for number in numbers])
+        with np.errstate(invalid="ignore", divide="ignore"):  # a constant has no correlation
+            return float(np.corrcoef(self._columns[name][rows], self._relevance[rows])[0, 1])
 
 
 def contexts_of(query: Query) -> list[Context]:
-    """Return each passage by itself and, where several are relevant, those together.
+    """Return a question's contexts: each passage by itself and, where several are relevant, those together.
 
     Raises:
         BadRowError: No passage of the question has a mark.
@@ -148,15 +149,15 @@ def contexts_of(query: Query) -> list[Context]:
 
 
 def choose_passages(query: Query, count: int) -> Query:
-    """Keep ``count`` passages: the relevant ones first, then the others, each in their order.
+    """Keep ``count`` passages in their order: all relevant ones, and the first of the others.
 
     Raises:
-        ValueError: there are more relevant passages than ``count``; what is left would be worth less than it is.
+        ValueError: There are more relevant passages than ``count``; only all of them are enough to answer.
     """
     marks = relevance_of(query)
-    needed = sum(marks)
-    if count < max(needed, 1):
-        raise ValueError(f"question id={query.id!r} has {needed} relevant passages, more than {count}; keep more")
+    relevant = sum(marks)
+    if count < max(relevant, 1):
+        raise ValueError(f"question id={query.id!r} has {relevant} relevant passages, more than {count}; keep more")
     ranked = sorted(range(len(query.passages)), key=lambda position: not marks[position])
     kept = sorted(ranked[:count])
     return replace(query, passages=tuple(query.passages[position] for position in kept))
@@ -168,7 +169,7 @@ def _measures(
     sets: Sequence[Sequence[Passage]],
     rouge: AnswerMetric,
 ) -> list[dict[str, float]]:
-    """Return all measures of each set of passages, higher = the reader is better off."""
+    """Return the measures of each set of passages, by name; higher = the passages help more."""
     beliefs = scorer.beliefs(query.question, query.answers, sets)
     log_probs = scorer.reader.answer_log_probs(query.question, query.answers, sets)
     return [

@@ -11,21 +11,26 @@ from seper_reward.evaluation.statistics import mean
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query
 
-_KNOWN = 0.5  # baseline SePer from which a reader counts as knowing the answer
+_KNOWN = 0.5  # least baseline SePer of a reader that counts as knowing the answer
 
 
 def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]:
     """Compare passages with a planted wrong answer with supporting ones (RGB, Chen et al., arXiv:2309.01431).
 
     Args:
-        scorer: measures the beliefs.
-        queries: with ``relevant`` in the metadata of each passage, and ``counterfactual: true`` where an answer was
-            planted; other passages are left out.
+        scorer: Scorer that measures the beliefs.
+        queries: Questions whose passages have ``relevant`` in their metadata, and ``counterfactual: true`` where an
+            answer was planted; passages with neither mark true are left out.
 
     Returns:
-        ``share_lower``: of questions whose planted passages have a lower mean ΔSePer than their supporting ones.
-        ``delta_seper``: mean of means ``supporting``, ``counterfactual``, and ``counterfactual_known`` over the
-        ``known_questions`` whose baseline SePer is at least 0.5. ``questions``, and ``left_out``, which lack a kind.
+        ``share_lower``: share of questions whose planted passages have a lower mean ΔSePer than their supporting ones.
+        ``delta_seper``: ΔSePer, averaged per question and then over questions, of ``supporting`` and
+        ``counterfactual`` passages, and ``counterfactual_known`` for the ``known_questions``, whose baseline SePer is
+        at least 0.5. ``questions``: how many were measured; ``left_out``: how many lack one of the two kinds.
+
+    Raises:
+        ValueError: No question has passages of both kinds.
+        BadRowError: A question has no mark, or a mark is neither true nor false.
     """
     supporting: list[float] = []
     planted: list[float] = []
@@ -40,7 +45,7 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, A
         kept = [position for position, kind in enumerate(kinds) if kind]
         (utilities,) = scorer.utilities([replace(query, passages=tuple(query.passages[at] for at in kept))])
         by_kind = {
-            kind: mean([judged.delta_seper for at, judged in zip(kept, utilities, strict=True) if kinds[at] == kind])
+            kind: mean([utility.delta_seper for at, utility in zip(kept, utilities, strict=True) if kinds[at] == kind])
             for kind in ("supporting", "counterfactual")
         }
         supporting.append(by_kind["supporting"])

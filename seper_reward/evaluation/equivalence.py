@@ -1,7 +1,7 @@
 """Does a score agree with people on whether a response states the gold answer?
 
-Entailment beside lexical match, token F1 and embedding similarity (SePer, arXiv:2503.01478, Table 1), on EVOUNA
-(Wang et al., arXiv:2305.12421) or on a user's own verdicts.
+The scores are entailment, lexical match, token F1 and cosine similarity of embeddings (SePer, arXiv:2503.01478,
+Table 1); the verdicts are those of EVOUNA (Wang et al., arXiv:2305.12421) or a user's own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,15 +20,23 @@ from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 
-# ways to compare answers, and what their numbers' names begin with in the result
+# ways to compare answers, each with the prefix of its numbers' names in the result
 METHODS = {"entailment": "", "lexical": "lexical_", "token_f1": "token_f1_", "cosine": "cosine_"}
-LEXICAL_THRESHOLD = 0.5  # of a score that is 0 or 1
+LEXICAL_THRESHOLD = 0.5  # fixed, as the lexical score is 0 or 1
 EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A person's verdict on whether a response states one of the gold answers; ``column`` groups the results."""
+    """A person's verdict on whether a response states one of the gold answers.
+
+    Attributes:
+        question: The question.
+        answers: Aliases of the gold answer.
+        response: The response.
+        equivalent: Whether the person says that the response states the answer.
+        column: Column of the results that the verdict counts in.
+    """
 
     question: str
     answers: tuple[str, ...]
@@ -43,11 +51,12 @@ def read_verdicts(path: str | Path, column_by: str = "system") -> list[Verdict]:
     Args:
         path: JSON, JSONL (either may end in .gz), Parquet or a saved dataset folder. Of EVOUNA's rows, those marked
             ``improper`` and answers without a verdict are left out.
-        column_by: field of a row that names its column in the results; rows without it are in ``response``.
+        column_by: Field of a row that names its column in the results; rows without it are in ``response``.
 
     Raises:
-        BadRowError: a row is unusable, with file, row and field.
-        OSError: the file is missing or cannot be read.
+        BadRowError: A row is unusable; the message names file, row and field.
+        ValueError: There is no verdict in the file.
+        OSError: The file is missing or cannot be read.
     """
     verdicts: list[Verdict] = []
     for where, row in read_valid_rows(path):
@@ -70,51 +79,53 @@ def equivalence(
     """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1).
 
     Args:
-        scorer: of entailment; a response's score is that of the alias it entails most.
+        scorer: Entailment model; a response's score is its entailment of the alias that it entails most.
         verdicts: People's verdicts.
-        threshold: in (0, 1], from which score on a response counts as equivalent; every verdict is then reported.
+        threshold: Least score, in (0, 1], of a response that counts as equivalent; all verdicts are then reported.
             ``None`` takes, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
             and reports the test split only. (A judge that was trained on that split is more certain there.)
-        bins: of the reliability table, of equal width.
+        bins: Number of bins of the reliability table, all of equal width.
 
     Returns:
-        ``columns``: by column ``n``, ``f1``, ``accuracy`` (of entailment) and ``{method}_f1``, ``{method}_accuracy``
-        of the other methods, all in %. ``thresholds`` by method. ``calibration`` of the entailment probabilities:
-        ``ece`` in [0, 1] and ``reliability``, one row per bin.
+        ``columns``: by column the number ``n`` of verdicts, ``f1`` and ``accuracy`` of entailment, and ``{method}_f1``
+        and ``{method}_accuracy`` of the other methods, all in %. ``thresholds`` by method. ``calibration`` of the
+        entailment probabilities: ``ece`` in [0, 1] and ``reliability``, one row per bin.
 
     Raises:
-        ValueError: the train or the test split has no verdict, the train split's verdicts are all equal, or the
+        ValueError: The train or the test split has no verdict, the train split's verdicts are all equal, or the
             threshold is out of range.
     """
     if threshold is not None and not 0 < threshold <= 1:
         raise ValueError(f"threshold must be in (0, 1], got {threshold}")
     fit = [] if threshold is not None else [row for row in verdicts if split_of(row.question) == "train"]
-    shown = [row for row in verdicts if threshold is not None or split_of(row.question) == "test"]
-    if not shown or (threshold is None and not fit):
+    reported = [row for row in verdicts if threshold is not None or split_of(row.question) == "test"]
+    if not reported or (threshold is None and not fit):
         raise ValueError(
             f"expected verdicts in the train and the test split (by sha1 of the question), got {len(fit)} and "
-            f"{len(shown)} of {len(verdicts)}; give a fixed threshold to report all of them"
+            f"{len(reported)} of {len(verdicts)}; give a fixed threshold to report all of them"
         )
-    scores = method_scores(scorer, [*fit, *shown])
+    scores = method_scores(scorer, [*fit, *reported])
     equivalent = [row.equivalent for row in fit]
     thresholds = {
         name: best_threshold(values[: len(fit)], equivalent) if threshold is None else threshold
         for name, values in scores.items()
     } | {"lexical": LEXICAL_THRESHOLD}
-    shown_scores = {name: values[len(fit) :] for name, values in scores.items()}
+    reported_scores = {name: values[len(fit) :] for name, values in scores.items()}
     columns = {
-        column: _column([at for at, row in enumerate(shown) if row.column == column], shown, shown_scores, thresholds)
-        for column in dict.fromkeys(row.column for row in shown)
+        column: _column(
+            [at for at, row in enumerate(reported) if row.column == column], reported, reported_scores, thresholds
+        )
+        for column in dict.fromkeys(row.column for row in reported)
     }
     return {
         "columns": columns,
         "thresholds": {name: round(value, 4) for name, value in thresholds.items()},
-        "calibration": calibration(shown_scores["entailment"], [row.equivalent for row in shown], bins),
+        "calibration": calibration(reported_scores["entailment"], [row.equivalent for row in reported], bins),
     }
 
 
 def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
-    """Score each response against its best-matching alias by every method, in [0, 1] (cosine: [-1, 1])."""
+    """Return, by method, the score of each response with its best-matching alias, in [0, 1] (cosine: [-1, 1])."""
     encoder = need("sentence_transformers", "evaluation").SentenceTransformer(
         str(embedded_encoder_folder()), device=str(scorer.device)
     )
@@ -136,12 +147,12 @@ def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict], chun
     """Return the class probabilities of each response with the alias that it entails most.
 
     Args:
-        scorer: of entailment.
-        verdicts: whose responses are judged.
-        chunk: Verdicts per progress step.
+        scorer: Entailment model.
+        verdicts: Questions, responses and aliases; what people say of them is not used.
+        chunk: Number of verdicts per step of the progress bar.
 
     Returns:
-        ``(n, 3)``: entailment, neutral, contradiction.
+        ``(n, 3)`` probabilities of entailment, neutral and contradiction.
     """
     best: list[Tensor] = []
     for start in tqdm(range(0, len(verdicts), chunk), desc="judging", unit=f"×{chunk} responses"):
@@ -153,10 +164,14 @@ def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict], chun
 
 
 def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float:
-    """Return the threshold (score ≥ threshold means yes) with the best F1.
+    """Return the threshold with the best F1; a score of at least the threshold counts as equivalent.
+
+    Args:
+        scores: ``(n,)`` scores, higher = more likely equivalent.
+        equivalent: ``(n,)`` people's verdicts.
 
     Raises:
-        ValueError: the verdicts are all equal.
+        ValueError: The verdicts are all equal.
     """
     if len(set(equivalent)) < 2:
         raise ValueError(f"a threshold needs verdicts of both kinds, got {len(equivalent)} of one; give a fixed one")
@@ -170,13 +185,13 @@ def calibration(probs: Sequence[float], outcomes: Sequence[bool], bins: int = 10
     """Return the expected calibration error and the reliability table (Guo et al., arXiv:1706.04599, eq. 3).
 
     Args:
-        probs: ``(n,)`` in [0, 1].
-        outcomes: ``(n,)`` what came true.
-        bins: of equal width; the last holds 1.
+        probs: ``(n,)`` probabilities in [0, 1].
+        outcomes: ``(n,)`` whether what they foretell is true.
+        bins: Number of bins of equal width; the last includes 1.
 
     Returns:
-        ``ece`` in [0, 1]: Σ_b n_b/n · |share of outcomes − mean probability|; ``reliability``: per bin that is not
-        empty ``mean_probability``, ``share_true`` and ``n``.
+        ``ece`` in [0, 1]: Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability``: per bin that is
+        not empty ``mean_probability``, ``share_true`` and ``n``.
     """
     members: dict[int, list[int]] = {}
     for at, prob in enumerate(probs):
@@ -199,13 +214,14 @@ def _column(
     scores: Mapping[str, Sequence[float]],
     thresholds: Mapping[str, float],
 ) -> dict[str, Any]:
+    """Return one column of the results: ``n``, and F1 and accuracy (%) by method, over the verdicts at ``places``."""
     metrics = need("sklearn.metrics", "evaluation")
     equivalent = [verdicts[at].equivalent for at in places]
     column: dict[str, Any] = {"n": len(places)}
     for method, prefix in METHODS.items():
-        judged = [scores[method][at] >= thresholds[method] for at in places]
-        column[f"{prefix}f1"] = round(100 * float(metrics.f1_score(equivalent, judged, zero_division=0)), 1)
-        column[f"{prefix}accuracy"] = round(100 * float(metrics.accuracy_score(equivalent, judged)), 1)
+        predictions = [scores[method][at] >= thresholds[method] for at in places]
+        column[f"{prefix}f1"] = round(100 * float(metrics.f1_score(equivalent, predictions, zero_division=0)), 1)
+        column[f"{prefix}accuracy"] = round(100 * float(metrics.accuracy_score(equivalent, predictions)), 1)
     return column
 
 
@@ -229,8 +245,8 @@ def _evouna(row: Mapping[str, Any]) -> Iterator[Verdict]:
 
 
 def _own(row: Mapping[str, Any], column_by: str) -> Verdict:
-    wanted = {"question": str, "answers": list, "response": str, "equivalent": bool}
-    for name, kind in wanted.items():
+    fields = {"question": str, "answers": list, "response": str, "equivalent": bool}
+    for name, kind in fields.items():
         if not isinstance(row.get(name), kind):
             raise BadRowError(f"expected {name!r} as {kind.__name__}, got {row.get(name)!r}; fill it in")
     answers = row["answers"]

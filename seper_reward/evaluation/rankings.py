@@ -1,4 +1,4 @@
-"""How good is a ranking of passages? By relevance (ir-measures), and by what a reader makes of its top."""
+"""How good is a ranking of passages? By relevance (ir-measures), and by a reader's belief with its top passages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,12 +17,12 @@ MEASURES = ("ndcg@5", "ndcg@10", "mrr", "recall@1", "recall@5")
 
 
 def gold_relevance(query: Query) -> dict[str, int]:
-    """Return 1 or 0 by passage id, from people's marks."""
+    """Return the gain of each of a question's passages by id: 1 if people marked it relevant, else 0."""
     return {passage.id: int(is_relevant(passage)) for passage in query.passages}
 
 
 def graded_relevance(labeled: LabeledQuery, margin: float = 0.1) -> dict[str, int]:
-    """Return the gain of each judged passage by id: its grade, with harm as 0 (nDCG has no negative gains)."""
+    """Return the gain of each labelled passage by id: its grade (``grade``), 0 for harm, as nDCG needs gains >= 0."""
     return {
         passage.id: max(grade(label, margin), 0)
         for passage, label in zip(labeled.query.passages, labeled.labels, strict=True)
@@ -35,18 +35,18 @@ def rank_metrics(
     """Return mean measures over questions, each in [0, 1].
 
     Args:
-        retrieved: per question, passages best first.
-        relevance: per question, gain by passage id (0 = not relevant); passages that are not named count as 0.
+        retrieved: Passages per question, best first.
+        relevance: Gains per question by passage id, 0 = not relevant; passages without a gain count as 0.
 
     Returns:
-        ``ndcg@5``, ``ndcg@10`` (Järvelin and Kekäläinen, 2002; gains as they are), ``mrr``, ``recall@1`` and
-        ``recall@5`` over the questions that have a relevant passage; ``None`` where no question has one.
+        ``ndcg@5``, ``ndcg@10`` (Järvelin and Kekäläinen, 2002; linear gains), ``mrr``, ``recall@1`` and ``recall@5``
+        over the questions that have a relevant passage; ``None`` where no question has one.
 
     Raises:
         OSError: ir-measures is not installed.
     """
     library = need("ir_measures", "retrieval")
-    wanted = dict(zip(MEASURES, map(library.parse_measure, ("nDCG@5", "nDCG@10", "RR", "R@1", "R@5")), strict=True))
+    measures = dict(zip(MEASURES, map(library.parse_measure, ("nDCG@5", "nDCG@10", "RR", "R@1", "R@5")), strict=True))
     qrels = [
         library.Qrel(str(number), name, gain)
         for number, gains in enumerate(relevance)
@@ -60,37 +60,37 @@ def rank_metrics(
     ]
     if not qrels:
         return dict.fromkeys(MEASURES)
-    found = library.calc_aggregate(list(wanted.values()), qrels, run)
-    return {name: round(float(found[measure]), 4) for name, measure in wanted.items()}
+    means = library.calc_aggregate(list(measures.values()), qrels, run)
+    return {name: round(float(means[measure]), 4) for name, measure in measures.items()}
 
 
 def downstream(
     scorer: SePerScorer, queries: Sequence[Query], retrieved: Sequence[Sequence[Passage]], top_k: int = 1
 ) -> list[dict[str, Any]]:
-    """Measure the reader with each question's best passages together; processes share the work.
+    """Measure a reader that sees each question's best passages together; processes share the work.
 
     Args:
-        scorer: of the reader.
-        queries: with gold answers.
-        retrieved: per question, passages best first.
-        top_k: how many of them the reader sees.
+        scorer: Scorer of the reader.
+        queries: Questions with gold answers.
+        retrieved: Passages per question, best first.
+        top_k: Number of passages that the reader sees, >= 1.
 
     Returns:
-        Per question ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1]; both ``None``
-        where the question cannot be scored.
+        One row per question: ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1], both
+        ``None`` where the question cannot be scored.
     """
     rows = []
     work = shard(list(zip(queries, retrieved, strict=True)))
     for query, passages in tqdm(work, desc="reading", unit="question", disable=not process_state().is_main_process):
-        shown = tuple(passages[:top_k])
-        row = {"id": query.id, "question": query.question, "passages": [passage.id for passage in shown]}
-        rows.append(row | _read(scorer, query, shown))
+        top = tuple(passages[:top_k])
+        row = {"id": query.id, "question": query.question, "passages": [passage.id for passage in top]}
+        rows.append(row | _read(scorer, query, top))
     return gather_in_order(rows)
 
 
-def _read(scorer: SePerScorer, query: Query, shown: tuple[Passage, ...]) -> dict[str, float | None]:
+def _read(scorer: SePerScorer, query: Query, passages: tuple[Passage, ...]) -> dict[str, float | None]:
     try:
-        (belief,) = scorer.beliefs(query.question, query.answers, [shown])
+        (belief,) = scorer.beliefs(query.question, query.answers, [passages])
     except UnscorableError as error:
         tqdm.write(f"question id={query.id!r} is left out: {error}")
         return {"seper": None, "exact_match": None}

@@ -1,4 +1,4 @@
-"""Statistics that evaluations share: intervals over questions, and rounding that JSON can hold."""
+"""Statistics that evaluations share: confidence intervals over questions, and rounding."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,10 +13,10 @@ def interval_over_questions(
     """Return the 95 % percentile bootstrap interval of a statistic, over resamples of whole questions.
 
     Args:
-        statistic: Takes an integer array of question numbers, drawn with replacement, and returns a number or NaN.
-            Rows of one question are not independent, so they are to be taken or left together.
-        questions: How many questions there are.
-        resamples: How many resamples are drawn; always the same ones, so that intervals are paired.
+        statistic: Function of an integer array of question numbers, chosen with replacement; returns a number or NaN.
+            Rows of one question are not independent, so that it must take all rows of a question together.
+        questions: Number of questions.
+        resamples: Number of resamples; always the same ones, so that intervals of two statistics are comparable.
 
     Returns:
         Lower and upper bound, rounded to 4 digits; ``None`` for a single question, or where the statistic is NaN in
@@ -27,15 +27,15 @@ def interval_over_questions(
 
     if questions < 2:
         return None
-    found = bootstrap(
+    result = bootstrap(
         (np.arange(questions),), statistic, n_resamples=resamples, vectorized=False, method="percentile",
         rng=np.random.default_rng(0),
     )  # fmt: skip
-    draws = found.bootstrap_distribution
-    draws = draws[~np.isnan(draws)]
-    if not len(draws) or draws.min() == draws.max():
+    values = result.bootstrap_distribution
+    values = values[~np.isnan(values)]
+    if not len(values) or values.min() == values.max():
         return None
-    return [rounded(float(bound)) for bound in np.percentile(draws, (2.5, 97.5))]
+    return [rounded(float(bound)) for bound in np.percentile(values, (2.5, 97.5))]
 
 
 def rounded(value: float) -> float:
@@ -44,7 +44,7 @@ def rounded(value: float) -> float:
 
 
 def rounded_or_none(value: float) -> float | None:
-    """Return a number rounded to 4 digits, and NaN, which is no JSON, as ``None``."""
+    """Return a number rounded to 4 digits; ``None`` for NaN, which JSON cannot hold."""
     return None if math.isnan(value) else rounded(value)
 
 

@@ -1,4 +1,4 @@
-"""Blocks: neighbouring questions measured side by side, and the order in which a run measures them."""
+"""Blocks: neighbouring questions that are measured side by side, and what a question costs."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,11 +11,11 @@ from seper_reward.types import Belief, LabeledQuery, Query, UnscorableError
 if TYPE_CHECKING:
     from seper_reward.labels.labelers.base import PassageLabeler
 
-_PROMPT_COST = 50  # tokens to read that cost as much as the responses to one prompt, about
+_PROMPT_COST = 50  # sampling the responses to one prompt takes about as long as reading so many tokens
 
 
 def block_size(labeler: "PassageLabeler", wanted: int) -> int:
-    """Return how many queries are measured side by side: as many as wanted; with an engine one after another.
+    """Return how many queries are measured side by side: as many as ``wanted``, or 1 with an engine.
 
     Raises:
         ValueError: ``wanted`` is below 1, or above 1 with ``enough_std_error``, which decides query by query.
@@ -27,7 +27,7 @@ def block_size(labeler: "PassageLabeler", wanted: int) -> int:
 
 
 def reads_ahead(labeler: "PassageLabeler") -> bool:
-    """Tell whether an engine is told of the next queries, so that a process holds many at once."""
+    """Tell whether the labeler announces coming queries to an engine, so that a process holds many at once."""
     return labeler.scorer is not None and bool(labeler.scorer.sampler.prompts_ahead)
 
 
@@ -36,7 +36,7 @@ def label_blocks(
 ) -> Iterator[tuple[Query, LabeledQuery | UnscorableError]]:
     """Label block after block and yield each query with its labels, or with the error in their place.
 
-    An engine is told of the next queries instead: it makes its batches itself.
+    With an engine, queries are labelled one by one, and coming ones are announced: it makes its batches itself.
     """
     if reads_ahead(labeler):
         for query in labeler.ahead(itertools.chain.from_iterable(blocks)):
@@ -47,38 +47,38 @@ def label_blocks(
 
 
 def block_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[list[Belief] | UnscorableError]:
-    """Measure several queries together in their ``contexts``: sampled side by side, and judged.
+    """Measure the beliefs of several queries in their ``contexts``, sampled and judged side by side.
 
     Returns:
-        Per query, what ``SePerScorer.beliefs`` returns, or the error that it would raise.
+        Per query, the beliefs that ``SePerScorer.beliefs`` returns, or the error that it would raise.
 
     Raises:
-        ValueError: With ``enough_std_error``, which decides query by query.
+        ValueError: The scorer has ``enough_std_error``, which decides query by query.
     """
     if scorer.adaptive is not None:
         raise ValueError("enough_std_error does not go with blocks of queries, which draw all samples at once")
     reader = scorer.reader
     prompts: dict[int, list[str]] = {}
-    found: dict[int, list[Belief] | UnscorableError] = {}
+    beliefs: dict[int, list[Belief] | UnscorableError] = {}
     for place, query in enumerate(queries):
         try:
             prompts[place] = reader.build_prompts(query.question, query.contexts)
         except UnscorableError as error:
-            found[place] = error
+            beliefs[place] = error
     try:
-        sampled = reader.sample(sorted({prompt for some in prompts.values() for prompt in some}))
-    except UnscorableError:  # of one query: the others are measured by themselves
+        responses = reader.sample(sorted({prompt for own in prompts.values() for prompt in own}))
+    except UnscorableError:  # one query's fault; by themselves the others can be measured
         return [_attempt(scorer, query) for query in queries]
     questions = [
-        SampledQuestion(queries[place].question, queries[place].answers, [sampled[prompt] for prompt in some])
-        for place, some in prompts.items()
+        SampledQuestion(queries[place].question, queries[place].answers, [responses[prompt] for prompt in own])
+        for place, own in prompts.items()
     ]
-    found |= dict(zip(prompts, scorer.judge.beliefs(questions), strict=True))
-    return [found[place] for place in range(len(queries))]
+    beliefs |= dict(zip(prompts, scorer.judge.beliefs(questions), strict=True))
+    return [beliefs[place] for place in range(len(queries))]
 
 
 def query_cost(query: Query) -> float:
-    """Estimate the work that labelling a question is, in tokens: a prompt per passage and one without."""
+    """Estimate the work of labelling a question, in tokens: a prompt per passage and one without a passage."""
     characters = sum(len(passage.title) + len(passage.text) for passage in query.passages)
     return characters / 4 + len(query.contexts) * (len(query.question) / 4 + _PROMPT_COST)
 

@@ -30,16 +30,16 @@ def label_dataset(
 
     Args:
         dataset: Rows ``{id?, question, answers, passages}``; a passage is a text or ``{id?, title?, text}``.
-        labeler: Judges the passages; a scorer stands for its ΔSePer.
-        strict: Whether a row that cannot be labelled raises; else it is left out with a message.
-        block: Neighbouring rows measured side by side; more fill a large device.
+        labeler: The labeler; a scorer stands for the labeler of its ΔSePer.
+        strict: Whether a row that cannot be labelled raises an error; otherwise it is left out with a message.
+        block: How many neighbouring rows are measured side by side, >= 1; more fill a large device.
 
     Returns:
         A dataset with the columns of ``label_row``, in the order of the input.
 
     Raises:
-        BadRowError: A row is unusable (``strict``).
-        UnscorableError: A row cannot be scored (``strict``).
+        BadRowError: A row is unusable, and ``strict``.
+        UnscorableError: A row cannot be scored, and ``strict``.
         ValueError: ``block`` is below 1, or above 1 with ``enough_std_error``.
     """
     from datasets import Dataset
@@ -57,7 +57,7 @@ def label_dataset(
 def _label_shard(
     dataset: "Dataset", labeler: PassageLabeler, strict: bool, blocks: Sequence[Sequence[int]]
 ) -> list[list[dict[str, Any]]]:
-    """Return the label rows of each block."""
+    """Label this process's blocks of row numbers; return the label rows of each block."""
     queries: dict[int, Query] = {}
     for index in itertools.chain(*blocks):
         with _row_errors(index, strict):
@@ -81,7 +81,7 @@ def _label_shard(
 
 @contextmanager
 def _row_errors(index: int, strict: bool) -> Iterator[None]:
-    """Name the row of an error, or tell of it and go on."""
+    """Put the row's number in front of an error; if not ``strict``, write the message and go on."""
     try:
         yield
     except UnscorableError as error:

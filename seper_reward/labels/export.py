@@ -15,17 +15,17 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
     """Write labels for another trainer.
 
     Args:
-        labeled: judged queries.
-        path: of the file; its folder is made if absent.
-        layout: a name of ``LAYOUTS``.
-        margin: from which label on a passage is a positive, and how far below it a negative must be.
+        labeled: The labelled queries.
+        path: File to write; its folder is made if absent.
+        layout: Format of the file, a name in ``LAYOUTS``.
+        margin: Least label of a positive passage, and least distance of a negative below the positives.
 
     Returns:
-        How many lines were written; questions without a positive or a negative have none where a layout needs both.
+        How many lines were written. Where a layout needs positives and negatives, questions without both have none.
 
     Raises:
-        ValueError: the layout is unknown, an id cannot be written in it, or nothing was left to write.
-        OSError: the file cannot be written.
+        ValueError: The layout is unknown, an id cannot be written in it, or there is nothing to write.
+        OSError: The file cannot be written.
     """
     if layout not in LAYOUTS:
         raise ValueError(f"format must be one of {', '.join(LAYOUTS)}, got {layout!r}")
@@ -42,7 +42,7 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
 
 
 def _lists(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
-    """sentence-transformers' listwise losses (RankNet, Lambda, ListNet): raw labels, harm below 0."""
+    """Yield rows for sentence-transformers' listwise losses (RankNet, Lambda, ListNet), with labels as they are."""
     for row in labeled:
         yield _line(
             {"query": row.query.question, "docs": _texts(row, range(len(row.labels))), "labels": list(row.labels)}
@@ -50,7 +50,7 @@ def _lists(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
 
 
 def _triplets(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
-    """sentence-transformers' MarginMSE and, without the label, MultipleNegativesRanking and Triplet losses."""
+    """Yield rows for sentence-transformers' MarginMSE and, without the label, its losses of pairs and triplets."""
     for row in labeled:
         for positive, negative, difference in triplets(row, margin=margin):
             yield _line(
@@ -64,6 +64,7 @@ def _triplets(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
 
 
 def _tevatron(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
+    """Yield rows for Tevatron, with the labels as scores."""
     names = _document_ids(labeled)
     for row, positives, negatives in _both_kinds(labeled, margin):
         sides = {"positive_passages": positives, "negative_passages": negatives}
@@ -88,7 +89,7 @@ def _tevatron(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
 
 
 def _flag_embedding(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
-    """FlagEmbedding; the scores are for its knowledge distillation."""
+    """Yield rows for FlagEmbedding; the scores are for its knowledge distillation."""
     for row, positives, negatives in _both_kinds(labeled, margin):
         yield _line(
             {
@@ -102,7 +103,7 @@ def _flag_embedding(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[
 
 
 def _trec(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
-    """Qrels with grades -1 (harms), 0, 1 to 3; evaluation tools count grades below 1 as not relevant."""
+    """Yield TREC qrels with the grades of ``grade``; evaluation tools count grades below 1 as not relevant."""
     names = _document_ids(labeled)
     for row in labeled:
         for at, label in enumerate(row.labels):
@@ -119,6 +120,7 @@ LAYOUTS: dict[str, _Writer] = {
 
 
 def _both_kinds(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[tuple[LabeledQuery, list[int], list[int]]]:
+    """Yield the queries that have positives and negatives, with the places of both."""
     for row in labeled:
         positives, negatives = split_by_help(row, margin)
         if positives and negatives:
@@ -126,7 +128,7 @@ def _both_kinds(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[tupl
 
 
 def _document_ids(labeled: Sequence[LabeledQuery]) -> dict[tuple[str, int], str]:
-    """Name each passage by its id or, where questions use one id for different texts, by question and id."""
+    """Return document ids by (question id, place): the passage's id, with the question's where texts share one."""
     texts: dict[str, set[Passage]] = {}
     for row in labeled:
         for passage in row.query.passages:

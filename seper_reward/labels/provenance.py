@@ -1,4 +1,4 @@
-"""Provenance: what decides the labels of a folder, and what else is worth knowing of how they were made."""
+"""Provenance: what decides the labels of a folder, and how else they were made."""
 
 import platform
 from collections.abc import Mapping, Sequence
@@ -21,16 +21,17 @@ PROVENANCE = "provenance.json"
 def provenance(
     labeler: PassageLabeler, query_keys: Sequence[str], block: int, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what ``provenance.json`` holds.
+    """Return the content of ``provenance.json``.
 
     Args:
-        labeler: Makes the labels.
+        labeler: The labeler of the run.
         query_keys: Hash of each query (``query_key``), in the order of the input.
-        block: Questions measured side by side; above 1 their order decides low digits.
-        settings: The command's settings, which decide nothing beside what the labeler tells.
+        block: How many questions are measured side by side; above 1 their order decides low digits.
+        settings: The command's settings, to look up later; what they decide is in the labeler's fingerprint.
 
     Returns:
-        ``labels_hash`` over ``decides``; ``settings``, ``versions``, ``platform`` and ``processes``.
+        ``decides``, everything that decides a label, and ``labels_hash`` over it; ``settings``, ``versions``,
+        ``platform`` and ``processes``, which decide nothing.
     """
     decides = {
         **labeler.fingerprint,
@@ -54,14 +55,14 @@ def provenance(
 
 
 def query_key(query: Query) -> str:
-    """Return a hash over all of a query that reaches its label row."""
+    """Return a hash over everything of a query that reaches its label row."""
     record: list[Any] = [query.id, query.question, query.answers, dict(query.metadata)]
     record += [[passage.id, passage.title, passage.text, dict(passage.metadata)] for passage in query.passages]
     return content_key(record)
 
 
 def backend_of(output_dir: str | Path) -> Backend | None:
-    """Return where the reader of a folder's labels ran; ``None`` if the folder has none."""
+    """Return the backend that made a folder's labels, ``"process"`` or ``"engine"``; ``None`` if none is known."""
     path = Path(output_dir) / PROVENANCE
     backend: Backend | None = read_json(path).get("decides", {}).get("backend") if path.is_file() else None
     return backend

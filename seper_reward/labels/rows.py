@@ -9,7 +9,7 @@ from seper_reward.types import Belief, LabeledQuery, Passage, Query, Utility
 
 LABELS = "labels.jsonl"
 DELTA_SEPER = "delta_seper"
-_DIGITS = 6  # beyond the numbers' own precision; keeps files small and equal
+_DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 _QUERY_FIELDS = {"id", "question", "answers", "labeler", "baseline", "passages"}
 _PASSAGE_FIELDS = {
     "passage_id", "title", "text", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses",
@@ -19,26 +19,26 @@ _PASSAGE_FIELDS = {
 def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER) -> dict[str, Any]:
     """Return the label row of one question: JSON-able, numbers rounded to 6 digits.
 
-    Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (what is known of the reader without a
-    passage) and ``passages``, each with ``passage_id``, ``title``, ``text``, its metadata, its label in a field that
-    is called as the labeler, ``std_error`` of the label, and what else the labeler tells. Rows of another labeler
-    than ΔSePer have its name in ``labeler``.
+    Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (what the labeler tells of the question
+    without a passage) and ``passages``, each with ``passage_id``, ``title``, ``text``, its metadata, its label in a
+    field of the labeler's name, ``std_error`` of the label, and what else the labeler tells of it. Rows of another
+    labeler than ΔSePer have its name in ``labeler``.
 
     ΔSePer's rows have ``baseline`` (``seper``, ``seper_hard``, ``std_error``, ``responses``) and per passage
     ``seper``, ``delta_seper``, ``delta_seper_hard``, ``std_error`` (of ``delta_seper``) and ``responses``. A response
     has its ``text``, ``weight``, ``cluster`` and ``support`` (how far it entails the answer it fits best).
 
     Args:
-        labeled: The judged query.
+        labeled: The labelled query.
         labeler: Name of the labeler.
     """
-    query, named = labeled.query, not labeler.startswith(DELTA_SEPER)
+    query, other_labeler = labeled.query, not labeler.startswith(DELTA_SEPER)
     return {
         "id": query.id,
         "question": query.question,
         "answers": list(query.answers),
         **query.metadata,
-        **({"labeler": labeler} if named else {}),
+        **({"labeler": labeler} if other_labeler else {}),
         **({"baseline": _rounded(labeled.baseline)} if labeled.baseline else {}),
         "passages": [
             {
@@ -46,18 +46,18 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER) -> dict[str, An
                 "title": passage.title,
                 "text": passage.text,
                 **{key: value for key, value in passage.metadata.items() if key != "passage_id"},
-                **({labeler: _rounded(label), "std_error": _rounded(error)} if named else {}),
+                **({labeler: _rounded(label), "std_error": _rounded(error)} if other_labeler else {}),
                 **_rounded(detail),
             }
             for passage, label, error, detail in zip(
-                query.passages, labeled.labels, labeled.std_errors, labeled.details or _nothing(labeled), strict=True
+                query.passages, labeled.labels, labeled.std_errors, labeled.details or _empty(labeled), strict=True
             )
         ],
     }
 
 
 def belief_fields(belief: Belief) -> dict[str, Any]:
-    """Return what a row tells of the belief in one context."""
+    """Return the fields of a label row for the belief in one context."""
     return {
         "seper": belief.seper,
         "seper_hard": belief.seper_hard,
@@ -67,7 +67,7 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
 
 
 def utility_fields(utility: Utility) -> dict[str, Any]:
-    """Return what a row tells of what a passage did to the belief."""
+    """Return the fields of a label row for what a passage did to the belief."""
     return {
         "seper": utility.seper,
         "delta_seper": utility.delta_seper,
@@ -82,11 +82,11 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 
     Args:
         folder: Folder with ``labels.jsonl``.
-        label: Field that holds the labels; ``None`` takes that of the labeler that wrote the rows.
+        label: Field that holds the labels; ``None`` takes the field of the labeler that wrote the rows.
 
     Raises:
-        OSError: There is no such file.
-        ValueError: A row is no label row, or has no such label, with file and row.
+        OSError: The folder has no ``labels.jsonl``.
+        ValueError: A row is no label row or has no such label; the message names file and row.
     """
     labeled = []
     for where, row in read_valid_rows(Path(folder) / LABELS):
@@ -101,7 +101,11 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 
 
 def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQuery:
-    """Undo ``label_row``, without what the labeler tells beside labels and errors.
+    """Return the labelled query of a label row: labels and standard errors, without what else the labeler told.
+
+    Args:
+        row: A row made by ``label_row``.
+        label: Field that holds the labels; ``None`` takes the field of the labeler that wrote the row.
 
     Raises:
         KeyError: A field is missing.
@@ -126,12 +130,12 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
 
 
 def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return the name of the labeler that wrote some rows, which is the field of their labels."""
+    """Return the name of the labeler that wrote the rows; it is also the field of their labels."""
     first = next(iter(rows), {})
     return str(first.get("labeler", DELTA_SEPER))
 
 
-def _nothing(labeled: LabeledQuery) -> list[dict[str, Any]]:
+def _empty(labeled: LabeledQuery) -> list[dict[str, Any]]:
     return [{}] * len(labeled.labels)
 
 
@@ -146,7 +150,7 @@ def _responses(belief: Belief) -> list[dict[str, Any]]:
 def _rounded(value: Any) -> Any:
     """Round the floats in a JSON-able value."""
     if isinstance(value, float):
-        return round(value, _DIGITS) + 0.0  # no -0.0
+        return round(value, _DIGITS) + 0.0  # turns -0.0 into 0.0
     if isinstance(value, Mapping):
         return {key: _rounded(item) for key, item in value.items()}
     return [_rounded(item) for item in value] if isinstance(value, list) else value

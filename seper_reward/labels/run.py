@@ -1,7 +1,7 @@
-"""One label run in one folder: locked, resumable after SIGKILL, byte for byte the same however it is cut up.
+"""One label run in one folder: locked, resumable after SIGKILL, with the same bytes however often it is interrupted.
 
-Finished questions are appended to ``progress/`` as they come, one file per process; at the end they are written
-to ``labels.jsonl`` in input order.
+Finished questions are appended to ``progress/`` as they come, one file per process. At the end they are written to
+``labels.jsonl`` in input order.
 """
 
 import os
@@ -32,18 +32,19 @@ class LabelRun:
     """Labels queries into a folder.
 
     Args:
-        output_dir: Folder of the labels, made if absent; refused if another process works in it or its labels were
-            made otherwise.
-        labeler: Judges the passages.
-        queries: The queries, in the order the labels shall have.
+        output_dir: Folder of the labels, made if absent.
+        labeler: The labeler.
+        queries: The queries, in the order that the labels shall have; their ids differ.
         rejected: Rows of the input that were unusable from the start.
-        settings: The command's settings, for provenance only.
-        block: Questions measured side by side, from the first on; more fill a large device. A kill loses as many, and
-            labels depend, in low digits, on who stands in a block. An engine makes its batches itself.
+        settings: The command's settings, written to ``provenance.json`` only.
+        block: How many neighbouring questions are measured side by side, >= 1; more fill a large device. A kill loses
+            up to as many, and in low digits labels depend on the questions of a block. An engine ignores this and
+            makes its batches itself.
 
     Raises:
         OSError: The folder cannot be made or written.
-        ValueError: The folder is in use, or holds labels of other settings or queries; or ``block`` cannot be.
+        ValueError: Another run works in the folder, or it holds labels of other settings or queries; or ``block`` is
+            below 1, or above 1 with ``enough_std_error``.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class LabelRun:
         self.folder = Path(output_dir)
         self._labeler, self._queries, self._rejected = labeler, queries, rejected
         self._keys = {query.id: query_key(query) for query in queries}
-        # the same ones whatever is left of the work, so that labels are
+        # over all queries, also those labelled already: labels depend on the block, and must not change on resuming
         self._blocks = [queries[start : start + block] for start in range(0, len(queries), block)]
         self._progress = self.folder / "progress"
         self._done = self._progress / "done.jsonl"
@@ -78,17 +79,17 @@ class LabelRun:
         """Label what is not yet labelled and write all files.
 
         Args:
-            strict: Whether a question that cannot be scored raises, instead of being rejected.
-            on_label: Is given each row that this process labels, as it comes.
+            strict: Whether a question that cannot be scored raises an error instead of being rejected.
+            on_label: Function that is called with each row that this process labels, as it comes.
 
         Returns:
             The content of ``summary.json``.
 
         Raises:
-            UnscorableError: ``strict``, and a question cannot be scored; what is finished stays on disk.
+            UnscorableError: A question cannot be scored, and ``strict``; finished questions stay on disk.
         """
         if not self.complete:
-            # not from the files being written: processes must agree on what is left to share it
+            # from ``done.jsonl`` only, which nobody writes now: processes must agree on what is left
             done = {entry["key"] for entry in read_lines(self._done) if "label" in entry or not strict}
             left = [block for block in self._blocks if not {self._keys[query.id] for query in block} <= done]
             self._label(left, strict, on_label)
@@ -130,16 +131,16 @@ class LabelRun:
                     file.write(json_line(entry, default=str))
                     file.flush()
                     os.fsync(file.fileno())
-                bar.update(min(state.num_processes, len(self._queries) - bar.n))  # the others keep pace
+                bar.update(min(state.num_processes, len(self._queries) - bar.n))  # if all keep pace
                 if "label" in entry:
                     on_label(entry["label"])
 
     def _mine(self, blocks: Sequence[Sequence[Query]]) -> Iterable[Sequence[Query]]:
         """Return this process's part of the work."""
         costs = [sum(map(query_cost, block)) for block in blocks]
-        if reads_ahead(self._labeler):  # it holds many questions at once
+        if reads_ahead(self._labeler):  # it takes many questions at once, which would empty a queue
             return shard(blocks, costs)
-        # a name of its own: processes that outlived a killed run must not take from this one
+        # a new name per run: processes that outlived a killed run must not take from this one's queue
         counter = self._progress / together(lambda: f"taken-{uuid.uuid4().hex}")
         together(lambda: SharedQueue.reset(counter))
         return SharedQueue(blocks, costs, counter)
@@ -161,11 +162,13 @@ class LabelRun:
             file.unlink()
 
     def _finished(self) -> dict[str, dict[str, Any]]:
-        wanted = set(self._keys.values())
+        """Return the entries in ``progress/`` of this run's queries, by key."""
+        keys = set(self._keys.values())
         entries = (entry for file in sorted(self._progress.glob("*.jsonl")) for entry in read_lines(file))
-        return {entry["key"]: entry for entry in entries if entry["key"] in wanted}
+        return {entry["key"]: entry for entry in entries if entry["key"] in keys}
 
     def _publish(self) -> None:
+        """Write the files of a finished run, ``summary.json`` last, and remove ``progress/``."""
         done = self._finished()
         missing = [query.id for query in self._queries if self._keys[query.id] not in done]
         if missing:

@@ -1,4 +1,4 @@
-"""What a label run came to, in numbers."""
+"""Counts and means over labels."""
 
 import statistics
 from collections import defaultdict
@@ -13,9 +13,9 @@ _DIGITS = 6
 
 
 def summarize(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER, *, rejected: int = 0) -> dict[str, Any]:
-    """Return counts and means over label rows, per ``group`` of questions and ``role`` of passages.
+    """Return counts and means over label rows, per ``group`` of questions and role of passages (``role_of``).
 
-    Questions without a ``group`` count as ``"all"``; for the role of a passage see ``role_of``.
+    Questions without a ``group`` are in the group ``"all"``.
 
     Args:
         labels: Label rows.
@@ -23,9 +23,9 @@ def summarize(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER, *,
         rejected: How many rows of the input have no labels.
 
     Returns:
-        ``questions``, ``passages`` and ``rejected``; ``helpful`` and ``harmful``, how many passages have a label more
-        than two standard errors above and below 0; and ``groups``, each with ``questions``, ``baseline_seper`` (of
-        ΔSePer), the mean label by role and the number of ``passages`` by role.
+        Numbers of ``questions``, ``passages`` and ``rejected`` rows; ``helpful`` and ``harmful``, how many passages
+        have a label more than two standard errors above or below 0; and ``groups``, each with ``questions``,
+        ``baseline_seper`` (for ΔSePer only), the mean label by role and the number of ``passages`` by role.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in labels:
@@ -45,8 +45,12 @@ def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str
     """Return counts, means and shares of labels, for logs.
 
     Args:
-        labeled: Judged queries.
-        margin: Label from which a passage counts as helpful, and below whose negative as harmful.
+        labeled: The labelled queries.
+        margin: Least label of a helpful passage; its negative is the greatest of a harmful one.
+
+    Returns:
+        Counts of ``questions`` and ``passages``, ``mean`` label, ``share_helpful`` and ``share_harmful`` of the
+        passages, ``share_questions_helped`` (with a helpful passage) and ``mean_std_error``; 0 where there are none.
     """
     values = [label for row in labeled for label in row.labels]
     errors = [error for row in labeled for error in row.std_errors]

@@ -1,4 +1,4 @@
-"""From passage labels to what a ranking loss is fed: graded lists, pairs, triplets, filters (pure)."""
+"""From passage labels to the input of ranking losses: scaling, grades, pairs, triplets, filters. Pure functions."""
 
 import math
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from torch import Tensor
 
 from seper_reward.types import LabeledQuery, Passage
 
-GRADES = 3  # of helpfulness, above 0
-HARMFUL = -1  # the grade of a passage that misleads
+GRADES = 3  # grades of helpful passages: 1 to 3
+HARMFUL = -1  # grade of a passage that misleads
 
 
 def transform(
@@ -19,17 +19,17 @@ def transform(
     high: float | None = None,
     temperature: float = 1.0,
 ) -> Tensor:
-    """Turn labels into the scale of a loss: ``(clip(label, low, high) + shift) / temperature``.
+    """Scale labels for a loss: ``(clip(label, low, high) + shift) / temperature``.
 
     Args:
-        labels: any shape; NaN (no passage there) stays NaN.
-        shift: added after clipping; makes gains out of labels that may be negative.
-        low: least label; 0 makes harm equal to uselessness.
-        high: greatest label.
-        temperature: of the teacher, > 0; below 1 it sharpens the softmax of the result.
+        labels: Labels in a tensor of any shape; NaN, which stands for no passage, stays NaN.
+        shift: Number added after clipping, for losses whose gains must not be negative.
+        low: Least label; 0 makes harmful passages equal to useless ones. ``None`` does not clip.
+        high: Greatest label; ``None`` does not clip.
+        temperature: Teacher's temperature, > 0; below 1 it sharpens the softmax of the result.
 
     Raises:
-        ValueError: the temperature is not above 0, or ``low`` is above ``high``.
+        ValueError: The temperature is not above 0, or ``low`` is above ``high``.
     """
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, got {temperature}")
@@ -40,7 +40,7 @@ def transform(
 
 
 def quantize(labels: Tensor, margin: float) -> Tensor:
-    """Round labels to multiples of ``margin``, so that what differs by less counts as equal; 0 leaves them."""
+    """Round labels to multiples of ``margin``, so that smaller differences vanish; 0 leaves them as they are."""
     return (labels / margin).round() * margin if margin else labels
 
 
@@ -48,11 +48,12 @@ def grade(label: float, margin: float = 0.1) -> int:
     """Return the graded relevance of a label, for qrels: harm stays apart from uselessness.
 
     Args:
-        label: ΔSePer, in [-1, 1].
-        margin: how far from 0 a label must be to mean anything, >= 0.
+        label: ΔSePer of the passage, in [-1, 1].
+        margin: Least distance from 0 of a label that counts as help or harm, >= 0.
 
     Returns:
-        -1 if it harms (``label <= -margin``), 0 if it neither harms nor helps, else 1 to 3 by thirds of the scale.
+        -1 for a passage that harms (``label <= -margin``), 0 for one that neither harms nor helps, else 1 to 3 by
+        thirds of (0, 1].
 
     >>> [grade(label) for label in (-0.4, -0.05, 0.0, 0.1, 0.34, 0.9)]
     [-1, 0, 0, 1, 2, 3]
@@ -63,16 +64,16 @@ def grade(label: float, margin: float = 0.1) -> int:
 
 
 def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) -> list[tuple[int, int]]:
-    """Return places (better, worse) of passages whose labels differ by more than chance.
+    """Return the places (better, worse) of passages whose labels differ by more than chance.
 
     Args:
-        labeled: the judged query.
-        margin: least difference, exclusive.
-        sigmas: the difference must also exceed so many standard errors of it. (Those of ΔSePer hold the baseline's
-            error, which a difference does not have: this errs on the safe side.)
+        labeled: The labelled query.
+        margin: Difference of labels that a pair must exceed.
+        sigmas: How many standard errors of the difference a pair must exceed, too. Standard errors of ΔSePer include
+            the baseline's error, which cancels in a difference, so that too few pairs are kept rather than too many.
 
     Returns:
-        By better, then worse label, best and worst first.
+        Pairs of places in ``labeled``, best ``better`` first and, for each, worst ``worse`` first.
     """
     order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
     return [
@@ -87,7 +88,10 @@ def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) ->
 def triplets(
     labeled: LabeledQuery, *, margin: float = 0.1, sigmas: float = 0.0
 ) -> Iterator[tuple[Passage, Passage, float]]:
-    """Yield (positive, negative, difference of labels): the positive helps by the margin, and beats by it."""
+    """Yield (positive, negative, difference of labels).
+
+    A positive has a label of at least ``margin`` and exceeds the negative by more than that; see ``pairs``.
+    """
     passages, labels = labeled.query.passages, labeled.labels
     for better, worse in pairs(labeled, margin=margin, sigmas=sigmas):
         if labels[better] >= margin:
@@ -95,7 +99,7 @@ def triplets(
 
 
 def split_by_help(labeled: LabeledQuery, margin: float = 0.1) -> tuple[list[int], list[int]]:
-    """Return the places of positives and negatives, best first; what lies between is in neither.
+    """Return the places of positives and of negatives, best first; passages between are in neither.
 
     A positive has a label of at least ``margin``; a negative is at least ``margin`` below the least positive.
     """
@@ -108,12 +112,12 @@ def split_by_help(labeled: LabeledQuery, margin: float = 0.1) -> tuple[list[int]
 
 
 def sure(labeled: LabeledQuery, max_std_error: float) -> LabeledQuery:
-    """Return it without the passages whose label has a greater standard error."""
+    """Return the query without the passages whose label has a standard error above ``max_std_error``."""
     return labeled.keep([at for at, error in enumerate(labeled.std_errors) if error <= max_std_error])
 
 
 def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
-    """Return it with at most ``most`` (>= 2) passages: the best, the worst, and evenly between by label."""
+    """Return the query with at most ``most`` (>= 2) passages: the best, the worst, and evenly between by label."""
     order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
     if len(order) <= most:
         return labeled
@@ -121,10 +125,10 @@ def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
 
 
 def informative(labeled: LabeledQuery, margin: float = 0.0) -> bool:
-    """Whether its passages differ: the best label exceeds the worst by more than ``margin``."""
+    """Tell whether a query's best label exceeds its worst by more than ``margin``."""
     return bool(labeled.labels) and max(labeled.labels) - min(labeled.labels) > margin
 
 
 def helped(labeled: LabeledQuery, margin: float = 0.1) -> bool:
-    """Whether some passage helps by ``margin``; an order of useless ones does not teach what to find."""
+    """Tell whether some passage of a query has a label of at least ``margin``."""
     return max(labeled.labels, default=0.0) >= margin

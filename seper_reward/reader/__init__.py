@@ -1,1 +1,1 @@
-"""The language model that is asked: prompts in, sampled responses out, in this process or on servers."""
+"""The language model that answers questions: prompts in, responses out, in this process or on servers."""

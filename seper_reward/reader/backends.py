@@ -1,4 +1,4 @@
-"""Where the reader runs: in this process or on an engine; asked to choose, by measuring both."""
+"""Where the reader runs: in this process, on an engine, or where a measurement finds it faster."""
 
 import itertools
 import time
@@ -17,7 +17,8 @@ from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.types import UnscorableError
 
-_QUESTIONS = 2  # measured in process; each is asked without passages and with each of its passages
+# questions measured in process, each without passages and with each of its passages
+_QUESTIONS = 2
 
 
 def load_sampler(
@@ -33,15 +34,15 @@ def load_sampler(
     Args:
         reader: Name of the reader, or the loaded reader.
         options: How the reader is loaded and used; for an engine, how its tokenizer is loaded. With
-            ``backend="auto"`` both are asked the demo's questions and the faster is kept. The engine is measured with
-            as many prompts as it takes at once, the processes with a question each, of which the main one is
-            measured; an engine that does not answer, or a reader too large for the GPU, loses.
+            ``backend="auto"`` both are timed on the demo's questions and the faster is kept. The engine is timed with
+            as many prompts as it takes at once, the processes by the speed of the main one; an engine that does not
+            answer, or a reader too large for the GPU, is not used.
         engine: The servers, and how they are asked.
         prompt: Style of the prompts.
         **sampling: Fields of ``SamplingOptions``.
 
     Raises:
-        ValueError: ``options.backend`` is another word, or needs an engine and none is named, or the reader is loaded.
+        ValueError: ``options.backend`` is unknown, or an engine is to be used with no URL or a reader already loaded.
         ConnectionError: No engine answers.
     """
     backend = options.backend or ("engine" if engine.urls else "process")
@@ -62,7 +63,7 @@ def load_sampler(
 
 
 def _fastest(load: Mapping[str, Callable[[], Sampler]], loaded: dict[str, Sampler], prompt: str) -> str:
-    """Return the name of the fastest, and fill ``loaded`` with those that can be used."""
+    """Return the name of the fastest backend, and fill ``loaded`` with the samplers that can be used."""
     speeds: dict[str, float] = {}
     for name in load:
         try:
@@ -80,11 +81,11 @@ def _fastest(load: Mapping[str, Callable[[], Sampler]], loaded: dict[str, Sample
 
 
 def _prompts_per_second(sampler: Sampler, style: str) -> float:
-    """Measure how fast the demo's questions are answered: by an engine, or by all processes, each like this one."""
+    """Measure prompts per second on the demo's questions: of an engine, or of all processes at this one's speed."""
     builder = PromptBuilder(sampler.tokenizer, style, max_prompt_tokens=sampler.max_prompt_tokens)
     examples, _ = read_examples("demo")
     units = [[builder.build(query.question, passages) for passages in query.contexts] for query in examples.queries]
-    sampler.sample(units.pop()[:1])  # what happens once
+    sampler.sample(units.pop()[:1])  # warm-up: the first call is slower
     if sampler.prompts_ahead:
         batches, workers = [list(itertools.chain(*units))[: sampler.prompts_ahead]], 1
     else:

@@ -37,7 +37,8 @@ class ReaderDefaults(NamedTuple):
     max_new_tokens: int
 
 
-# the paper's; the embedded reader was trained on the brief prompt, and the plain one babbles at temperature 1
+# the first row is the paper's; the embedded reader was trained on the brief prompt, and the plain one is incoherent at
+# temperature 1
 READER_DEFAULTS: dict[str | None, ReaderDefaults] = {
     None: ReaderDefaults(temperature=1.0, prompt="paper", max_new_tokens=32),
     EMBEDDED: ReaderDefaults(temperature=1.0, prompt="brief", max_new_tokens=16),
@@ -59,7 +60,7 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
         options: Revision, dtype, device, and whether the model's own code may run.
 
     Raises:
-        OSError: The model is neither a folder nor known to the hub, with what to do about it.
+        OSError: The model is neither a folder nor known to the hub; the message says what to do.
     """
     from transformers import AutoModelForCausalLM
 
@@ -77,7 +78,7 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
 
 
 def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> Any:
-    """Load a reader's tokenizer without its weights; arguments and errors as in ``load_reader``."""
+    """Load a reader's tokenizer without its weights, with the arguments and errors of ``load_reader``."""
     from transformers import AutoTokenizer
 
     source, _, hub = _source(name, options)
@@ -114,7 +115,7 @@ def embedded_reader_folder() -> Path:
         model.save_pretrained(scratch)
         scratch.rename(target)
     except OSError:
-        if not (target / "model.safetensors").is_file():  # else another process was first, and its copy serves
+        if not (target / "model.safetensors").is_file():  # else another process made the copy meanwhile
             raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -122,7 +123,7 @@ def embedded_reader_folder() -> Path:
 
 
 def _source(name: str, options: LoadOptions) -> tuple[str | Path, Path | None, dict[str, Any]]:
-    """Return what a reader is loaded from, its adapter if it has one, and what the hub is told."""
+    """Return a reader's folder or hub id, its adapter if it has one, and the hub's keyword arguments."""
     adapter = adapter_in(READER_ADAPTER if name == EMBEDDED else name, READER_HUB_ID)
     if adapter or name == PLAIN:
         return embedded_reader_folder(), adapter, {}

@@ -73,7 +73,7 @@ class PromptedReader:
         """Sample the reader's responses to a question given each set of passages.
 
         Args:
-            question: The question, asked each time.
+            question: The question, the same for all sets.
             passage_sets: What the reader sees each time; an empty set is the baseline.
             early_stop: When fewer than N responses are enough; ``None`` samples all. Servers sample all N anyway.
 
@@ -84,8 +84,8 @@ class PromptedReader:
             UnscorableError: The question is longer than the reader's window.
         """
         prompts = self.build_prompts(question, passage_sets)
-        # the baseline is a batch of its own, so that it is the same whatever passages are judged beside it; a server
-        # makes its batches itself
+        # the baseline is a batch of its own, so that it is the same whatever passages are sampled beside it; a server
+        # makes its own batches
         alone = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
         batches = [set(prompts)] if self.sampler.prompts_ahead else [alone, set(prompts) - alone]
         sampled: dict[str, Responses] = {}
@@ -104,9 +104,9 @@ class PromptedReader:
             key["adaptive"] = list(early_stop.decides)
 
         def compute(missing: list[int]) -> list[dict[str, Any]]:
-            some = [prompts[at] for at in missing]
+            batch = [prompts[at] for at in missing]
             stop = (early_stop.first, early_stop.needs_more) if early_stop is not None else ()
-            return [row.to_json() for row in self.sampler.sample(some, *stop)]
+            return [row.to_json() for row in self.sampler.sample(batch, *stop)]
 
         rows = answers_through(self.cache, "responses", self.sampler, [(key, prompt) for prompt in prompts], compute)
         return {prompt: Responses.from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
@@ -114,10 +114,10 @@ class PromptedReader:
     def answer_log_probs(
         self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
     ) -> list[list[float]]:
-        """Return the mean log-probability per token of each answer (its first ``max_new_tokens``) given passages.
+        """Return the mean log-probability per token of each answer, cut to ``max_new_tokens``, given passages.
 
         Args:
-            question: The question, asked each time.
+            question: The question, the same for all sets.
             answers: Texts, each scored by itself.
             passage_sets: What the reader sees each time.
 
@@ -134,8 +134,8 @@ class PromptedReader:
         ]
 
         def compute(missing: list[int]) -> list[float]:
-            found = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
-            return [float(row.mean()) for row in found]
+            log_probs = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
+            return [float(row.mean()) for row in log_probs]
 
         longest = self.sampler.options.max_new_tokens
         keys = [(longest, *pair) for pair in pairs]
@@ -143,22 +143,22 @@ class PromptedReader:
         return [means[start : start + len(answers)] for start in range(0, len(means), len(answers))]
 
     def expect(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> None:
-        """Begin to sample what ``responses`` will be asked for, where the sampler can; changes only the time."""
+        """Begin to sample what ``responses`` will be called with, if the sampler can; only the time changes."""
         if not self.sampler.prompts_ahead:
             return
         try:
             prompts = self.build_prompts(question, passage_sets)
         except UnscorableError:
-            return  # raised when it is measured
+            return  # raised again when the question is measured
         if self.cache is not None:
             keys = content_keys("responses", self.sampler, [(self.sampling, prompt) for prompt in prompts])
             prompts = [prompts[at] for at in self.cache.missing(keys)]
         self.sampler.expect(prompts)
 
     def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
-        """Yield the queries; an engine is told of the next ones while one is measured.
+        """Yield the queries, and have an engine begin with the next ones while the caller measures one.
 
-        A server answers many prompts at once. What is measured does not depend on it.
+        Servers answer many prompts at once; only the time depends on it.
         """
         waiting: deque[Query] = deque()
         prompts = 0

@@ -1,4 +1,4 @@
-"""Prompts without and with passages: wording, chat template, truncation to the model's window."""
+"""Prompts without and with passages: wording, chat template, passages cut to fit the model's window."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ class PromptStyle:
     """The wording of one way to ask.
 
     Attributes:
-        closed_book: template with ``{question}``.
-        with_passages: template with ``{reference}`` and ``{question}``.
-        with_passages_examples: (whole user text, answer) turns shown before one with passages.
-        answer_prefix: appended where there is no chat template, so that a base model answers.
+        closed_book: Template without passages, with the field ``{question}``.
+        with_passages: Template with the fields ``{reference}`` and ``{question}``.
+        with_passages_examples: Example turns, (whole user text, answer), in front of a prompt with passages.
+        answer_prefix: Text after the prompt where there is no chat template, so that a base model answers.
     """
 
     closed_book: str
@@ -41,7 +41,7 @@ STYLES: dict[str, PromptStyle] = {
         ),
     ),
     "brief": PromptStyle(closed_book=_BRIEF_CLOSED, with_passages=_BRIEF_OPEN),
-    # small readers copy better from a passage after examples, and know less after them: so with passages only
+    # after examples, small readers copy better from a passage but recall less without one: so with passages only
     "few_shot": PromptStyle(
         closed_book=_PAPER_CLOSED,
         with_passages=_BRIEF_OPEN,
@@ -76,13 +76,13 @@ class PromptBuilder:
     """Renders a question and passages to prompt texts for one tokenizer.
 
     Args:
-        tokenizer: of the reader; its chat template is used when it has one.
-        style: a name of ``STYLES``.
-        max_prompt_tokens: longest prompt in tokens; passages are cut to fit, the question never is.
-        max_passage_tokens: longest single passage in tokens, ``None`` for no bound beside the prompt's.
+        tokenizer: The reader's tokenizer; its chat template is used when it has one.
+        style: A name of ``STYLES``.
+        max_prompt_tokens: Longest prompt in tokens; passages are cut to fit, the question never is.
+        max_passage_tokens: Longest single passage in tokens, >= 1; ``None`` for no bound beside the prompt's.
 
     Raises:
-        ValueError: an unknown style, or ``max_passage_tokens`` below 1.
+        ValueError: An unknown style, or ``max_passage_tokens`` below 1.
     """
 
     def __init__(
@@ -106,11 +106,11 @@ class PromptBuilder:
         """Return the prompt text, with passages cut (all to one common length) until it fits.
 
         Args:
-            question: never cut.
-            passages: what the reader may use; none for the closed-book prompt.
+            question: The question, which is never cut.
+            passages: What the reader may use; none for the closed-book prompt.
 
         Raises:
-            UnscorableError: the question alone is longer than ``max_prompt_tokens``.
+            UnscorableError: The question alone is longer than ``max_prompt_tokens``.
         """
         question = self._as_text(question)
         texts = [self._as_text(passage.full_text) for passage in passages]
@@ -132,7 +132,7 @@ class PromptBuilder:
             excess = self._count(prompt) - self.max_prompt_tokens
             if excess <= 0:
                 return prompt
-            longest -= max(1, excess // len(texts))  # tokens merge differently at the seams
+            longest -= max(1, excess // len(texts))  # tokens merge differently where texts meet
         return self._render(question, [""] * len(texts))
 
     def response_text(self, answer: str) -> str:
@@ -157,11 +157,11 @@ class PromptBuilder:
             turns.append({"role": "user", "content": user})
             text: str = self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
             return text
-        shown = [f"{asked}{style.answer_prefix} {answer}\n\n" for asked, answer in examples]
-        return "".join(shown) + user + style.answer_prefix
+        turns_text = [f"{example}{style.answer_prefix} {answer}\n\n" for example, answer in examples]
+        return "".join(turns_text) + user + style.answer_prefix
 
     def _as_text(self, text: str) -> str:
-        """Break up control tokens: a passage must not end its turn and answer in the reader's name."""
+        """Break up control tokens, so that a passage cannot end its turn and answer in the reader's name."""
         for token in self._tokenizer.all_special_tokens:
             text = text.replace(token, f"{token[:1]} {token[1:]}")
         return text
@@ -181,7 +181,7 @@ class PromptBuilder:
 
 
 def _fill(template: str, **fields: str) -> str:
-    # not str.format: a passage may hold braces; not chained replace: a question may hold "{reference}"
+    # each field is filled once: a passage may hold braces, and a question may hold "{reference}"
     parts = template.split("{")
     filled = parts[0]
     for part in parts[1:]:
@@ -191,7 +191,7 @@ def _fill(template: str, **fields: str) -> str:
 
 
 def _common_length(lengths: Sequence[int], room: int) -> int:
-    """Return the largest cap c with sum(min(length, c)) <= room."""
+    """Return the largest cap c with sum(min(length, c)) <= room, or the longest length if all fit."""
     remaining = sorted(lengths)
     while remaining and remaining[0] * len(remaining) <= room:
         room -= remaining.pop(0)

@@ -1,4 +1,4 @@
-"""What is asked of a reader, wherever it runs: the options of sampling, and the protocol of all samplers."""
+"""What all samplers share, wherever the reader runs: their options and their protocol."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from seper_reward.types import Responses
 
 Backend = Literal["process", "engine", "auto"]
 
-#: Takes the first responses by prompt and returns the prompts that need the others, too.
+#: Takes the first responses by prompt and returns the prompts that need all N.
 NeedsMore = Callable[[Mapping[str, Responses]], set[str]]
 
 
@@ -54,7 +54,7 @@ class SamplingOptions:
 class AdaptiveSampling:
     """Sample fewer than N responses where few are enough.
 
-    Few responses that agree look surer than they are, so that beliefs move a little towards 0 and 1.
+    A few responses that agree look surer than they are, so that beliefs move a little towards 0 and 1.
 
     Attributes:
         enough_std_error: Standard error of a belief, in (0, 1], up to which ``min_samples`` responses are enough.
@@ -87,7 +87,7 @@ class ReaderOptions(LoadOptions):
         share_prefix: ``False`` prefills each sample by itself, as is done anyway for caches that cannot be shared
             (linear attention).
         refill: Whether waiting prompts take the room of finished ones in the running batch. Faster where many prompts
-            are sampled in one call; a response may then depend, in low digits, on who is sampled beside it.
+            are sampled in one call; a response may then depend, in low digits, on the prompts beside it.
         compile_reader: Whether the model's calls are compiled, which takes minutes before the first response; where a
             trial fails, a warning tells why and the model is called as it is. Low digits then depend on what was
             sampled before.
@@ -104,9 +104,9 @@ class EngineOptions:
     """Which servers run the reader, and how they are asked.
 
     Attributes:
-        urls: Base URLs, as ``("http://localhost:8000/v1",)``; all serve the same model.
+        urls: Base URLs, such as ``("http://localhost:8000/v1",)``; all serve the same model.
         model: The reader's name there; ``None`` if the servers have only one model.
-        requests: Most requests under way per server, >= 1; a request is a prompt with its N samples.
+        requests: Most requests at a time per server, >= 1; a request is a prompt with its N samples.
         timeout: Longest wait for an answer, in seconds, above 0.
         retries: How often a request without an answer is sent again, with exponential back-off, >= 0; then the next
             server is asked.
@@ -127,16 +127,16 @@ class EngineOptions:
 
 
 class Sampler(Protocol):
-    """What ``SePerScorer`` needs of a reader, wherever it runs.
+    """What ``SePerScorer`` needs of a reader, in this process or on servers.
 
     Attributes:
         backend: Where the reader runs, ``"process"`` or ``"engine"``.
-        name: What to call the reader in provenance.
+        name: Name of the reader in provenance files.
         tokenizer: The reader's tokenizer.
         options: How responses are sampled.
         max_batch_tokens: Most tokens in the reader's cache at once; 0 where a server decides.
-        prompts_ahead: How many prompts the sampler can work on before they are asked for (see ``expect``); 0 for none.
-        refill: Whether waiting prompts take the room of finished ones; then many should be asked for in one call.
+        prompts_ahead: How many prompts ``expect`` can begin with before ``sample`` is called; 0 for none.
+        refill: Whether waiting prompts take the room of finished ones; one call should then have many prompts.
         compiled: Whether the reader's forward pass is compiled, which changes low digits.
     """
 
@@ -151,11 +151,11 @@ class Sampler(Protocol):
 
     @property
     def weights_hash(self) -> str:
-        """Hash over everything of the reader that decides a response."""
+        """Hash over all parts of the reader that decide a response."""
 
     @property
     def device(self) -> torch.device | None:
-        """Where the reader is; ``None`` if it is on another machine."""
+        """Device of the reader; ``None`` if it is on a server."""
 
     @property
     def max_prompt_tokens(self) -> int:
@@ -167,10 +167,10 @@ class Sampler(Protocol):
         """Sample N responses for each prompt; see ``ResponseSampler.sample``."""
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
-        """Return how likely the reader finds given texts; see ``ResponseSampler.log_probs``."""
+        """Return log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``."""
 
     def expect(self, prompts: Sequence[str]) -> None:
-        """Begin with prompts that ``sample`` will be asked for; changes nothing but the time it takes."""
+        """Begin with prompts that ``sample`` will be called with; only the time it takes changes."""
 
     def reading_with(self, model: Any) -> "Sampler":
         """Return a sampler with the same options in this process, on a model that has the same tokenizer."""

@@ -1,4 +1,4 @@
-"""Text to tokens and back: what a reader is given, where a response ends."""
+"""Text to tokens and back: the tokens of prompts and given responses, and where a response ends."""
 
 import re
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from seper_reward.types import UnscorableError
 
 
 def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
-    """Return the prompt's tokens, with those a tokenizer puts in front unless a chat template has done so.
+    """Return the prompt's token ids, with the tokenizer's special tokens unless a chat template has put them there.
 
     Args:
-        tokenizer: of the reader.
-        prompt: text.
-        room: most tokens.
+        tokenizer: The reader's tokenizer.
+        prompt: Text of the prompt.
+        room: Most tokens that the prompt may have.
 
     Raises:
-        UnscorableError: it is empty, or longer than ``room``.
+        UnscorableError: The prompt is empty, or longer than ``room``.
     """
     if not prompt:
         raise UnscorableError("prompts must not be empty, got ''")
@@ -32,15 +32,15 @@ def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
 
 
 def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
-    """Return the first tokens of a text as a response.
+    """Return the first token ids of a text as a response.
 
     Args:
-        tokenizer: of the reader.
-        text: as it continues a prompt.
-        longest: most tokens.
+        tokenizer: The reader's tokenizer.
+        text: The text that continues a prompt, with its leading space if it needs one.
+        longest: How many tokens are kept at most.
 
     Raises:
-        UnscorableError: it has no token.
+        UnscorableError: The text has no token.
     """
     ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids[:longest]
     if not ids:
@@ -49,29 +49,29 @@ def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
-    """Return what stands before the first stop string, ``None`` if none ends the text.
+    """Return the text before the first stop string; ``None`` if no stop string ends the text.
 
-    One before the first visible character does not: many readers begin a response with a line break.
+    Stop strings before the first visible character are ignored: many readers begin a response with a line break.
     """
     text = text.lstrip()
-    cuts = [found.start() for string in stop for found in re.finditer(re.escape(string), text)]
-    cut = min((place for place in cuts if text[:place].strip()), default=None)
+    places = [match.start() for string in stop for match in re.finditer(re.escape(string), text)]
+    cut = min((place for place in places if text[:place].strip()), default=None)
     return None if cut is None else text[:cut]
 
 
 def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> list[bool]:
-    """Mark, of ``size`` tokens, those after which a stop string can be complete: only then is a response decoded."""
+    """Return for each of ``size`` tokens whether it can complete a stop string; only then is a response decoded."""
     if not stop:
         return [False] * size
-    known = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
+    texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
     last = {string[-1] for string in stop}
-    last.add("\N{REPLACEMENT CHARACTER}")  # a token that ends inside a character may end any
-    marks = [any(character in text for character in last) for text in known]
+    last.add("\N{REPLACEMENT CHARACTER}")  # part of a character: it may complete any
+    marks = [any(character in text for character in last) for text in texts]
     return marks + [False] * (size - len(marks))
 
 
 def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
     """Return the tokens that end a response, by the model's generation settings and its tokenizer."""
-    named = model.generation_config.eos_token_id if model.generation_config is not None else None
-    ids = named if isinstance(named, list) else [named]
+    eos = model.generation_config.eos_token_id if model.generation_config is not None else None
+    ids = eos if isinstance(eos, list) else [eos]
     return frozenset(token for token in [*ids, tokenizer.eos_token_id] if token is not None)

@@ -1,1 +1,1 @@
-"""What a person looks at: tables, figures, and W&B."""
+"""What a person looks at: tables, plots, and W&B."""

@@ -1,4 +1,4 @@
-"""Figures: what passages did to a belief, what rankings and policies are worth."""
+"""Plots of beliefs, of measures of rankings, of agreement with people, and of policies."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,14 +11,14 @@ from seper_reward.runtime.imports import need
 
 
 def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
-    """Plot how each passage moved the belief in the answer: one bar per context, its clusters as segments.
+    """Plot how each passage moved the belief in the answer: one bar per context, with its clusters as segments.
 
-    Clusters whose responses mostly entail the answer are green, the others grey.
+    Clusters whose responses support the answer by 0.5 or more on average are green, the others grey.
 
     Args:
-        row: a label row.
-        path: of the image; its ending decides the format (svg, png, pdf).
-        most: passages to show at most; of several with one role the first.
+        row: A label row of ΔSePer.
+        path: Image file; its ending decides the format (svg, png, pdf).
+        most: Most passages in the plot; of several with one role the first is taken.
 
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
@@ -39,9 +39,9 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
             color = "#4c9f70" if support >= 0.5 else "#d5d8dc"
             axes.barh(height, mass, left=left, color=color, edgecolor="white", height=0.75)
             room = int(mass * 75)
-            shown = text if len(text) <= room else text[: max(room - 1, 0)] + "…"
+            short = text if len(text) <= room else text[: max(room - 1, 0)] + "…"
             if mass >= 0.08:
-                axes.text(left + mass / 2, height, shown, ha="center", va="center", fontsize=8)
+                axes.text(left + mass / 2, height, short, ha="center", va="center", fontsize=8)
             left += mass
         label = f"SePer {value:.2f}" if context is row["baseline"] else f"ΔSePer {value:+.2f}"
         axes.text(1.02, height, label, va="center", fontsize=10, fontweight="bold")
@@ -56,6 +56,10 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
 
 def plot_equivalence(result: Mapping[str, Any], path: Path) -> None:
     """Plot F1 by column and method, and the reliability of the entailment probabilities.
+
+    Args:
+        result: What ``equivalence`` returned.
+        path: Image file; its ending decides the format (svg, png, pdf).
 
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
@@ -90,11 +94,12 @@ def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Plot measures of rankings as bars, side by side.
 
     Args:
-        found: per ranking, per measure a number, or ``{"mean", "sd"}`` for a bar with an error; others are left out.
-        path: image file.
+        found: Values by ranking and measure: a number, or ``{"mean", "sd"}`` for a bar with an error; measures with
+            other values are left out.
+        path: Image file; its ending decides the format (svg, png, pdf).
 
     Raises:
-        OSError: matplotlib is not installed.
+        OSError: matplotlib is not installed, or the path cannot be written.
     """
     first = next(iter(found.values()))
     measures = [name for name, value in first.items() if _center(value) is not None]
@@ -113,7 +118,12 @@ def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 
 
 class Tradeoff(NamedTuple):
-    """Accuracy over searches per question: of fixed rules, by name, and of a policy while it is trained."""
+    """Accuracy over searches per question.
+
+    Attributes:
+        rules: (searches per question, accuracy) of fixed rules, by name.
+        path: (searches per question, accuracy) of a policy in the course of its training.
+    """
 
     rules: Mapping[str, tuple[float, float]]
     path: Sequence[tuple[float, float]]
@@ -123,11 +133,11 @@ def plot_tradeoff(found: Tradeoff, path: Path) -> None:
     """Plot accuracy over searches per question, with the policy's path from its first evaluation to its last.
 
     Args:
-        found: (searches per question, accuracy), each.
-        path: image file.
+        found: The numbers to plot.
+        path: Image file; its ending decides the format (svg, png, pdf).
 
     Raises:
-        OSError: matplotlib is not installed.
+        OSError: matplotlib is not installed, or the path cannot be written.
     """
     figure = _new_figure(6, 4)
     axes = figure.subplots()
@@ -146,6 +156,7 @@ def plot_tradeoff(found: Tradeoff, path: Path) -> None:
 
 
 def _center(value: Any) -> float | None:
+    """Return a number, or the mean of ``{"mean", "sd"}``; ``None`` for other values."""
     if isinstance(value, Mapping):
         return value.get("mean")
     return float(value) if isinstance(value, (int, float)) else None
@@ -161,7 +172,7 @@ def _save(figure: Any, path: Path) -> None:
 
 
 def _segments(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, str, float]]:
-    """Return (mass, shortest text, mean support) per cluster, gold first, then the heaviest."""
+    """Return (mass, shortest text, mean support) per cluster; those that support the answer first, then by mass."""
     segments = []
     for mass, places in clusters_of(responses):
         members = [responses[place] for place in places]

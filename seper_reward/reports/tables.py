@@ -1,4 +1,4 @@
-"""Tables: what a run came to, as text for the terminal and as Markdown for documents."""
+"""Tables of results, as text for the terminal and as Markdown for documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,21 +13,21 @@ from seper_reward.runtime.profiling import Profile
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Lay out cells as plain text: the first column to the left, the others to the right."""
+    """Return a table as plain text, its first column aligned left and the others right."""
     return _laid_out(header, rows, "simple", "right")
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Lay out cells as a Markdown table."""
+    """Return a Markdown table."""
     return _laid_out(header, rows, "github", "left")
 
 
 def measures_table(found: Mapping[str, Mapping[str, Any]], measures: Sequence[str] | None = None) -> str:
-    """Return numbers as a Markdown table, one row per measure and one column per name.
+    """Return a Markdown table with one row per measure and one column per name.
 
     Args:
-        found: By name, by measure: a number, ``{"mean", "sd"}``, or ``None`` or nothing for a dash.
-        measures: Which measures; ``None`` takes all numbers of the first name.
+        found: Values by name and measure: a number, ``{"mean", "sd"}`` or ``None``; a missing one is a dash.
+        measures: The measures to show; ``None`` takes all numbers of the first name.
     """
     first = next(iter(found.values()))
     keys = measures or [key for key, value in first.items() if value is None or _is_number(value)]
@@ -35,17 +35,17 @@ def measures_table(found: Mapping[str, Mapping[str, Any]], measures: Sequence[st
 
 
 def cell(value: Any) -> str:
-    """Return a number with 3 digits, ``{"mean", "sd"}`` as mean ± sd, and ``None`` as a dash."""
+    """Return a value as text: a number with 3 decimals, ``{"mean", "sd"}`` as mean ± sd, ``None`` as a dash."""
     if value is None:
         return "–"
     return f"{value['mean']:.3f} ± {value['sd']:.3f}" if isinstance(value, Mapping) else f"{value:.3f}"
 
 
 def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
-    """Lay out the groups of a run's summary (``summarize``) as text.
+    """Return a label run's mean labels as text, one row per group of questions and one column per role of passages.
 
     Args:
-        summary: Content of ``summary.json``.
+        summary: Content of ``summary.json``, as ``summarize`` returns it.
         column: Field of the labels.
     """
     groups, name = summary["groups"], "ΔSePer" if column.startswith(DELTA_SEPER) else column
@@ -65,7 +65,11 @@ def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
 
 
 def equivalence_table(result: Mapping[str, Any]) -> str:
-    """Return F1 / accuracy (%) by column and method as text, and how well the probabilities are calibrated."""
+    """Return F1 / accuracy (%) by column and method as text, with thresholds and calibration error.
+
+    Args:
+        result: What ``equivalence`` returned.
+    """
     rows = [
         [
             column,
@@ -87,8 +91,7 @@ def equivalence_table(result: Mapping[str, Any]) -> str:
 def profile_table(profile: Profile) -> str:
     """Return seconds, share of the wall clock and tokens by stage as text.
 
-    ``other`` is what no stage covers; the last line is the share of model calls, which nothing but other batches
-    or another machine makes shorter.
+    ``other`` is the time that no stage covers. The last line is the share of time inside model calls.
     """
     total = profile.total_seconds
     stages = sorted(profile.seconds.items(), key=lambda row: -row[1])
@@ -101,16 +104,15 @@ def profile_table(profile: Profile) -> str:
 
 
 def clusters_text(responses: Sequence[Mapping[str, Any]]) -> str:
-    """Show a row's responses by cluster, heaviest first: ``.70 Paris = The capital is Paris | .30 Lyon``."""
-    shown = [
+    """Return a label row's responses by cluster, heaviest first: ``0.70 Paris = The capital is Paris | 0.30 Lyon``."""
+    return " | ".join(
         f"{mass:.2f} " + " = ".join(dict.fromkeys(responses[place]["text"] for place in places))
         for mass, places in clusters_of(responses)
-    ]
-    return " | ".join(shown)
+    )
 
 
 def clusters_of(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, list[int]]]:
-    """Return each cluster's mass and the places of its responses in a row, heaviest first."""
+    """Return (mass, places of its responses) per cluster of a label row's responses, heaviest first."""
     return heaviest_clusters([row["cluster"] for row in responses], [row["weight"] for row in responses])
 
 

@@ -1,4 +1,4 @@
-"""Weights & Biases: what a run did, and the examples behind its numbers. Works offline."""
+"""Weights & Biases: numbers, tables, histograms and files of a run, also offline (``WANDB_MODE=offline``)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,26 +9,26 @@ from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.imports import need
 
-_EXAMPLES = 50
+_EXAMPLES = 50  # questions in the table of examples
 
 
 class Run:
-    """A run in W&B, or nothing where nobody asked for one; ends with its ``with`` block.
+    """A run in W&B that ends with its ``with`` block; without W&B all its methods do nothing.
 
     Args:
-        report_to: ``"wandb"`` or a list with it starts a run on the main process; anything else logs nothing here.
-        job_type: of the run.
-        config: its settings.
+        report_to: Trackers by name; ``"wandb"``, or a list that holds it, starts a run on the main process.
+        job_type: Kind of the run in W&B, such as ``"label"``.
+        config: The run's settings.
 
     Raises:
         OSError: wandb is not installed.
     """
 
     def __init__(self, report_to: str | Sequence[str], job_type: str, config: Mapping[str, Any]) -> None:
-        asked = [report_to] if isinstance(report_to, str) else report_to
+        trackers = [report_to] if isinstance(report_to, str) else report_to
         self._wandb: Any = None
         self._run: Any = None
-        if "wandb" in asked and process_state().is_main_process:
+        if "wandb" in trackers and process_state().is_main_process:
             self._wandb = need("wandb", "wandb")
             self._run = self._wandb.init(project="seper-reward", job_type=job_type, config=dict(config))
 
@@ -45,12 +45,12 @@ class Run:
             self._run.log(dict(row))
 
     def histogram(self, name: str, values: Sequence[float]) -> None:
-        """Log how values are distributed."""
+        """Log the distribution of some values."""
         if self._run is not None:
             self._run.log({f"histogram/{name}": self._wandb.Histogram(list(values))})
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Log rows of like keys; what is no number or text is shown as text."""
+        """Log rows, which have the same keys, as a table; values other than numbers and texts are turned into text."""
         if self._run is not None and rows:
             columns = list(rows[0])
             data = [[_cell(row[column]) for column in columns] for row in rows]
@@ -62,7 +62,7 @@ class Run:
             self._run.summary.update(dict(values))
 
     def artifact(self, name: str, kind: str, paths: Sequence[Path], about: Mapping[str, Any] | None = None) -> None:
-        """Log files and folders as one artifact."""
+        """Log files and folders as one artifact, ``kind`` being its type and ``about`` its metadata."""
         if self._run is not None:
             artifact = self._wandb.Artifact(name, type=kind, metadata=dict(about or {}))
             for path in paths:
@@ -74,12 +74,12 @@ class Run:
 
 
 class LabelTracker:
-    """Tells W&B of one label run: progress, and the examples behind its numbers.
+    """Logs one label run in W&B: progress, the distribution of labels, and examples.
 
     Args:
-        run: Where to log.
+        run: The run in W&B.
         column: Field of the labels in the rows.
-        cache: Whose hits are logged, too.
+        cache: Cache whose hits and misses are logged; ``None`` if there is none.
     """
 
     def __init__(self, run: Run, column: str, cache: Cache | None = None) -> None:
@@ -87,7 +87,7 @@ class LabelTracker:
         self._questions = 0
 
     def progress(self, row: Mapping[str, Any]) -> None:
-        """Log one labelled question."""
+        """Log the label row of one question."""
         self._questions += 1
         labels = [passage[self._column] for passage in row["passages"]]
         record = {
@@ -102,7 +102,13 @@ class LabelTracker:
         self._run.log(record)
 
     def finish(self, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], folder: Path) -> None:
-        """Log histograms, a table of examples with clusters, and the label files."""
+        """Log histograms, a table of examples with clusters, the summary and the label files.
+
+        Args:
+            rows: All label rows.
+            summary: Content of ``summary.json``.
+            folder: Folder of the labels.
+        """
         baselines = [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
         if baselines:
             self._run.histogram("baseline_seper", baselines)
@@ -118,7 +124,7 @@ def _first_passages(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping
 
 
 def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) -> dict[str, Any]:
-    shown = {
+    example = {
         "id": row["id"],
         "question": row["question"],
         "answers": " | ".join(row["answers"]),
@@ -127,9 +133,9 @@ def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) ->
         "std_error": passage["std_error"],
     }
     if "seper" in passage:
-        shown |= {"baseline": row["baseline"]["seper"], "seper": passage["seper"]}
-        shown["clusters"] = clusters_text(passage["responses"])
-    return shown
+        example |= {"baseline": row["baseline"]["seper"], "seper": passage["seper"]}
+        example["clusters"] = clusters_text(passage["responses"])
+    return example
 
 
 def _cell(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a retriever is."""
+"""The protocol of all retrievers."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,10 +7,10 @@ from seper_reward.types import Passage
 
 
 class Retriever(Protocol):
-    """Finds passages of one corpus."""
+    """Finds passages in one corpus."""
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages of each question, best first (all, if the corpus is smaller).
+        """Return the ``top_k`` best passages for each question, best first; a smaller corpus gives all it has.
 
         Raises:
             ValueError: ``top_k`` is below 1.
@@ -18,7 +18,7 @@ class Retriever(Protocol):
 
 
 def checked_top_k(top_k: int, most: int) -> int:
-    """Return how many passages a corpus of ``most`` can give.
+    """Return the smaller of ``top_k`` and ``most``, the number of passages in a corpus.
 
     Raises:
         ValueError: ``top_k`` is below 1.

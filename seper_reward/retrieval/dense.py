@@ -10,13 +10,14 @@ from seper_reward.types import Passage
 
 
 class DenseRetriever:
-    """Cosine similarity of a bi-encoder's embeddings, exact, over a corpus held in memory.
+    """Exact search by cosine similarity of a bi-encoder's embeddings, over a corpus held in memory.
 
     Args:
-        encoder: a ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
-        corpus: passages by id.
-        batch_size: texts per forward pass.
-        share: processes embed a share of the corpus each and all hold the whole index; all must come here together.
+        encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
+        corpus: Passages by id.
+        batch_size: Number of texts per forward pass.
+        share: Whether each process embeds a share of the corpus only; all must then construct the retriever together,
+            and each gets the whole index.
 
     Raises:
         OSError: faiss is not installed.
@@ -31,12 +32,16 @@ class DenseRetriever:
         self._index.add(vectors)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the best passages; see ``Retriever``."""
+        """Return the ``top_k`` best passages for each question, best first.
+
+        Raises:
+            ValueError: ``top_k`` is below 1.
+        """
         top_k = checked_top_k(top_k, len(self._passages))
         if not questions:
             return []
-        _, found = self._index.search(_stack(list(self._embed(self._encoder.encode_query, questions))), top_k)
-        return [tuple(self._passages[index] for index in row) for row in found.tolist()]
+        _, rows = self._index.search(_stack(list(self._embed(self._encoder.encode_query, questions))), top_k)
+        return [tuple(self._passages[index] for index in row) for row in rows.tolist()]
 
     def _embed(self, encode: Any, texts: Sequence[str]) -> Any:
         if not texts:

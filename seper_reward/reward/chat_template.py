@@ -1,8 +1,8 @@
-"""A chat template with tools for tokenizers whose own has none."""
+"""A chat template with tools, for tokenizers whose own template has none."""
 
 from typing import Any
 
-# ChatML as in Qwen2.5, which SmolLM2's tokens fit, with a tenth of its words: they are read in every rollout
+# ChatML as in Qwen2.5, whose special tokens SmolLM2 has, but shorter: a policy reads it in every rollout
 TOOL_TEMPLATE = """\
 {%- set system = messages[0].content if messages[0].role == 'system' else '' %}
 {%- if tools or system %}
@@ -36,18 +36,18 @@ TOOL_TEMPLATE = """\
 
 
 def with_tool_template(tokenizer: Any) -> Any:
-    """Make a tokenizer fit for tool calls in TRL: its own template if that will do, else ours for ChatML.
+    """Prepare a tokenizer for tool calls in TRL: keep its own template if that supports them, else set ours (ChatML).
 
-    Needs the tokenizer only, so that a run fails before any model is loaded.
+    This needs no model, so that a run with an unfit tokenizer fails before one is loaded.
 
     Args:
-        tokenizer: of the policy; changed in place.
+        tokenizer: The policy's tokenizer; changed in place.
 
     Returns:
         The same tokenizer, with a chat template that renders and a response template that parses tool calls.
 
     Raises:
-        ValueError: its template cannot render a conversation with tools, and it has no ChatML tokens.
+        ValueError: The tokenizer's template cannot render tool calls, and its vocabulary has no ChatML tokens.
     """
     from trl.chat_template_utils import add_response_schema, qwen2_5_chat_template, supports_tool_calling
 
@@ -60,6 +60,6 @@ def with_tool_template(tokenizer: Any) -> Any:
             f"{', '.join(sorted(missing))}; set tokenizer.chat_template to one of trl/chat_templates"
         )
     tokenizer.chat_template = qwen2_5_chat_template
-    add_response_schema(tokenizer)  # how to parse <tool_call>; TRL knows it by the template
+    add_response_schema(tokenizer)  # TRL tells how to parse <tool_call> by this very template
     tokenizer.chat_template = TOOL_TEMPLATE
     return tokenizer

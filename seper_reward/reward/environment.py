@@ -11,7 +11,7 @@ from seper_reward.types import Passage
 
 @dataclass(frozen=True)
 class Turn:
-    """One search of a rollout: the query, the passages it found, as the policy saw them, and how long it took."""
+    """One search of a rollout: its query, the passages as the policy saw them, and how many seconds it took."""
 
     query: str
     passages: tuple[Passage, ...]
@@ -19,13 +19,16 @@ class Turn:
 
 
 class RetrievalEnvironment:
-    """One rollout's searches, for the ``environment_factory`` of TRL's trainers; make it with ``environment_factory``.
+    """The search tool of one rollout and its record; TRL's trainers get it from ``environment_factory``.
 
     Args:
-        retriever: finds passages.
-        top_k: passages per search.
-        max_turns: searches per rollout; a further one finds nothing and says so.
-        cut: shortens a passage to what the policy may read.
+        retriever: Retriever that finds the passages.
+        top_k: Number of passages per search.
+        max_turns: Most searches per rollout; a further one returns a message instead of passages.
+        cut: Function that shortens a passage to what the policy may read.
+
+    Attributes:
+        turns: The searches so far.
     """
 
     def __init__(self, retriever: Retriever, top_k: int, max_turns: int, cut: Callable[[str], str]) -> None:
@@ -33,14 +36,14 @@ class RetrievalEnvironment:
         self.turns: list[Turn] = []
 
     def reset(self, **row: Any) -> None:
-        """Forget the searches of the rollout before."""
+        """Forget the searches of the previous rollout; TRL calls this with the row of the data set."""
         self.turns = []
 
     def search(self, query: str) -> str:
         """Search for passages.
 
         Args:
-            query: what to look for.
+            query: What to look for.
 
         Returns:
             The passages found.
@@ -48,10 +51,10 @@ class RetrievalEnvironment:
         if len(self.turns) >= self._max_turns:
             return "No more searches. Answer now."
         start = time.perf_counter()
-        (found,) = self._retriever.retrieve([query], self._top_k)
-        shown = tuple(Passage(self._cut(passage.full_text), id=passage.id) for passage in found)
-        self.turns.append(Turn(query, shown, time.perf_counter() - start))
-        return "\n".join(passage.text for passage in shown)
+        (whole,) = self._retriever.retrieve([query], self._top_k)
+        passages = tuple(Passage(self._cut(passage.full_text), id=passage.id) for passage in whole)
+        self.turns.append(Turn(query, passages, time.perf_counter() - start))
+        return "\n".join(passage.text for passage in passages)
 
 
 def environment_factory(
@@ -62,17 +65,18 @@ def environment_factory(
     max_passage_tokens: int = 64,
     tokenizer: Any = None,
 ) -> Callable[[], RetrievalEnvironment]:
-    """Return what TRL calls to make one environment per rollout; all share the retriever.
+    """Return the function that TRL calls to make one environment per rollout; all share the retriever.
 
     Args:
-        retriever: any with ``retrieve(questions, top_k)``: BM25, dense, or one just fine-tuned.
-        top_k: passages per search, >= 1.
-        max_turns: searches per rollout, >= 1; give ``max_tool_calling_iterations`` the same.
-        max_passage_tokens: longest passage, in the tokenizer's tokens; they count against ``max_completion_length``.
-        tokenizer: the policy's; ``None`` leaves passages whole.
+        retriever: Retriever that finds the passages: BM25, dense, or anything with ``retrieve(questions, top_k)``.
+        top_k: Number of passages per search, >= 1.
+        max_turns: Most searches per rollout, >= 1; give TRL's ``max_tool_calling_iterations`` the same number.
+        max_passage_tokens: Longest passage in the tokenizer's tokens, >= 1; the tokens count against TRL's
+            ``max_completion_length``.
+        tokenizer: The policy's tokenizer; ``None`` leaves passages whole.
 
     Raises:
-        ValueError: a number is below 1.
+        ValueError: A number is below 1.
     """
     for name, value in {"top_k": top_k, "max_turns": max_turns, "max_passage_tokens": max_passage_tokens}.items():
         if value < 1:

@@ -1,4 +1,4 @@
-"""What a reward tells of itself: columns of the table of completions, and numbers for the trainer's log."""
+"""What a reward logs: columns of TRL's table of completions, and metrics."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,12 @@ from seper_reward.types import Belief
 
 
 def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[Any]]:
-    """Return what the table of completions shows beside prompt, completion and reward, one value per rollout."""
+    """Return columns of TRL's table of completions, one value per rollout.
+
+    Args:
+        rollouts: The rollouts.
+        scores: Their scores; ``None`` where one could not be scored.
+    """
     beliefs = [score.beliefs if score is not None else () for score in scores]
     return {
         "question": [rollout.question for rollout in rollouts],
@@ -27,7 +32,7 @@ def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -
 
 
 def describe_belief(belief: Belief, most: int = 3) -> str:
-    """Return the heaviest clusters of a belief, each by its shortest response.
+    """Return the ``most`` heaviest clusters of a belief as text, each by its shortest response.
 
     >>> texts = ("Ida", "Ida Voss", "Bob")
     >>> describe_belief(Belief(0.7, 0.7, 0.1, responses=texts, weights=(0.4, 0.3, 0.3), cluster_ids=(0, 0, 1)))
@@ -41,7 +46,10 @@ def describe_belief(belief: Belief, most: int = 3) -> str:
 
 
 def seconds(rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
-    """Return where the time of one call of the reward went, in seconds by part; ``reward`` is the whole."""
+    """Return seconds by part of one call of the reward: ``sampling``, ``entailment``, and ``reward`` for the whole.
+
+    ``retrieval`` is the time that the searches of the rollouts took before the call.
+    """
     spent = profile.seconds
     parts = {
         "sampling": spent["prefill"] + spent["decode"] + spent["draw"],
@@ -55,7 +63,7 @@ def seconds(rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
 def rollout_metrics(
     rollouts: Sequence[Rollout], scores: Sequence[Score | None], needed: float
 ) -> dict[str, list[float]]:
-    """Return metrics of rollouts, each with one value per rollout it concerns: a trainer takes the mean of all.
+    """Return metrics, each with one value per rollout that it concerns; TRL's trainers take the mean.
 
     Args:
         rollouts: The rollouts.
@@ -70,12 +78,12 @@ def rollout_metrics(
         "exact_match": [exact_match(rollout.answer, rollout.answers) for rollout, _ in pairs],
         "cost": [score.cost for _, score in pairs],
     }
-    measured = [(rollout, score.beliefs[0].seper) for rollout, score in pairs if score.beliefs]
-    if measured:
-        metrics["baseline"] = [baseline for _, baseline in measured]
-        metrics["search_rate_needed"] = [float(bool(row.turns)) for row, baseline in measured if baseline < needed]
+    baselines = [(rollout, score.beliefs[0].seper) for rollout, score in pairs if score.beliefs]
+    if baselines:
+        metrics["baseline"] = [baseline for _, baseline in baselines]
+        metrics["search_rate_needed"] = [float(bool(row.turns)) for row, baseline in baselines if baseline < needed]
         metrics["search_rate_not_needed"] = [
-            float(bool(row.turns)) for row, baseline in measured if baseline >= needed
+            float(bool(row.turns)) for row, baseline in baselines if baseline >= needed
         ]
     answers = [score.answer for _, score in pairs if score.answer is not None]
     if answers:

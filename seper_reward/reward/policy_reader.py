@@ -1,4 +1,4 @@
-"""Whose weights read for a reward: a scorer's own, or those of the policy under training, which must not notice."""
+"""Whose weights the reader of a reward has: its own, or those of the policy under training, borrowed for a while."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,12 +16,12 @@ class PolicyReader:
     """Chooses whose weights read, and lends a scorer with them.
 
     Args:
-        scorer: Measures beliefs; ``None`` makes the embedded one when it is first needed.
+        scorer: Scorer that measures beliefs; ``None`` loads the embedded models when they are first needed.
         weights: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` with the
             trainer's, without and with its adapter, once ``attach`` has been called.
 
     Raises:
-        ValueError: ``weights`` is another word.
+        ValueError: ``weights`` is none of these.
     """
 
     def __init__(self, scorer: SePerScorer | None, weights: Weights) -> None:
@@ -44,11 +44,11 @@ class PolicyReader:
         ones: gradient checkpointing and train mode would spoil them silently.
 
         Args:
-            trainer: A trainer of TRL, after it was built.
+            trainer: Trainer of TRL, whose model is the policy.
 
         Raises:
-            ValueError: The weights are ``"separate"``; or the scorer's tokenizer is not the policy's; or weights are
-                sharded (ZeRO-3, FSDP), where every rank would have to make the same calls.
+            ValueError: ``weights`` is ``"separate"``; or the scorer's tokenizer is not the policy's; or the trainer
+                shards weights (ZeRO-3, FSDP), where every rank would have to make the same calls.
             RuntimeError: The log-probabilities differ.
         """
         if self.weights == "separate":
@@ -69,11 +69,11 @@ class PolicyReader:
 
     @contextmanager
     def scorer(self) -> Iterator[SePerScorer]:
-        """Lend the scorer; the trainer's model is as it was when the block ends.
+        """Lend the scorer; when the block ends, the trainer's model is as it was before.
 
         Raises:
-            ValueError: The trainer's weights are to read, and ``attach`` was not called; or the scorer was left in
-                another process.
+            ValueError: ``weights`` names the trainer's weights, and ``attach`` was not called; or this is an unpickled
+                copy of an object that had a scorer of its own.
         """
         if self.weights == "separate":
             yield self._own()
@@ -86,10 +86,11 @@ class PolicyReader:
             yield self._lent
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave models behind: a copy makes the embedded ones anew, or says that it lost those it was given."""
+        """Leave models out of a pickle; its copy loads the embedded ones, or raises if it had been given others."""
         return {**self.__dict__, "_scorer": None, "_model": None, "_lent": None}
 
     def _own(self) -> SePerScorer:
+        """Return the scorer with weights of its own."""
         if self._scorer is None and self._given:
             raise ValueError("a scorer does not travel between processes; make the reward where it is used")
         if self._scorer is None:
@@ -101,19 +102,19 @@ class PolicyReader:
 def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
     """Make a model under training a reader for a while.
 
-    Inside: no gradients, eval mode, gradient checkpointing off (which would silently drop the key-value cache),
-    LoRA adapters off unless asked for, and random numbers of its own. All of it is put back at the end, module by
-    module, also after an exception.
+    Inside the block there are no gradients, the model is in eval mode, gradient checkpointing (which would silently
+    drop the key-value cache) is off, LoRA adapters are off unless asked for, and random numbers do not advance those
+    of training. At the end, also after an exception, everything is put back module by module.
 
     Args:
-        model: unwrapped from DDP; a ``PeftModel`` where its adapters shall be off.
-        adapter: read with the adapters, that is with the policy as it is.
+        model: The model, unwrapped from DDP; a ``PeftModel`` if its adapters shall be off.
+        adapter: Whether to read with the adapters on, that is with the policy as it is.
 
     Yields:
-        The model, or the base model in a ``PeftModel``, whose layers hold the adapters.
+        The model; of a ``PeftModel`` its base model, whose layers hold the adapters.
 
     Raises:
-        ValueError: adapters shall be off, and the model has none: what is under it is the policy itself.
+        ValueError: Adapters shall be off, and the model has none, so that its weights are the policy itself.
     """
     modules = list(model.modules())
     training = [module.training for module in modules]

@@ -2,13 +2,14 @@
 
     GRPOTrainer(reward_funcs=[SePerReward(scorer, price=0.1)], environment_factory=..., ...)
 
-With ``D_t`` the passages of the rollout's first t searches, ``n`` their number, ``w`` the words retrieved, SePer as in
-arXiv:2503.01478 (eq. 9-10):
+The variants, with ``n`` the number of the rollout's searches, ``D_t`` the passages of the first t of them, ``w`` the
+number of retrieved words, SePer as in arXiv:2503.01478 (eq. 9-10), and ``E`` the entailment of a gold answer by the
+policy's own last answer:
 
-    delta       SePer(q, A | D_n) − SePer(q, A) − λ n − μ w                      0 without a search
-    stepwise    Σ_t [SePer(q, A | D_t) − SePer(q, A | D_t−1)] − λ n − μ w         the same sum; its terms are logged
-    answer      max_a E(answer → a) − λ n − μ w                                   of the policy's own last answer
-    advantage   max_a E(answer → a) − SePer(q, A) − λ n − μ w                     over the reader that never searches
+    delta       SePer(q, A | D_n) − SePer(q, A) − λ n − μ w                       0 without a search
+    stepwise    Σ_t [SePer(q, A | D_t) − SePer(q, A | D_t−1)] − λ n − μ w          equal to delta; logs each term
+    answer      max_a E(answer → a) − λ n − μ w                                    takes the policy's answer alone
+    advantage   max_a E(answer → a) − SePer(q, A) − λ n − μ w                      compares it with the reader's belief
 """
 
 import functools
@@ -26,27 +27,30 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Passage, UnscorableError
 
 Variant = Literal["delta", "stepwise", "answer", "advantage"]
-_MEMO = 4096  # beliefs kept in memory: a question's baseline serves its whole group, and later epochs
+_MEMO = 4096  # beliefs in memory before it is emptied: a question's baseline serves its group, and later epochs
 
 
 class SePerReward:
     """Scores rollouts; pass it as a reward function to a TRL trainer, or call it by hand.
 
-    Columns: ``question`` (text) and ``answers`` (aliases of the gold answer). A rollout's searches come from its
-    ``environments``, else from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search), else
-    from the texts of the completion's tool messages.
+    It needs the columns ``question`` (text) and ``answers`` (aliases of the gold answer). A rollout's searches come
+    from its environment, else from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search),
+    else from the texts of the completion's tool messages.
 
     Args:
-        scorer: measures beliefs; ``None`` makes the embedded one at the first call.
-        variant: a formula above.
-        price: λ per search, in units of belief.
-        word_price: μ per retrieved word.
-        needed: a question counts as one that needs a search if its baseline SePer is below this.
+        scorer: Scorer that measures beliefs; ``None`` loads the embedded models at the first call.
+        variant: ``"delta"``, ``"stepwise"``, ``"answer"`` or ``"advantage"``: formulas at the top of this file.
+        price: Price λ of a search, in units of belief, >= 0.
+        word_price: Price μ of a retrieved word, in units of belief, >= 0.
+        needed: Baseline SePer below which a question counts as one that needs a search; for metrics only.
         reader: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` with the
             trainer's, without and with its adapter, once ``attach`` has been called.
 
+    Attributes:
+        failures: How many rollouts could not be scored, by reason.
+
     Raises:
-        ValueError: the variant or the reader is unknown, or a price is negative.
+        ValueError: The variant or the reader is unknown, or a price is negative.
     """
 
     def __init__(
@@ -86,7 +90,7 @@ class SePerReward:
         log_extra: Callable[[str, list[Any]], None] | None = None,
         **_: Any,
     ) -> list[float | None]:
-        """Return one reward per completion; ``None`` where it cannot be scored (see ``failures``)."""
+        """Return one reward per completion; ``None`` where it cannot be scored, with the reason in ``failures``."""
         rollouts = read_rollouts(question, answers, completions, passages, environments)
         with profiling() as profile:
             scores = self.score(rollouts)
@@ -101,13 +105,18 @@ class SePerReward:
             for name, value in single.items():
                 log_metric(name, value)
             for name, values in many.items():
-                for value in values:  # TRL takes the mean of all, over processes and steps
+                for value in values:  # TRL takes the mean over processes and steps
                     log_metric(name, value)
         return [None if score is None else score.reward for score in scores]
 
+    @property
+    def reader(self) -> Weights:
+        """Whose weights read: ``"separate"``, ``"policy-base"`` or ``"policy"``."""
+        return self._reader.weights
+
     @contextmanager
     def recording(self) -> Iterator[list[tuple[Rollout, Score | None]]]:
-        """Collect each rollout of this process and its score, until the block ends."""
+        """Yield a list that collects each rollout of this process and its score until the block ends."""
         recorded: list[tuple[Rollout, Score | None]] = []
         self._recordings.append(recorded)
         try:
@@ -116,9 +125,13 @@ class SePerReward:
             self._recordings.remove(recorded)
 
     def score(self, rollouts: Sequence[Rollout]) -> list[Score | None]:
-        """Score rollouts, each distinct (question, passages) once."""
+        """Score rollouts; each distinct pair of question and passages is measured once.
+
+        Returns:
+            One score per rollout; ``None`` where it cannot be scored, with the reason in ``failures``.
+        """
         if self._reader.moves:
-            self._memo.clear()  # the weights have moved since
+            self._memo.clear()  # the weights have changed since the last call
         with self._reader.scorer() as scorer:
             self._measure(scorer, rollouts)
             return [self._score(scorer, rollout) for rollout in rollouts]
@@ -128,43 +141,43 @@ class SePerReward:
         return self.price * len(rollout.turns) + self.word_price * rollout.words
 
     def attach(self, trainer: Any) -> None:
-        """Read with the trainer's own weights from now on; see ``PolicyReader.attach``."""
+        """Read with the trainer's weights from now on; ``PolicyReader.attach`` tells what is checked and raised."""
         self._memo.clear()
         self._reader.attach(trainer)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave beliefs and recordings behind; models stay behind, too (``PolicyReader``)."""
+        """Leave beliefs and recordings out of a pickle; ``PolicyReader`` leaves out the models."""
         return {**self.__dict__, "_memo": {}, "_recordings": []}
 
     def _measure(self, scorer: SePerScorer, rollouts: Sequence[Rollout]) -> None:
         """Put the beliefs that the rollouts need into memory, question by question."""
-        wanted: dict[tuple[str, tuple[str, ...]], dict[tuple[Passage, ...], None]] = {}
+        by_question: dict[tuple[str, tuple[str, ...]], dict[tuple[Passage, ...], None]] = {}
         for rollout in rollouts:
-            contexts = wanted.setdefault((rollout.question, rollout.answers), {})
+            contexts = by_question.setdefault((rollout.question, rollout.answers), {})
             contexts.update(dict.fromkeys(self._contexts(rollout)))
         if len(self._memo) > _MEMO:
             self._memo.clear()
         self._reused = []
         missing: dict[tuple[str, tuple[str, ...]], list[tuple[Passage, ...]]] = {}
-        for question, contexts in wanted.items():
-            unknown = [passages for passages in contexts if (*question, passages) not in self._memo]
-            self._reused += [float(passages not in unknown) for passages in contexts]
-            if unknown and question[1]:
-                missing[question] = unknown
-        for (text, _), unknown in missing.items():
-            scorer.reader.expect(text, unknown)  # an engine works on all questions at once
-        for (text, answers), unknown in missing.items():
+        for key, contexts in by_question.items():
+            new_contexts = [passages for passages in contexts if (*key, passages) not in self._memo]
+            self._reused += [float(passages not in new_contexts) for passages in contexts]
+            if new_contexts and key[1]:
+                missing[key] = new_contexts
+        for (question, _), new_contexts in missing.items():
+            scorer.reader.expect(question, new_contexts)  # an engine works on all questions at once
+        for (question, answers), new_contexts in missing.items():
             try:
-                beliefs = scorer.beliefs(text, answers, unknown)
+                beliefs = scorer.beliefs(question, answers, new_contexts)
             except UnscorableError as error:
                 self.failures[str(error)[:200]] += 1
                 continue
             self._memo |= {
-                (text, answers, passages): belief for passages, belief in zip(unknown, beliefs, strict=True)
+                (question, answers, passages): belief for passages, belief in zip(new_contexts, beliefs, strict=True)
             }
 
     def _contexts(self, rollout: Rollout) -> list[tuple[Passage, ...]]:
-        """Return what the reader sees: nothing, then the passages of the first, the first two ... searches."""
+        """Return the passages of the first t searches, for each t whose belief the variant needs; none for t = 0."""
         count = len(rollout.turns)
         steps = {"answer": [], "advantage": [0], "delta": sorted({0, count}), "stepwise": list(range(count + 1))}
         return [rollout.found_by(searches) for searches in steps[self.variant]]
@@ -175,7 +188,7 @@ class SePerReward:
             return None
         keys = [(rollout.question, rollout.answers, passages) for passages in self._contexts(rollout)]
         if any(key not in self._memo for key in keys):
-            return None  # counted where it failed
+            return None  # ``_measure`` counted the failure
         beliefs = tuple(self._memo[key] for key in keys)
         cost = self.cost(rollout)
         if self.variant in ("delta", "stepwise"):
@@ -184,7 +197,7 @@ class SePerReward:
         return Score(answer - (beliefs[0].seper if beliefs else 0.0) - cost, beliefs, cost, answer)
 
     def _share_of_step(self, spent: float) -> dict[str, float]:
-        """Return this call's share of the time since the call before, which is a step in training."""
+        """Return this call's share of the time since the previous call, which in training is one step."""
         now = time.perf_counter()
         share = {} if self._last_call is None else {"seper/share_of_step": spent / (now - self._last_call)}
         self._last_call = now
@@ -197,5 +210,12 @@ def _default() -> SePerReward:
 
 
 def delta_seper(*args: Any, **columns: Any) -> list[float | None]:
-    """``SePerReward`` with the embedded models and a price of 0.1 a search, for ``trl grpo --reward_funcs``."""
+    """Return the rewards of ``SePerReward`` with the embedded models and a price of 0.1 per search.
+
+    Its name is for the command line of TRL: ``trl grpo --reward_funcs seper_reward.reward.delta_seper``.
+
+    Args:
+        *args: Prompts and completions, as TRL passes them.
+        **columns: The other arguments of ``SePerReward.__call__``.
+    """
     return _default()(*args, **columns)

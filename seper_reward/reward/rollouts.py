@@ -1,4 +1,4 @@
-"""What a policy did with a question, read from TRL's completions, environments and columns; and what that is worth."""
+"""What a policy did with a question, read from TRL's completions, environments and columns, and its score."""
 
 import itertools
 from collections.abc import Sequence
@@ -27,28 +27,29 @@ class Rollout:
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """What all searches found, each passage once."""
+        """The passages that all searches found, each once."""
         return self.found_by(len(self.turns))
 
     @property
     def words(self) -> int:
-        """How many words were retrieved; a passage found twice counts twice."""
+        """Number of retrieved words; a passage found twice counts twice."""
         return sum(len(passage.text.split()) for turn in self.turns for passage in turn.passages)
 
     def found_by(self, searches: int) -> tuple[Passage, ...]:
-        """Return what the first searches found, each passage once."""
+        """Return the passages that the first ``searches`` searches found, each once."""
         return tuple(dict.fromkeys(passage for turn in self.turns[:searches] for passage in turn.passages))
 
 
 @dataclass(frozen=True)
 class Score:
-    """A rollout's reward and what it is made of.
+    """A rollout's reward and its parts.
 
     Attributes:
-        reward: The reward, by the variant's formula.
+        reward: The reward, by the formula of the variant (``reward.py``).
         beliefs: The reader's beliefs without passages, then after searches; empty where the variant needs none.
-        cost: Price of the searches.
-        answer: Support of the gold answer by the policy's own answer, where the variant needs it.
+        cost: Price of the searches, in units of belief, >= 0.
+        answer: How far the policy's own answer entails a gold answer, in [0, 1]; ``None`` where the variant does not
+            need it.
     """
 
     reward: float
@@ -58,7 +59,7 @@ class Score:
 
     @property
     def gains(self) -> tuple[float, ...]:
-        """What each step added to SePer."""
+        """Change of SePer from each belief to the next, in [-1, 1]."""
         return tuple(after.seper - before.seper for before, after in itertools.pairwise(self.beliefs))
 
 
@@ -71,15 +72,16 @@ def read_rollouts(
 ) -> list[Rollout]:
     """Return one rollout per row.
 
-    Its searches come from its environment (as many as the completion has tool results, since TRL rolls back results
-    that are too long), else from the column ``passages`` (one search), else from the completion's tool messages.
+    A rollout's searches come from its environment (as many as the completion has tool results, since TRL rolls back
+    results that are too long), else from the column ``passages`` (one search), else from the completion's tool
+    messages.
 
     Args:
         question: Column of questions.
         answers: Column of aliases of the gold answers.
-        completions: TRL's completions, as texts or message lists; ``None`` for empty ones.
-        passages: Column of what one search found; ``None`` without the column.
-        environments: TRL's environments; ``None`` without them.
+        completions: TRL's completions, texts or lists of messages; ``None`` stands for empty ones.
+        passages: Column of the passages that one search found; ``None`` if there is no such column.
+        environments: TRL's environments; ``None`` if the trainer has none.
 
     Raises:
         ValueError: A row of ``answers`` or ``passages`` is a text instead of a list.
@@ -97,17 +99,17 @@ def read_rollouts(
         strict=True,
     )
     return [
-        Rollout(text, tuple(gold), _turns(completion, environment, given), _last_answer(completion))
-        for text, gold, completion, environment, given in rows
+        Rollout(row_question, tuple(aliases), _turns(completion, environment, row_passages), _last_answer(completion))
+        for row_question, aliases, completion, environment, row_passages in rows
     ]
 
 
-def _turns(completion: Any, environment: Any, given: Sequence[Any] | None) -> tuple[Turn, ...]:
+def _turns(completion: Any, environment: Any, passages: Sequence[Any] | None) -> tuple[Turn, ...]:
     results = _tool_results(completion)
     if environment is not None:
         return tuple(environment.turns[: len(results)])
-    if given is not None:
-        return (Turn("", tuple(map(_passage, given))),) if len(given) else ()
+    if passages is not None:
+        return (Turn("", tuple(map(_passage, passages))),) if len(passages) else ()
     return tuple(Turn("", (Passage(text),)) for text in results)
 
 
@@ -129,5 +131,5 @@ def _last_answer(completion: Any) -> str:
     if isinstance(completion, str):
         return completion.strip()
     last = completion[-1] if len(completion) else {}
-    # cut off after a search: nothing was answered
+    # a completion that was cut off after a search has no answer
     return "" if last.get("role") != "assistant" or last.get("tool_calls") else str(last.get("content") or "").strip()

@@ -1,8 +1,7 @@
 """Content-addressed store of sampled responses and entailment scores (SQLite).
 
-A key holds everything that decides its value: weights, text, options. So a cache can be shared between runs,
-rewards and processes, and never has to be told that something changed. (A value computed in another batch may
-differ in the low digits; see ARCHITECTURE, decision 3.)
+A key holds everything that decides its value: weights, text, options. So runs, rewards and processes can share a
+cache, and no entry of it goes stale. A value computed in a batch of another shape may differ in its low digits.
 """
 
 import json
@@ -20,11 +19,11 @@ class Cache:
     """A key-value store of JSON values in one SQLite file; safe for several processes at once.
 
     Args:
-        path: of the file; made with its folder if absent. ``":memory:"`` keeps it in this process.
+        path: The file; made with its folder if absent. ``":memory:"`` keeps the entries in this process.
 
     Raises:
-        ValueError: the file exists and is no cache.
-        OSError: the file cannot be opened.
+        ValueError: The file exists and is no cache.
+        OSError: The file cannot be opened.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -47,51 +46,52 @@ class Cache:
         """Return the values of ``keys``, computing and storing those that are missing.
 
         Args:
-            keys: of ``content_key``.
-            compute: takes the positions of the missing keys, all at once, and returns their JSON values.
+            keys: Keys made by ``content_keys``.
+            compute: Takes the positions of the missing keys, all at once, and returns their JSON values.
         """
         with timed("cache"):
-            found = self._get(keys)
-        missing = [position for position, key in enumerate(keys) if key not in found]
+            values = self._get(keys)
+        missing = [position for position, key in enumerate(keys) if key not in values]
         self.hits, self.misses = self.hits + len(keys) - len(missing), self.misses + len(missing)
         if missing:
-            # stored in one transaction: a unit of work is in the cache as a whole or not at all
+            # one transaction: a unit of work is in the cache as a whole or not at all
             fresh = {keys[at]: json.dumps(value) for at, value in zip(missing, compute(missing), strict=True)}
             with timed("cache"):
                 self._database.execute("BEGIN IMMEDIATE")
                 self._database.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", fresh.items())
                 self._database.execute("COMMIT")
-            found.update(fresh)
-        return [json.loads(found[key]) for key in keys]
+            values.update(fresh)
+        return [json.loads(values[key]) for key in keys]
 
     def missing(self, keys: Sequence[str]) -> list[int]:
         """Return the positions of the keys that have no value yet."""
-        found = self._get(keys)
-        return [position for position, key in enumerate(keys) if key not in found]
+        values = self._get(keys)
+        return [position for position, key in enumerate(keys) if key not in values]
 
     def close(self) -> None:
         """Close the file."""
         self._database.close()
 
     def _get(self, keys: Sequence[str]) -> dict[str, str]:
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for start in range(0, len(keys), 500):  # SQLite bounds the number of parameters
-            some = keys[start : start + 500]
-            marks = ",".join("?" * len(some))
-            found.update(self._database.execute(f"SELECT key, value FROM entries WHERE key IN ({marks})", some))
-        return found
+            batch = keys[start : start + 500]
+            parameters = ",".join("?" * len(batch))
+            rows = self._database.execute(f"SELECT key, value FROM entries WHERE key IN ({parameters})", batch)
+            values.update(rows)
+        return values
 
 
 class HasWeights(Protocol):
-    """A model whose every answer its weights decide."""
+    """A model whose answers are decided by what its hash covers and by the input."""
 
     @property
     def weights_hash(self) -> str:
-        """Hash of all of the model that decides an answer."""
+        """Hash over all parts of the model that decide an answer."""
 
 
 def content_keys(kind: str, model: HasWeights, asked: Sequence[tuple[Any, ...]]) -> list[str]:
-    """Return a key for each thing that a model is asked."""
+    """Return a cache key for each input that a model is asked about, given as JSON-able parts."""
     return [content_key(kind, model.weights_hash, *parts) for parts in asked]
 
 
@@ -102,14 +102,14 @@ def answers_through(
     asked: Sequence[tuple[Any, ...]],
     compute: Callable[[list[int]], Sequence[Any]],
 ) -> list[Any]:
-    """Return a model's JSON-able answer to each thing it is asked, from the cache where that has it.
+    """Return a model's JSON-able answer to each input, from the cache where that has it.
 
     Args:
-        cache: ``None`` to compute all.
-        kind: of question, so that answers of two kinds are not mixed.
-        model: that answers.
-        asked: JSON-able parts that decide an answer.
-        compute: takes places of ``asked``, all that are to be computed at once.
+        cache: Where answers are kept; ``None`` computes all.
+        kind: What kind of answer it is, such as ``"responses"``, so that kinds are not mixed.
+        model: The model that answers.
+        asked: The inputs, each as the JSON-able parts that decide its answer.
+        compute: Takes the positions of the inputs without an answer, all at once, and returns their answers.
     """
     if not asked:
         return []
@@ -119,7 +119,7 @@ def answers_through(
 
 
 def _switch_to_wal(database: sqlite3.Connection) -> None:
-    """Turn on write-ahead logging; processes that open a new file at once lock it, and SQLite does not wait here."""
+    """Turn on write-ahead logging, with retries: SQLite does not wait while another process opens the new file."""
     for pause in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0):
         try:
             database.execute("PRAGMA journal_mode=WAL")

@@ -1,4 +1,4 @@
-"""Accelerate: which process this is, what share of the work it takes, and results in input order."""
+"""Processes under Accelerate: which one this is, its share of the work, and results in input order."""
 
 import fcntl
 import functools
@@ -19,18 +19,18 @@ def process_state() -> Any:
     """Return Accelerate's process state: one process, or those of ``torchrun`` (gloo where there is no GPU)."""
     from accelerate import PartialState
 
-    # shares of hours of work drift apart by more than the usual half hour
+    # processes with hours of work drift apart by more than the default timeout of half an hour
     return PartialState(cpu=not torch.accelerator.is_available(), timeout=timedelta(days=7))
 
 
 def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
     """Return this process's share, in the order of the input.
 
-    Args:
-        items: all the work, the same on every process.
-        costs: of each item, in any unit, for shares of like cost; without, every n-th item.
+    ``SharedQueue`` is for work that processes take one item at a time.
 
-    See ``SharedQueue`` for work that processes take as they go.
+    Args:
+        items: All the work, the same on every process.
+        costs: Cost of each item, in any unit, so that shares cost about the same; ``None`` takes every n-th item.
     """
     state = process_state()
     if costs is None:
@@ -39,7 +39,7 @@ def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
 
 
 def split_by_cost(costs: Sequence[float], parts: int) -> list[list[int]]:
-    """Share out places among ``parts`` so that no part costs much more than another: the dearest first.
+    """Divide the places of ``costs`` into ``parts`` of similar cost: the dearest first, each to the cheapest part.
 
     >>> split_by_cost([5, 1, 1, 9, 4], 2)
     [[1, 3], [0, 2, 4]]
@@ -54,7 +54,7 @@ def split_by_cost(costs: Sequence[float], parts: int) -> list[list[int]]:
 
 
 def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
-    """Undo ``shard`` (of the same costs) on all processes: return everybody's results in the order of the input."""
+    """Return the results of all processes' shares in the order of the input; ``costs`` as given to ``shard``."""
     state = process_state()
     if state.num_processes == 1:
         return list(local)
@@ -64,15 +64,15 @@ def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) ->
         longest = max(map(len, shares))
         return [share[row] for row in range(longest) for share in shares if row < len(share)]
     places = itertools.chain(*split_by_cost(costs, state.num_processes))
-    found = dict(zip(places, itertools.chain(*shares), strict=True))
-    return [found[place] for place in range(len(costs))]
+    results = dict(zip(places, itertools.chain(*shares), strict=True))
+    return [results[place] for place in range(len(costs))]
 
 
 def together(act: Callable[[], T]) -> T:
-    """Let the main process act and return what it returned on all; if it fails, all raise, and none waits for it.
+    """Run ``act`` on the main process and return its result on all processes; if it fails, all raise.
 
     Raises:
-        ValueError: with the main process's message, on the others; the main process raises its own error.
+        ValueError: The main process failed; raised on the others, with its message. It raises its own error itself.
     """
     if process_state().num_processes == 1:
         return act()
@@ -80,49 +80,48 @@ def together(act: Callable[[], T]) -> T:
     if process_state().is_main_process:
         try:
             result = act()
-        except Exception as error:  # raised below
+        except Exception as error:  # raised below: the other processes wait for the broadcast
             failure = error
-    box = [result, None if failure is None else str(failure)]
-    torch.distributed.broadcast_object_list(box, src=0)
+    outcome = [result, None if failure is None else str(failure)]
+    torch.distributed.broadcast_object_list(outcome, src=0)
     if failure is not None:
         raise failure
-    if box[1] is not None:
-        raise ValueError(box[1])
-    return cast(T, box[0])
+    if outcome[1] is not None:
+        raise ValueError(outcome[1])
+    return cast(T, outcome[0])
 
 
 class SharedQueue(Generic[T]):
-    """Items that each fall to one process: the dearest first, each to whoever is free next.
+    """A queue that all processes take from: the dearest item first, each to the process that is free next.
 
-    For work whose results need no order. A process that reads ahead takes more than its share: it needs a
-    ``shard``.
+    The results come in no order. A process that reads ahead takes more than its share; ``shard`` is for such work.
 
     Args:
-        items: all the work, the same on every process.
-        costs: of each item, in any unit.
-        counter: file on a disk that all processes share; ``reset`` it before any of them takes.
+        items: All the work, the same on every process.
+        costs: Cost of each item, in any unit.
+        counter: File on a disk that all processes share; ``reset`` it before any of them takes an item.
     """
 
     def __init__(self, items: Sequence[T], costs: Sequence[float], counter: Path) -> None:
         self._items, self._counter = items, counter
         self._order = list(range(len(items)))
-        if process_state().num_processes > 1:  # one alone keeps the order of the input
+        if process_state().num_processes > 1:  # a single process keeps the order of the input
             self._order.sort(key=lambda place: (-costs[place], place))
 
     @staticmethod
     def reset(counter: Path) -> None:
-        """Begin anew; for one process, before all others take."""
+        """Begin again with the first item; called by one process before any process takes an item."""
         counter.write_text("0", encoding="utf-8")
 
     def __iter__(self) -> Iterator[T]:
         """Take items until none is left."""
-        while (taken := self._next()) < len(self._order):
-            yield self._items[self._order[taken]]
+        while (turn := self._next()) < len(self._order):
+            yield self._items[self._order[turn]]
 
     def _next(self) -> int:
         with self._counter.open("r+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
-            taken = int(file.read())
+            fcntl.flock(file, fcntl.LOCK_EX)  # the lock ends when the file is closed
+            turn = int(file.read())
             file.seek(0)
-            file.write(str(taken + 1))
-        return taken
+            file.write(str(turn + 1))
+        return turn

@@ -1,4 +1,4 @@
-"""Hashes by content: of what was asked, and of the model that answers."""
+"""Hashes by content: of texts and options, and of models."""
 
 import hashlib
 import json

@@ -5,10 +5,10 @@ from typing import Any
 
 
 def need(module: str, extra: str) -> Any:
-    """Import a library that an extra of this package brings.
+    """Import a library that an extra of this package installs.
 
     Raises:
-        OSError: it is not installed, with the command that installs it.
+        OSError: The library is not installed; the message names the command that installs it.
     """
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""JSON and JSON lines on disk, whole or as they were: a kill leaves no half file, and half a line is not read."""
+"""JSON and JSON lines on disk: a killed process leaves no half-written file, and a half-written line is not read."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def json_line(row: Any, **options: Any) -> str:
 
 
 def read_lines(path: Path) -> Iterator[Any]:
-    """Yield the rows of a JSON lines file, less a last one that a kill cut off."""
+    """Yield the rows of a JSON lines file, without a last line that a killed process left unfinished."""
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if line.endswith("\n"):
@@ -30,12 +30,12 @@ def read_json(path: Path) -> Any:
 
 
 def write_lines(path: Path, rows: Iterable[Any], **options: Any) -> None:
-    """Write rows as JSON lines; ``options`` as in ``json_line``."""
+    """Write rows as JSON lines; ``options`` are those of ``json.dumps``."""
     _write(path, "".join(json_line(row, **options) for row in rows))
 
 
 def write_json(path: Path, value: Any, **options: Any) -> None:
-    """Write a value as indented JSON; ``options`` as in ``json_line``."""
+    """Write a value as indented JSON; ``options`` are those of ``json.dumps``."""
     _write(path, json_line(value, indent=2, **options))
 
 

@@ -1,4 +1,4 @@
-"""Batches that fit: a token budget from free memory, halves where a batch was too much; and memory given back."""
+"""Batches that fit into memory: a token budget, halves of a batch that was too large, and freed memory returned."""
 
 import contextlib
 import ctypes
@@ -14,24 +14,24 @@ R = TypeVar("R")
 
 
 def in_halves(act: Callable[[list[T]], Iterable[R]], batch: list[T]) -> list[R]:
-    """Return ``act(batch)``, one result per item; where the device's memory ends, of the halves instead.
+    """Return ``act(batch)``, one result per item; if the device runs out of memory, act on the halves instead.
 
     Raises:
-        torch.OutOfMemoryError: even one item is too much.
+        torch.OutOfMemoryError: Even one item is too much.
     """
     try:
         return list(act(batch))
     except torch.OutOfMemoryError:
         if len(batch) == 1:
             raise
-    # outside of the handler: the error holds the frames, and they the tensors
+    # outside of the handler, because the error keeps the frames, and with them the tensors, alive
     warn_of_halving(f"a batch of {len(batch)}")
     middle = len(batch) // 2
     return [*in_halves(act, batch[:middle]), *in_halves(act, batch[middle:])]
 
 
 def token_batches(lengths: Mapping[T, int], budget: int) -> Iterator[list[T]]:
-    """Group items of like length so that each batch, padded to its longest item, fits into a budget.
+    """Group items of similar length so that each batch, padded to its longest item, fits into a budget.
 
     Args:
         lengths: Tokens that each item takes; items of equal length must be comparable.
@@ -54,7 +54,7 @@ def token_batches(lengths: Mapping[T, int], budget: int) -> Iterator[list[T]]:
 
 
 def warn_of_halving(what: str) -> None:
-    """Give back what the device's allocator holds, and say that a smaller batch changes low digits."""
+    """Empty the cache of the device's allocator, and warn that a smaller batch changes low digits."""
     if torch.accelerator.is_available():
         torch.accelerator.empty_cache()
     warnings.warn(
@@ -65,8 +65,8 @@ def warn_of_halving(what: str) -> None:
 
 
 def give_back() -> None:
-    """Return freed memory to the system: glibc keeps it, and tensors of ever other sizes make it grow for hours."""
-    with contextlib.suppress(OSError, AttributeError):  # another C library
+    """Return freed memory to the system; glibc keeps it, and tensors of varying size make it grow for hours."""
+    with contextlib.suppress(OSError, AttributeError):  # the C library is not glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
@@ -75,9 +75,9 @@ def token_budget(model: Any, share: float = 0.5) -> int:
     config = model.config.get_text_config()
     heads: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    token: int = 2 * config.num_hidden_layers * heads * size * model.dtype.itemsize  # bytes
+    bytes_per_token: int = 2 * config.num_hidden_layers * heads * size * model.dtype.itemsize
     if model.device.type == "cuda":
         free: int = torch.cuda.mem_get_info(model.device)[0]
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(int(share * free) // token, 1)
+    return max(int(share * free) // bytes_per_token, 1)

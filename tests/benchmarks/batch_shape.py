@@ -6,8 +6,6 @@ The noise of a response is the same in any batch, but low digits of the logits a
 avoid this by fixed units of work; a cache shared between runs does not. Prints the share of responses that differ.
 """
 
-from dataclasses import asdict
-
 from tqdm import tqdm
 
 from seper_reward import ResponseSampler
@@ -17,6 +15,7 @@ from seper_reward.reader.loading import PLAIN
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reader.sampler import ReaderOptions
 from tests.benchmarks.common import finish, parser
+from tests.helpers import rebuilt
 
 
 def main() -> None:
@@ -29,9 +28,7 @@ def main() -> None:
         together = ResponseSampler.from_pretrained(
             PLAIN, ReaderOptions(dtype=dtype), temperature=1.0, max_new_tokens=16
         )
-        alone = ResponseSampler(
-            together._model, together.tokenizer, **asdict(together.options), options=ReaderOptions(max_batch_tokens=1)
-        )
+        alone = rebuilt(together, max_batch_tokens=1)
         builder = PromptBuilder(together.tokenizer, "few_shot", max_prompt_tokens=together.max_prompt_tokens)
         rows, other = [], []
         for query in tqdm(queries, desc=dtype):

@@ -11,13 +11,12 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 from unittest import mock
 
 from seper_reward import ResponseSampler, SePerScorer
-from seper_reward.reader.sampler import ReaderOptions
 from tests.benchmarks.common import CLOCK, clocked, contexts, finish, parser, questions
+from tests.helpers import rebuilt
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -42,11 +41,7 @@ def measure(reader: str, passages: Sequence[int], rounds: int) -> dict[str, Any]
     }
     plain = scorer.sampler
     before = {count: seconds(plain, asked, rounds) for count, asked in prompts.items()}
-    spent, compiled = clocked(
-        lambda: ResponseSampler(
-            plain._model, plain.tokenizer, **asdict(plain.options), options=ReaderOptions(compile_reader=True)
-        )
-    )
+    spent, compiled = clocked(lambda: rebuilt(plain, compile_reader=True))
     if not compiled.compiled:
         sys.exit("the reader was not compiled: there is nothing to compare")
     more, _ = clocked(lambda: [compiled.sample(asked) for asked in prompts.values()])

@@ -15,7 +15,6 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -23,7 +22,7 @@ import torch
 from seper_reward import ResponseSampler
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.loading import PLAIN, embedded_reader_folder
-from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from tests.vllm_server import ABSENT, PYTHON, vllm_server
 
 
@@ -58,7 +57,7 @@ def measure(rounds: int, count: int, tokens: int, dtype: str) -> dict:
         tempfile.TemporaryDirectory() as folder,
         vllm_server(embedded_reader_folder(), Path(folder) / "log.txt", dtype=dtype, compiled=True) as url,
     ):
-        engine = EngineSampler([url], local.tokenizer, **asdict(local.options))
+        engine = EngineSampler(EngineOptions((url,)), local.tokenizer, **vars(local.options))
         served = [[seconds(engine, prompts) for _ in ("cold", "warm")] for prompts in asked]
     mine = [((one + other) / 2, drawn) for (one, drawn), (other, _) in zip(before, in_process(), strict=True)]
     # the first round warms up all that is not the prefix cache

@@ -20,16 +20,16 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import torch
 
-from seper_reward import ResponseSampler, SePerScorer
+from seper_reward import SePerScorer
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Passage, Query
 from tests.benchmarks.common import CLOCK, CONTEXTS, clocked, contexts, finish, parser, peak_memory, questions
 from tests.benchmarks.reference import Reference
+from tests.helpers import rebuilt
 
 Clock = dict[str, float]
 BATCHES = (1, 2, 5, 10)  # prompts; rows when decoding are ten times as many
@@ -178,8 +178,7 @@ def _sampled(
     scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]], scale: float = 1.0, **changes: Any
 ) -> float:
     """Return seconds of sampling the contexts (scaled) and the baseline with another set-up of the sampler."""
-    old = scorer.sampler
-    sampler = ResponseSampler(old._model, old.tokenizer, **changes, **asdict(old.options))
+    sampler = rebuilt(scorer.sampler, **changes)
     prompts = [scorer.reader.prompts.build(query.question, passages) for passages in sets]
     baseline, _ = clocked(lambda: sampler.sample([scorer.reader.prompts.build(query.question, ())]))
     return clocked(lambda: sampler.sample(prompts))[0][CLOCK] * scale + baseline[CLOCK]

@@ -17,13 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from seper_reward import ResponseSampler, SePerScorer
+from seper_reward import SePerScorer
 from seper_reward.data.queries import read_examples
 from seper_reward.labels.blocks import block_beliefs
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.runtime.imports import need
 from seper_reward.types import Passage
 from tests.benchmarks.common import CLOCK, clocked, finish, parser, peak_memory, questions
+from tests.helpers import rebuilt
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,19 +74,17 @@ def slope(seconds: dict[str, float]) -> float:
 
 def with_samples(scorer: SePerScorer, count: int) -> Callable[[], Any]:
     """One question with five passages, each by itself, and so many samples."""
-    old = scorer.sampler
-    options = {**vars(old.options), "num_samples": count}
-    sampler = ResponseSampler(old._model, old.tokenizer, **options)
+    sampler = rebuilt(scorer.sampler, num_samples=count)
     other = SePerScorer(sampler, scorer.entailment, prompt="brief", estimator=scorer.estimator)
     (query,) = questions(1)
-    return lambda: other.query_utilities(replace(query, passages=query.passages[:5]))
+    return lambda: other.utilities([replace(query, passages=query.passages[:5])])
 
 
 def with_passages(scorer: SePerScorer, count: int) -> Callable[[], Any]:
     """One question with so many passages, each by itself."""
     one, other = questions(2)
     query = replace(one, passages=(*one.passages, *other.passages)[:count])
-    return lambda: scorer.utilities([query])[0]
+    return lambda: scorer.utilities([query])
 
 
 def with_questions(scorer: SePerScorer, count: int) -> Callable[[], Any]:

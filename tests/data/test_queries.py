@@ -7,7 +7,7 @@ import pytest
 from datasets import Dataset
 
 from seper_reward import Query
-from seper_reward.data.queries import as_query, read_corpus, read_queries
+from seper_reward.data.queries import as_query, pool_passages, read_corpus, read_queries
 from seper_reward.data.rows import BadRowError
 from seper_reward.types import Passage
 
@@ -181,3 +181,17 @@ def test_an_empty_corpus_is_refused(tmp_path):
     (tmp_path / "corpus.jsonl").touch()
     with pytest.raises(ValueError, match="empty corpus"):
         read_corpus(tmp_path / "corpus.jsonl")
+
+
+def test_pooling_passages_of_files_without_a_corpus():
+    marked = Passage("same text", "T", "0", {"relevant": True})
+    queries = [
+        Query("q1", "Who?", ("x",), (marked, Passage("other", id="1"))),
+        Query("q2", "When?", ("y",), (Passage("same text", "T", "0", {"relevant": False}), Passage("third", id="1"))),
+    ]
+    corpus, renamed = pool_passages(queries)
+    assert len(corpus) == 3
+    assert all(passage.id == name and not passage.metadata for name, passage in corpus.items())
+    first, second = (query.passages[0] for query in renamed)
+    assert first.id == second.id
+    assert [first.metadata, second.metadata] == [{"relevant": True}, {"relevant": False}]

@@ -11,9 +11,7 @@ from seper_reward.estimators import (
     Estimator,
     entailment_kernel,
     match_clusters,
-    predictive_entropy,
     response_weights,
-    semantic_entropy,
     seper_hard,
     seper_soft,
     standard_error,
@@ -238,17 +236,3 @@ def test_range(belief, aliases):
     low, high = float(support.min()), float(support.max())
     assert low - 1e-9 <= seper <= high + 1e-9
     assert 0.0 <= float(standard_error(weights, support, aliases)) <= 1.0
-
-
-def test_predictive_entropy_by_hand():
-    rows = [torch.tensor([-1.0, -2.0]), torch.tensor([-0.5])]
-    assert float(predictive_entropy(rows)) == pytest.approx((3.0 + 0.5) / 2)
-    with pytest.raises(ValueError, match="at least one response"):
-        predictive_entropy([])
-
-
-def test_semantic_entropy_by_hand():
-    weights, ids = torch.tensor([0.5, 0.3, 0.2]), torch.tensor([0, 1, 0])
-    expected = -(0.7 * math.log(0.7) + 0.3 * math.log(0.3))
-    assert float(semantic_entropy(weights, ids)) == pytest.approx(expected, rel=1e-6)
-    assert float(semantic_entropy(weights, torch.zeros(3, dtype=torch.long))) == pytest.approx(0.0, abs=1e-6)

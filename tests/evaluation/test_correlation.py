@@ -4,13 +4,12 @@ import json
 from dataclasses import replace
 
 import pytest
-import torch
 from scipy.stats import pearsonr
 
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
-from seper_reward.data.splits import split_of
-from seper_reward.evaluation.correlation import choose_passages, contexts_of, correlation, counterfactual
+from seper_reward.evaluation.correlation import choose_passages, contexts_of, correlation
+from tests.helpers import evaluation_arguments as arguments
 
 RECORD = {
     "question": "Who?",
@@ -32,12 +31,6 @@ def test_several_supporting_passages_share_the_worth_and_are_judged_together():
     assert [context.relevance for context in contexts] == [0, 0.5, 0, 0.5, 0, 1]
     assert [passage.id for passage in contexts[-1].passages] == ["1", "3"]
     assert [c.relevance for c in contexts_of(as_query({**RECORD, "passages": ONE_RELEVANT}))] == [0, 0, 1, 0]
-
-
-def arguments(tiny_reader, tiny_entailment, path, out):
-    words = ["--file", path, "--reader", tiny_reader, "--entailment", tiny_entailment, "--dtype", "float32"]
-    words += ["--device", "cpu", "--num_samples", 4, "--max_new_tokens", 8, "--prompt", "brief", "--json", out]
-    return [str(word) for word in words]
 
 
 def test_the_command_agrees_with_scipy(tiny_reader, tiny_entailment, tiny_scorer, tmp_path, capsys):
@@ -88,50 +81,6 @@ def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
     assert result["pearson"]["exact_match"] == 1.0
 
 
-@pytest.mark.parametrize("layout", ["tree", "alone"])
-def test_answer_log_probs_are_the_readers_own(tiny_scorer, layout, monkeypatch):
-    assert tiny_scorer.sampler._layout == "tree"
-    monkeypatch.setattr(tiny_scorer.sampler, "_layout", layout)
-    passages = as_query(RECORD).passages
-    sets = [(), passages[:1], passages]
-    answers = ["Ann", "Bob Lee the third", "the one who came"]  # of different lengths, behind one prompt
-    found = tiny_scorer.reader.answer_log_probs("Who?", answers, sets)
-    sampler = tiny_scorer.sampler
-    for shown, row in zip(sets, found, strict=True):
-        for answer, value in zip(answers, row, strict=True):
-            prompt = sampler._encode(tiny_scorer.reader.prompts.build("Who?", shown))
-            ids = sampler.tokenizer(answer, add_special_tokens=False).input_ids
-            with torch.no_grad():
-                logits = sampler._model(input_ids=torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
-            expected = logits.log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).mean()
-            assert value == pytest.approx(float(expected), abs=1e-4)
-
-
-def test_planted_answers_are_compared_with_supporting_ones(tiny_reader, tiny_entailment, tiny_scorer, tmp_path):
-    passages = [
-        {"id": "a", "text": "one", "relevant": True},
-        {"id": "b", "text": "two", "relevant": False, "counterfactual": True},
-        {"id": "c", "text": "three", "relevant": False},
-        {"id": "d", "text": "four", "relevant": True},
-    ]
-    records = [{**RECORD, "id": f"q{n}", "question": f"Who {n}?", "passages": passages} for n in range(3)]
-    records.append({**RECORD, "id": "q9", "passages": passages[2:]})
-    (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    words = ["evaluate", "counterfactual"]
-    words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
-    assert main(words) == 0
-    result = json.loads((tmp_path / "out.json").read_text())
-    expected = [tiny_scorer.utilities([as_query(record)])[0] for record in records[:3]]
-    right = [(row[0].delta_seper + row[3].delta_seper) / 2 for row in expected]
-    wrong = [row[1].delta_seper for row in expected]
-    assert result["delta_seper"]["supporting"] == pytest.approx(sum(right) / 3, abs=1e-3)
-    assert result["delta_seper"]["counterfactual"] == pytest.approx(sum(wrong) / 3, abs=1e-3)
-    assert result["share_lower"] == pytest.approx(sum(w < r for w, r in zip(wrong, right, strict=True)) / 3, abs=1e-3)
-    assert (result["questions"], result["left_out"]) == (3, 1)
-    with pytest.raises(ValueError, match="marked 'counterfactual'"):
-        counterfactual(tiny_scorer, [as_query(records[-1])])
-
-
 @pytest.mark.parametrize(
     ("passages", "message"),
     [(["text"], "expected 'relevant'"), ([{"text": "a", "relevant": True}], "relevant and not relevant")],
@@ -141,16 +90,9 @@ def test_missing_marks_are_named(tiny_scorer, passages, message):
         correlation(tiny_scorer, [as_query({**RECORD, "passages": passages})])
 
 
-def test_split_of_is_by_hash():
-    counts = {name: sum(split_of(str(n)) == name for n in range(1600)) for name in ("train", "dev", "test")}
-    assert sum(counts.values()) == 1600
-    assert abs(counts["train"] - 1200) < 80
-    assert abs(counts["dev"] - 200) < 60
-
-
 @pytest.mark.parametrize("kind", ["correlation", "counterfactual"])
 def test_a_file_and_a_known_split_are_needed(kind, capsys):
     assert main(["evaluate", kind]) == 2
     assert "--file is required" in capsys.readouterr().err
     assert main(["evaluate", kind, "--split", "validation"]) == 2
-    assert "split must be train, dev, test or all" in capsys.readouterr().err
+    assert "--split: invalid choice: 'validation' (choose from" in capsys.readouterr().err

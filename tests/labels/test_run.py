@@ -1,7 +1,6 @@
 """`seper-reward label` as users run it: whole commands, killed, repeated, shuffled, shared among processes."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -15,10 +14,12 @@ from datasets import Dataset
 from seper_reward import label_dataset
 from seper_reward.cli import main
 from seper_reward.labels.labelers import DeltaSePerLabeler
+from seper_reward.reader.sampler import AdaptiveSampling, ReaderOptions
+from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
+from tests.helpers import ENVIRONMENT, labels_of, run
 
 FILES = ["labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def rows(count):
@@ -62,21 +63,6 @@ def label(tiny_reader, tiny_entailment, tmp_path):
     return words
 
 
-def run(words, launcher=("-m", "seper_reward"), **options):
-    return subprocess.run(
-        [sys.executable, *launcher, *words],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        **options,
-    )
-
-
-def labels_of(folder):
-    return [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
 def test_the_folder_and_its_schema(label, tmp_path, capsys):
     source = write(tmp_path / "data.jsonl", [*rows(3), {"id": "bad", "question": "", "answers": [], "passages": []}])
     assert main(label(source, "out")) == 0
@@ -116,8 +102,8 @@ def test_label_dataset_gives_the_same_rows(label, tmp_path, tiny_reader, tiny_en
         str(tiny_entailment),
         num_samples=4,
         max_new_tokens=6,
-        reader_options={"dtype": "float32", "device": "cpu"},
-        entailment_options={"dtype": "float32", "device": "cpu"},
+        reader_options=ReaderOptions(dtype="float32", device="cpu"),
+        entailment_options=LoadOptions(dtype="float32", device="cpu"),
     )
     labels = label_dataset(Dataset.from_list(rows(2)), scorer)
     assert isinstance(labels, Dataset)
@@ -326,11 +312,11 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
             "reader='no/such-model' could not be loaded: expected 'embedded', 'plain', a local",
         ),
         (["--entailment", "no/such-model"], "entailment='no/such-model' could not be loaded"),
-        (["--prompt", "mine"], "prompt must be one of"),
-        (["--dtype", "int8"], "dtype must be"),
+        (["--prompt", "mine"], "--prompt: invalid choice: 'mine' (choose from"),
+        (["--dtype", "int8"], "--dtype: invalid choice: 'int8' (choose from"),
         (["--num_samples", "0"], "num_samples"),
-        (["--estimator", "mine"], "estimator must be one of"),
-        (["--report_to", "tensorboard"], "report_to must be none or wandb"),
+        (["--estimator", "mine"], "--estimator: invalid choice: 'mine' (choose from"),
+        (["--report_to", "tensorboard"], "invalid choice: 'tensorboard' (choose from"),
         (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--top_k", "0"], "top_k must be at least 1"),
         (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
@@ -353,16 +339,13 @@ def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, mess
         ("- a\n", "must contain a YAML mapping"),
         ("stop: word\n", "stop must be"),
         ("strict: 3\n", "strict must be bool"),
+        ("prompt: mine\n", "prompt must be paper, brief, few_shot or nothing, got 'mine'"),
     ],
 )
 def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, message):
     (tmp_path / "config.yaml").write_text(text)
     source = write(tmp_path / "data.jsonl", rows(1))
-    try:
-        status = main([*label(source, "out"), "--config", str(tmp_path / "config.yaml")])
-    except SystemExit as stop:  # argparse's own way out
-        status = stop.code
-    assert status == 2
+    assert main([*label(source, "out"), "--config", str(tmp_path / "config.yaml")]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -441,7 +424,7 @@ def test_a_block_that_cannot_be_leaves_the_folder_alone(tiny_scorer, tmp_path, m
 
     with pytest.raises(ValueError, match="block must be at least 1"):
         LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [], block=0)
-    monkeypatch.setattr(tiny_scorer, "enough_std_error", 0.1)
+    monkeypatch.setattr(tiny_scorer, "adaptive", AdaptiveSampling(0.1))
     with pytest.raises(ValueError, match="and 1 with enough_std_error"):
         LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [], block=2)
     assert not (tmp_path / "out").exists()

@@ -5,15 +5,15 @@ import importlib.util
 import pytest
 import torch
 
-from seper_reward import models
+from seper_reward.data.demo import ENTAILMENT_ADAPTER
 from seper_reward.estimators.entailment import load_entailment
-from seper_reward.reader.loading import load_reader
+from seper_reward.reader.loading import embedded_reader_folder, load_reader
 from seper_reward.runtime.hashing import weights_hash
-from seper_reward.runtime.pretrained import LoadOptions, fast_dtype, resolve_dtype
+from seper_reward.runtime.pretrained import LoadOptions
 
 
 def test_the_embedded_reader_is_converted_once_and_answers(tmp_path, monkeypatch):
-    folder = models.embedded_reader_folder()
+    folder = embedded_reader_folder()
     stamp = (folder / "model.safetensors").stat().st_mtime_ns
     loaded = load_reader(options=LoadOptions(device="cpu"))
     assert (folder / "model.safetensors").stat().st_mtime_ns == stamp
@@ -33,7 +33,7 @@ def test_the_embedded_reader_is_converted_once_and_answers(tmp_path, monkeypatch
 @pytest.mark.slow
 def test_conversion_from_the_wheel(tmp_path, monkeypatch):
     monkeypatch.setenv("SEPER_REWARD_HOME", str(tmp_path))
-    folder = models.embedded_reader_folder()
+    folder = embedded_reader_folder()
     assert folder == tmp_path / "smollm2-135m-instruct"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["smollm2-135m-instruct"]  # no scratch left
     assert weights_hash(load_reader(options=LoadOptions(device="cpu", dtype="bfloat16")).model) == "e1abb9b743129b40"
@@ -80,26 +80,8 @@ def test_remote_code_stays_off(tiny_reader, monkeypatch):
     assert asked["use_safetensors"] is True
 
 
-def test_the_hash_sees_one_changed_weight_and_the_dtype(tiny_reader):
-    model = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu")).model
-    before = weights_hash(model)
-    assert before == weights_hash(load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu")).model)
-    assert before != weights_hash(load_reader(str(tiny_reader), LoadOptions(dtype="bfloat16", device="cpu")).model)
-    with torch.no_grad():
-        model.model.norm.weight[3] += 1e-3
-    assert weights_hash(model) != before
-
-
-def test_dtypes():
-    assert resolve_dtype("float32", torch.device("cpu")) == torch.float32
-    assert fast_dtype(torch.device("cpu")) in (torch.float32, torch.bfloat16)
-    for wrong in ("int8", "fast"):
-        with pytest.raises(ValueError, match="dtype must be"):
-            resolve_dtype(wrong, torch.device("cpu"))
-
-
 def test_the_shipped_adapter_is_small_and_safe():
-    folder = models._ENTAILMENT_ADAPTER
+    folder = ENTAILMENT_ADAPTER
     names = {path.name for path in folder.iterdir()}
     assert {"adapter_config.json", "adapter_model.safetensors", "README.md", "scores.json"} <= names
     assert not any(path.suffix in {".bin", ".pt", ".pkl"} for path in folder.iterdir())

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from seper_reward.data.queries import as_query
-from seper_reward.labels.dataset import label_row
+from seper_reward.labels.labelers import DeltaSePerLabeler
+from seper_reward.labels.rows import label_row
 from seper_reward.reward.environment import Turn, environment_factory
 from seper_reward.reward.policy_reader import borrowed_reader
 from seper_reward.reward.reward import SePerReward
@@ -88,7 +89,7 @@ def test_rewards_are_the_labels(tiny_scorer):
         "passages": [{"id": "a", "title": "Mill", "text": MILL.text}, SHEEP.text, "Ida Voss"],
     }
     query = as_query(record)
-    labels = [row["delta_seper"] for row in label_row(query, tiny_scorer.utilities([query])[0])["passages"]]
+    labels = [row["delta_seper"] for row in label_row(DeltaSePerLabeler(tiny_scorer).label(query))["passages"]]
     found = SePerReward(tiny_scorer)(
         question=[QUESTION] * 3, answers=[list(ANSWERS)] * 3, passages=[[each] for each in record["passages"]]
     )
@@ -121,10 +122,7 @@ class Counting:
     """A scorer that counts what it is asked for, and may fail."""
 
     def __init__(self, scorer, fails=()):
-        self.scorer, self.asked, self.fails = scorer, [], fails
-
-    def expect(self, question, sets):
-        assert question
+        self.scorer, self.asked, self.fails, self.reader = scorer, [], fails, scorer.reader
 
     def beliefs(self, question, answers, sets):
         self.asked += [(question, *(passage.text for passage in shown)) for shown in sets]

@@ -39,6 +39,7 @@ def test_threads_do_not_count_in_each_other():
 
 
 def test_all_stages_of_a_question_are_seen(tiny_scorer):
+    from seper_reward.reports.tables import profile_table
     from seper_reward.runtime.cache import Cache
     from seper_reward.scorer import SePerScorer
 
@@ -52,6 +53,6 @@ def test_all_stages_of_a_question_are_seen(tiny_scorer):
     models = sum(profile.seconds[stage] for stage in ("prefill", "decode", "entailment"))
     share = profile.model_share  # of a total that grows while we look
     assert 0 < models / profile.total_seconds <= share <= 1
-    shown = profile.table()
+    shown = profile_table(profile)
     assert "prefill" in shown
     assert "other" in shown

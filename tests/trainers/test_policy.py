@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 from seper_reward.reward.rollouts import Rollout
 from trainers import policy
 from trainers.policy_data import read_policy_questions
-from trainers.policy_eval import _as_often, over_seeds, summarize, table, tradeoff
+from trainers.policy_eval import _as_often, over_seeds, policy_table, summarize, tradeoff
 from trainers.policy_eval import main as print_over_seeds
 
 ROOT = Path(__file__).parents[2]
@@ -138,7 +138,7 @@ def test_two_processes_and_wandb(settings, tmp_path):
 
 def test_another_run_in_the_folder_is_refused(settings):
     assert policy.main([*settings, "--max_steps", "1"]) == 0
-    with pytest.raises(ValueError, match="other settings: seed was 42, is 7"):
+    with pytest.raises(ValueError, match="other settings; changed: seed was 42, is 7"):
         policy.main([*settings, "--max_steps", "1", "--seed", "7"])
 
 
@@ -196,4 +196,4 @@ def test_over_seeds_by_hand():
     found = over_seeds([one, other])
     assert found["after"]["accuracy"] == pytest.approx({"mean": (0.5 + 0.3333) / 2, "sd": 0.1667 / 2**0.5}, abs=1e-4)
     assert "search_rate_not_needed" not in found["after"]
-    assert "0.417 ± 0.118" in table(found)
+    assert "0.417 ± 0.118" in policy_table(found)

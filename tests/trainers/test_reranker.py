@@ -7,8 +7,8 @@ import pytest
 import torch
 from sentence_transformers import CrossEncoder
 
-from seper_reward.data.queries import pool_passages, read_queries
 from seper_reward.estimators.entailment import load_entailment
+from seper_reward.labels.rows import read_labels
 from seper_reward.labels.targets import quantize
 from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
 from seper_reward.types import LabeledQuery, Passage, Query
@@ -78,7 +78,7 @@ def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_en
     common = [
         "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
         "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
-        "--num_samples", "3", "--max_new_tokens", "4", "--judges", str(tmp_path / "held_out"),
+        "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
         "--test_share", "0.25", "--top_k", "2",
         "--min_spread", "0", "--bf16", "false", "--num_train_epochs", "1", "--logging_steps", "1",
     ]  # fmt: skip
@@ -91,13 +91,10 @@ def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_en
     ranked = CrossEncoder(str(folder), device="cpu").rank(MILL.question, [p.text for p in MILL.passages])
     assert len(ranked) == 3
 
-    distilled = [*common, "--labeler", str(folder), "--teacher_temperature", "1.0", "--judge_gains", "false"]
+    distilled = [*common, "--labeler", str(folder), "--teacher_temperature", "1.0", "--eval_gains", "false"]
     assert retriever.main([*distilled, "--output_dir", str(tmp_path / "distilled")]) == 0
-    labels = [json.loads(line) for line in (tmp_path / "distilled" / "labels.jsonl").read_text().splitlines()]
-    row = labels[0]
-    corpus, queries = pool_passages(read_queries(common[1]).queries)
-    query = next(query for query in queries if query.id == row["query"])
+    row = read_labels(tmp_path / "distilled")[0]  # the field of the labels is named after the folder
     score = CrossEncoder(str(folder), device="cpu").predict(
-        [(query.question, corpus[row["passage"]].text)], activation_fn=torch.nn.Identity()
+        [(row.query.question, row.query.passages[0].full_text)], activation_fn=torch.nn.Identity()
     )
-    assert row["label"] == pytest.approx(float(score[0]), abs=1e-4)
+    assert row.labels[0] == pytest.approx(float(score[0]), abs=1e-4)

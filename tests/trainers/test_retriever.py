@@ -14,15 +14,20 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
-from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler
+from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler, PassageLabeler
+from seper_reward.labels.rows import read_labels
+from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reports.tables import measures_table
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 from trainers import retriever
 from trainers.compare_labelers import aggregate, leads
 from trainers.ranking import run
-from trainers.ranking.candidates import LabelStore, candidates, label_statistics
+from trainers.ranking.candidates import candidates
 from trainers.ranking.data import read_questions
-from trainers.ranking.evaluation import changes, table
+from trainers.ranking.evaluation import changes
+from trainers.ranking.label_store import LabelStore
+from trainers.runs import last_checkpoint
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,8 +39,9 @@ def settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, tiny_encode
     return [
         "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
         "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
-        "--num_samples", "3", "--max_new_tokens", "4", "--judges", str(tmp_path / "held_out"), "--test_share", "0.25",
-        "--top_k", "2", "--min_spread", "0", "--output_dir", str(tmp_path / "run"), "--bf16", "false",
+        "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
+        "--test_share", "0.25", "--top_k", "2", "--min_spread", "0",
+        "--output_dir", str(tmp_path / "run"), "--bf16", "false",
         "--num_train_epochs", "2", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3",
         "--logging_steps", "1",
     ]  # fmt: skip
@@ -67,16 +73,16 @@ def test_command_trains_saves_and_tells(settings, tmp_path, capsys, tiny_encoder
     assert same(weights(folder / "round-2" / "model"), weights(folder / "model"))
     text = (folder / "model" / "README.md").read_text()
     assert "Bi-encoder trained on delta_seper labels" in text
-    assert table({side: results[side] for side in ("before", "after")}) in text
+    assert measures_table({side: results[side] for side in ("before", "after")}) in text
     assert (folder / "results.svg").stat().st_size > 1000
     assert "SePer by question" in capsys.readouterr().out
     # the second round asked only for what it newly retrieved, and the held-out questions' gains are labels, too
     assert len(asked) == len(set(asked))
-    labels = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
-    assert {(row["query"], row["passage"]) for row in labels} < set(asked)
-    # a finished run is judged again without training: by another reader, from another folder of weights
+    labels = read_labels(folder)  # rows as `seper-reward label` writes them
+    assert {(row.query.id, passage.id) for row in labels for passage in row.query.passages} < set(asked)
+    # a finished run is measured again without training: by another reader, from another folder of weights
     (tmp_path / "other").symlink_to(tmp_path / "held_out")
-    again = [*settings, "--rounds", "2", "--judges", str(tmp_path / "other"), "--judge_gains", "false"]
+    again = [*settings, "--rounds", "2", "--eval_readers", str(tmp_path / "other"), "--eval_gains", "false"]
     monkeypatch.setattr(retriever, "train_once", None)
     assert retriever.main(again) == 0
     assert "seper@1_other" in json.loads((folder / "results.json").read_text())["after"]
@@ -97,7 +103,7 @@ def counting(monkeypatch, dies_at=None):
 
 
 def test_a_run_killed_while_labelling_resumes_from_the_cache(settings, tmp_path, monkeypatch):
-    settings = [*settings, "--judge_gains", "false", "--max_steps", "1", "--eval_strategy", "no"]
+    settings = [*settings, "--eval_gains", "false", "--max_steps", "1", "--eval_strategy", "no"]
     with monkeypatch.context() as patch:
         counting(patch, dies_at=10)
         with pytest.raises(KeyboardInterrupt):
@@ -122,7 +128,7 @@ def test_a_run_killed_while_labelling_resumes_from_the_cache(settings, tmp_path,
 
 
 def test_a_labeler_may_read_ahead(tmp_path):
-    class Reader:
+    class Reader(PassageLabeler):
         name, seen = "reader", ()
 
         def ahead(self, queries):
@@ -132,10 +138,11 @@ def test_a_labeler_may_read_ahead(tmp_path):
         def label(self, query):
             return LabeledQuery(query, (0.5,) * len(query.passages), (0.0,) * len(query.passages))
 
-    reader, store = Reader(), LabelStore(tmp_path / "labels.jsonl")
+    reader = Reader()
+    store = LabelStore(tmp_path / "labels.jsonl", reader)
     known, fresh = (Query(name, "Who?", ("Ann",), (Passage("Ann did.", id="p"),)) for name in ("known", "fresh"))
-    store.label([known], reader)
-    assert [row.labels for row in store.label([known, fresh], reader)] == [(0.5,), (0.5,)]
+    store.label([known])
+    assert [row.labels for row in store.label([known, fresh])] == [(0.5,), (0.5,)]
     assert reader.seen == ["fresh"]  # only what has no label yet
 
 
@@ -152,7 +159,7 @@ class Dies(TrainerCallback):
 
 @pytest.mark.parametrize("lora", ["0", "4"])
 def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatch, lora):
-    settings = [*settings, "--judge_gains", "false", "--rounds", "2", "--lora_r", lora, "--save_strategy", "steps"]
+    settings = [*settings, "--eval_gains", "false", "--rounds", "2", "--lora_r", lora, "--save_strategy", "steps"]
     settings += ["--save_steps", "1", "--eval_strategy", "no", "--labeler", "gold"]
     assert retriever.main(settings) == 0
     settings[settings.index("--output_dir") + 1] = str(tmp_path / "again")
@@ -175,19 +182,21 @@ def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatc
 
 
 def test_other_settings_are_refused(settings, lane_questions):
-    settings += ["--labeler", "gold", "--judge_gains", "false"]
+    settings += ["--labeler", "gold", "--eval_gains", "false"]
     assert retriever.main(settings) == 0
-    with pytest.raises(ValueError, match=r"other settings: loss was 'reverse_kl', is 'ranknet'\. Name another folder"):
+    with pytest.raises(
+        ValueError, match=r"other settings; changed: loss was 'reverse_kl', is 'ranknet'\. Name another folder"
+    ):
         retriever.main([*settings, "--loss", "ranknet"])
     lane_questions.write_text(lane_questions.read_text().replace("Owner 3", "Owner 33"))
-    with pytest.raises(ValueError, match="other settings: data was"):
+    with pytest.raises(ValueError, match="other settings; changed: data was"):
         retriever.main(settings)
 
 
-def test_a_wrong_judge_is_told_before_training(settings, tmp_path, monkeypatch):
+def test_a_wrong_reader_is_told_before_training(settings, tmp_path, monkeypatch):
     monkeypatch.setattr(retriever, "train_once", None)
     with pytest.raises(OSError, match="nowhere"):
-        retriever.main([*settings, "--judges", str(tmp_path / "nowhere")])
+        retriever.main([*settings, "--eval_readers", str(tmp_path / "nowhere")])
 
 
 def test_an_id_means_one_text(settings, tmp_path, capsys):
@@ -205,18 +214,18 @@ def test_checkpoints_that_were_cut_off_are_passed_over(tmp_path):
         (tmp_path / f"checkpoint-{step}").mkdir()
         if whole:
             (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
-    assert run.last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
-    assert run.last_checkpoint(tmp_path / "none") is None
+    assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    assert last_checkpoint(tmp_path / "none") is None
 
 
-def test_the_labelling_reader_is_no_held_out_judge():
-    with pytest.raises(ValueError, match="judges must be readers other than the labelling one, 'embedded'"):
-        retriever.RetrieverConfig(judges=["plain", "embedded"])
+def test_the_labelling_reader_is_not_held_out():
+    with pytest.raises(ValueError, match="eval_readers must not have the labelling one, 'embedded'"):
+        retriever.RetrieverConfig(eval_readers=["plain", "embedded"])
 
 
 @pytest.mark.parametrize("loss", ["kl", "margin_mse", "contrastive", "ranknet"])
 def test_every_loss_trains(settings, loss, tmp_path):
-    settings += ["--labeler", "gold", "--judge_gains", "false", "--eval_strategy", "no", "--num_train_epochs", "6"]
+    settings += ["--labeler", "gold", "--eval_gains", "false", "--eval_strategy", "no", "--num_train_epochs", "6"]
     assert retriever.main([*settings, "--loss", loss]) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     losses = [row["loss"] for row in results["rounds"][0]["log"] if "loss" in row]
@@ -236,7 +245,7 @@ def test_two_processes_make_the_same_labels_and_nearly_the_same_losses(
     kept = [*split.train[:16], *split.dev, *split.test]  # 16 are one batch, or half a batch of each process
     wanted = {query.id for query in kept}
     lane_questions.write_text("\n".join(row for row in rows if json.loads(row)["id"] in wanted))
-    settings += ["--judge_gains", "false", "--max_steps", "3", "--eval_strategy", "no", "--model", str(still)]
+    settings += ["--eval_gains", "false", "--max_steps", "3", "--eval_strategy", "no", "--model", str(still)]
     settings += ["--resolution", "0"]
     assert retriever.main([*settings, "--per_device_train_batch_size", "16"]) == 0
     settings[settings.index("--output_dir") + 1] = str(tmp_path / "two")
@@ -259,7 +268,7 @@ def test_two_processes_make_the_same_labels_and_nearly_the_same_losses(
 
 def test_wandb_offline(settings, tmp_path):
     pytest.importorskip("wandb")
-    settings += ["--labeler", "gold", "--judge_gains", "false", "--report_to", "wandb"]
+    settings += ["--labeler", "gold", "--eval_gains", "false", "--report_to", "wandb"]
     # a process of its own: wandb remembers the folder of the first run
     environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "trainers.retriever", *settings]
@@ -292,7 +301,7 @@ def test_candidates_keep_what_is_known_of_a_query(tiny_encoder):
 def test_the_store_judges_only_what_is_new(tmp_path):
     asked = []
 
-    class Counts:
+    class Counts(PassageLabeler):
         name = "counts"
 
         def label(self, query):
@@ -302,11 +311,11 @@ def test_the_store_judges_only_what_is_new(tmp_path):
             return LabeledQuery(query, tuple(1 / 3 for _ in query.passages), tuple(0.1 for _ in query.passages))
 
     one, two = Passage("x", id="1"), Passage("y", id="2")
-    store = LabelStore(tmp_path / "labels.jsonl")
+    store = LabelStore(tmp_path / "labels.jsonl", Counts())
     query, bad = Query("q", "Who?", ("Ann",), (one,)), Query("bad", "Who?", ("Ann",), (one,))
-    assert [row.query.id for row in store.label([query, bad], Counts())] == ["q"]
-    again = LabelStore(tmp_path / "labels.jsonl")
-    (row,) = again.label([replace(query, passages=(two, one))], Counts())
+    assert [row.query.id for row in store.label([query, bad])] == ["q"]
+    again = LabelStore(tmp_path / "labels.jsonl", Counts())
+    (row,) = again.label([replace(query, passages=(two, one))])
     assert asked == ["1", "2"]
     assert row.labels == (0.333333, 0.333333)  # as on disk, so that a resumed run sees the same
     assert len(again) == 2

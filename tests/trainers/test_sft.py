@@ -21,11 +21,11 @@ from trainers.adapters.reader_scores import _shares
 
 
 @pytest.fixture(scope="module")
-def tasks(shared_data):
-    return list(data.tasks(shared_data, random.Random(0)))
+def examples(shared_data):
+    return list(data.examples(shared_data, random.Random(0)))
 
 
-def test_only_train_questions_are_trained_on(tasks, shared_data):
+def test_only_train_questions_are_trained_on(examples, shared_data):
     held_out = {
         query.question
         for name in ("nq_oracle_bm25neg", "hotpotqa_distractor", "2wikimultihopqa")
@@ -33,27 +33,27 @@ def test_only_train_questions_are_trained_on(tasks, shared_data):
         if split_of(query.id) != "train"
     }
     rgb = {query.question for query in read_queries(shared_data / "qa" / "rgb_counterfactual.jsonl.gz").queries}
-    assert held_out.isdisjoint(task.question for task in tasks)
-    assert rgb.isdisjoint(task.question for task in tasks)
+    assert held_out.isdisjoint(example.question for example in examples)
+    assert rgb.isdisjoint(example.question for example in examples)
 
 
-def test_what_should_be_said_follows_from_what_is_shown(tasks):
-    for task in tasks:
-        shown = " ".join(passage.text for passage in task.passages)
-        if task.kind in {"gold", "substituted", "among distractors"}:
-            assert data.states(shown, [task.target])
-        if task.kind in {"distractor", "unrelated"}:
-            assert task.target == data.UNKNOWN
-        assert bool(task.passages) == (task.kind not in {"closed-book", "common fact"})
-    kinds = {task.kind for task in tasks}
+def test_what_should_be_said_follows_from_what_is_shown(examples):
+    for example in examples:
+        shown = " ".join(passage.text for passage in example.passages)
+        if example.kind in {"gold", "substituted", "among distractors"}:
+            assert data.states(shown, [example.target])
+        if example.kind in {"distractor", "unrelated"}:
+            assert example.target == data.UNKNOWN
+        assert bool(example.passages) == (example.kind not in {"closed-book", "common fact"})
+    kinds = {example.kind for example in examples}
     assert len(kinds) == 10
-    assert sum(task.target == data.UNKNOWN for task in tasks) < 0.2 * len(tasks)
+    assert sum(example.target == data.UNKNOWN for example in examples) < 0.2 * len(examples)
 
 
-def test_prompts_are_whole(tasks, shared_data):
+def test_prompts_are_whole(examples, shared_data):
     tokenizer = load_reader("plain", LoadOptions(device="cpu")).tokenizer
     rows = data.reader_rows(shared_data, tokenizer, 0, ["brief"])
-    assert 0.9 * len(tasks) < len(rows) < len(tasks)
+    assert 0.9 * len(examples) < len(rows) < len(examples)
     for row in rows:
         assert len(tokenizer(row["prompt"], add_special_tokens=False).input_ids) <= data.MAX_PROMPT_TOKENS
         if row["kind"] in {"gold", "substituted", "among distractors"}:

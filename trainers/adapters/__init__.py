@@ -1,1 +1,1 @@
-"""What makes the two adapters that ship: their training data and their scores."""
+"""Training data and scores of the two adapters that ship."""

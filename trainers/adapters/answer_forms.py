@@ -1,7 +1,8 @@
-"""Forms that answers take, made for this project: what a judge must see through, and EVOUNA and NLI sets show rarely.
+"""Forms of answers that an entailment model must understand and that EVOUNA and NLI sets rarely have.
 
-Negation and correction, hedging between alternatives, lists, numbers and units, dates, yes/no by statement, and the
-answer inside (or missing from) a paragraph. Everything is generated from questions with answers of one kind.
+The forms are negation and correction, hedging between alternatives, lists, numbers and units, dates, yes and no by a
+statement, and an answer inside (or missing from) a paragraph. They are generated from questions with answers of one
+kind, for this project.
 """
 
 import datetime
@@ -14,7 +15,7 @@ from num2words import num2words
 
 
 class Form(NamedTuple):
-    """Does ``response`` state ``answer``, asked ``question``?"""
+    """A question, a response, an answer, and whether the response states the answer."""
 
     question: str
     response: str
@@ -30,7 +31,7 @@ class Fact(NamedTuple):
     others: tuple[str, ...]
 
 
-# {a}: right answer; {b}, {c}: wrong ones
+# responses that state {a}, the right answer; {b} and {c} are wrong ones
 _STATED = (
     "Not {b}, but {a}", "It was not {b}; it was {a}", "It isn't {b}. It is {a}", "{a}, not {b}", "{a} and not {b}",
     "Many people say {b}, but in fact it is {a}", "{b} is often named, yet the right answer is {a}",
@@ -40,7 +41,7 @@ _STATED = (
     "The answer is {a}", "It is nothing other than {a}", "{b}? No, that is wrong. It is {a}", "There is no doubt: {a}",
     "{b} came second; {a} is the right answer", "Everyone thought of {b}, but it turned out to be {a}",
     "It can only be {a}, never {b}", "{a} rather than {b}", "Once it was {b}; today it is {a}",
-    # what is added does not take the answer back
+    # additions that leave the answer as it is
     "{a}, near {b}", "{a}, who was a friend of {b}", "{a}, which came long before {b}", "{a}, unlike {b}",
     "{a}, to be exact", "the famous {a}", "{a} (not to be confused with {b})", "{a}, as everybody in the village knows",
     "They chose {a}, although {b} was cheaper", "{a} took over from {b}", "{a} did, years before {b}",
@@ -48,6 +49,7 @@ _STATED = (
     "{a}, if you want to know. {b} and {c} came later", "In those days {a}, whatever {b} may say", "{a}, one of many finds",
     "It lies in the north and is called {a}", "It is all about {a}, which people often forget",
 )  # fmt: skip
+# responses that do not state {a}
 _NOT_STATED = (
     "Not {a}", "It was not {a}", "It isn't {a}", "{a} is wrong", "{b}, not {a}", "Not {a}, but {b}",
     "It was not {a}; it was {b}", "Many people say {a}, but in fact it is {b}", "Anyone except {a}", "Never {a}",
@@ -85,22 +87,34 @@ _UNSURE = (
 
 
 def stated_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield answers stated, denied, corrected and hedged."""
+    """Yield responses that state, deny, correct or hedge the answer.
+
+    Args:
+        facts: Questions with right and wrong answers.
+        count: Number of forms.
+        rng: Source of every choice.
+    """
     for _ in range(count):
         fact = rng.choice(facts)
         answer, (b, c) = rng.choice(fact.answers), rng.sample(fact.others, 2)
         entailed = rng.random() < 0.5
-        # a person is known by the last name, too
+        # a last name stands for a person, too
         known_by_last_name = fact.question.lower().startswith("who") and re.fullmatch(r"[A-Z]\w+ [A-Z]\w+", answer)
-        said = answer.split()[-1] if known_by_last_name and rng.random() < 0.3 else answer
-        response = rng.choice(_STATED if entailed else _NOT_STATED).format(a=said, b=b, c=c)
-        # spellings of a date or number may differ in what they say (1973, October 1973)
-        asked = answer if any(character.isdigit() for character in answer) else rng.choice(fact.answers)
-        yield Form(fact.question, response[0].upper() + response[1:], asked, entailed)
+        name = answer.split()[-1] if known_by_last_name and rng.random() < 0.3 else answer
+        response = rng.choice(_STATED if entailed else _NOT_STATED).format(a=name, b=b, c=c)
+        # aliases of a date or number may differ in meaning (1973, October 1973), so that both sides take the same
+        gold = answer if any(character.isdigit() for character in answer) else rng.choice(fact.answers)
+        yield Form(fact.question, response[0].upper() + response[1:], gold, entailed)
 
 
 def list_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield lists that are complete in another order, and lists that lack or replace an item."""
+    """Yield lists that are complete in another order, and lists with an item left out or replaced.
+
+    Args:
+        facts: Questions whose wrong answers are the items.
+        count: Most forms; facts with too few wrong answers give none.
+        rng: Source of every choice.
+    """
     questions = ("Name the {n}.", "Which {n} are meant?", "Which are the {n}?", "what are the {n}", "Who are the {n}?")
     for _ in range(count):
         size = rng.choice([2, 3, 3, 4])
@@ -108,14 +122,14 @@ def list_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterato
         if len(pool) < size + 1:
             continue
         *items, extra = rng.sample(pool, size + 1)
-        said, entailed = rng.sample(items, size), True
+        shuffled, entailed = rng.sample(items, size), True
         if rng.random() < 0.5:
             entailed = False
             place = rng.randrange(size)
-            said = [*said[:place], *([] if rng.random() < 0.5 else [extra]), *said[place + 1 :]]
+            shuffled = [*shuffled[:place], *([] if rng.random() < 0.5 else [extra]), *shuffled[place + 1 :]]
         question = rng.choice(questions).format(n=num2words(size))
         response = rng.choice(["{}", "{}", "They are {}", "{}, these are the ones", "First {}"]).format(
-            _joined(said, rng)
+            _joined(shuffled, rng)
         )
         yield Form(question, response, _joined(items, rng), entailed)
 
@@ -127,7 +141,7 @@ def _joined(items: Sequence[str], rng: random.Random) -> str:
     return ", ".join(items[:-1]) + last + items[-1]
 
 
-# unit: (spellings, questions, how many smaller ones make one, spellings of those)
+# per unit: (spellings, questions, number of smaller units in one or 0, spellings of a smaller or another unit)
 _UNITS: tuple[tuple[Sequence[str], Sequence[str], int, Sequence[str]], ...] = (
     (("km", "kilometres", "kilometers"), ("How long is the tunnel?", "how far is it to the coast"), 1000, ("m", "metres")),
     (("m", "metres", "meters"), ("How high is the tower?", "What is the depth of the lake?"), 100, ("cm", "centimetres")),
@@ -150,25 +164,30 @@ _COUNTED = (
 
 
 def number_forms(count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield numbers in digits, in words and in other units, and numbers that differ in a digit, size or unit."""
+    """Yield equal numbers in digits, words and other units, and numbers that differ in a digit, size or unit.
+
+    Args:
+        count: Number of forms.
+        rng: Source of every choice.
+    """
     for _ in range(count):
         entailed = rng.random() < 0.5
         number = _some_number(rng)
         if rng.random() < 0.5:
-            said = number if entailed else _other_number(number, rng)
-            yield Form(rng.choice(_COUNTED), _about(_spelled(said, rng), rng), _spelled(number, rng), entailed)
+            value = number if entailed else _other_number(number, rng)
+            yield Form(rng.choice(_COUNTED), _about(_spelled(value, rng), rng), _spelled(number, rng), entailed)
             continue
         units, questions, factor, small = rng.choice(_UNITS)
         question, gold = rng.choice(questions), f"{_spelled(number, rng)} {rng.choice(units)}"
         if entailed and factor and rng.random() < 0.3:
-            said = f"{_spelled(number * factor, rng)} {rng.choice(small)}"
+            quantity = f"{_spelled(number * factor, rng)} {rng.choice(small)}"
         elif entailed:
-            said = f"{_spelled(number, rng)} {rng.choice(units)}"
+            quantity = f"{_spelled(number, rng)} {rng.choice(units)}"
         elif rng.random() < 0.3:
-            said = f"{_spelled(number, rng)} {rng.choice(small)}"  # right number, wrong unit
+            quantity = f"{_spelled(number, rng)} {rng.choice(small)}"  # right number, wrong unit
         else:
-            said = f"{_spelled(_other_number(number, rng), rng)} {rng.choice(units)}"
-        yield Form(question, _about(said, rng), gold, entailed)
+            quantity = f"{_spelled(_other_number(number, rng), rng)} {rng.choice(units)}"
+        yield Form(question, _about(quantity, rng), gold, entailed)
 
 
 def _some_number(rng: random.Random) -> int:
@@ -186,6 +205,7 @@ def _some_number(rng: random.Random) -> int:
 
 
 def _other_number(number: int, rng: random.Random) -> int:
+    """Return a number that differs in a digit, a little, or in size."""
     digits = list(str(number))
     place = rng.randrange(len(digits))
     digits[place] = rng.choice([digit for digit in "123456789" if digit != digits[place]])
@@ -194,6 +214,7 @@ def _other_number(number: int, rng: random.Random) -> int:
 
 
 def _spelled(number: int, rng: random.Random) -> str:
+    """Return a number in digits or in words."""
     ways = [str(number), f"{number:,}"]
     if number < 20_000 or number % 1000 == 0:
         words = num2words(number).replace(",", "")
@@ -215,8 +236,9 @@ _ABOUT = (
 )  # fmt: skip
 
 
-def _about(said: str, rng: random.Random) -> str:
-    return rng.choice(_ABOUT).format(said)
+def _about(quantity: str, rng: random.Random) -> str:
+    """Return a sentence around a number."""
+    return rng.choice(_ABOUT).format(quantity)
 
 
 _WHEN = (
@@ -230,7 +252,12 @@ _WHICH_YEAR = (
 
 
 def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield dates in other formats or more precise than asked for, and others or less precise ones."""
+    """Yield equal dates in other formats or more precise, and dates that differ or are less precise.
+
+    Args:
+        count: Number of forms.
+        rng: Source of every choice.
+    """
     for _ in range(count):
         day = datetime.date(rng.randint(1500, 2020), rng.randint(1, 12), rng.randint(1, 28))
         entailed = rng.random() < 0.5
@@ -249,13 +276,13 @@ def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
                 f"the {day.year // 10 * 10}s",
             ]
             wrong.append(f"the {num2words(day.year // 100 + 1, to='ordinal')} century")
-            said = rng.choice(ways if entailed else wrong)
-            yield Form(rng.choice(_WHICH_YEAR), _on(said, rng), str(day.year), entailed)
+            date = rng.choice(ways if entailed else wrong)
+            yield Form(rng.choice(_WHICH_YEAR), _on(date, rng), str(day.year), entailed)
             continue
         with_year = rng.random() < 0.8
         gold = rng.choice(_written(day, with_year))
         if entailed:
-            said = rng.choice(_written(day, with_year))
+            date = rng.choice(_written(day, with_year))
         else:
             changed = [
                 day.replace(day=day.day % 28 + 1),
@@ -263,11 +290,12 @@ def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
                 *([day.replace(year=day.year + rng.choice([-10, -1, 1, 2, 10]))] if with_year else []),
             ]
             vague = [f"{day:%B} {day.year}", str(day.year)] if with_year else [f"{day:%B}"]
-            said = rng.choice(vague) if rng.random() < 0.3 else rng.choice(_written(rng.choice(changed), with_year))
-        yield Form(rng.choice(_WHEN), _on(said, rng), gold, entailed)
+            date = rng.choice(vague) if rng.random() < 0.3 else rng.choice(_written(rng.choice(changed), with_year))
+        yield Form(rng.choice(_WHEN), _on(date, rng), gold, entailed)
 
 
 def _written(day: datetime.date, with_year: bool) -> list[str]:
+    """Return the ways to write a date."""
     month, ordinal = f"{day:%B}", num2words(day.day, to="ordinal_num")
     ways = [f"{day.day} {month}", f"{month} {day.day}", f"the {ordinal} of {month}", f"{month} {ordinal}"]
     ways += [f"the {num2words(day.day, to='ordinal')} of {month}", f"{day:%b} {day.day}"]
@@ -278,27 +306,28 @@ def _written(day: datetime.date, with_year: bool) -> list[str]:
     return [*dated, f"{ways[2]} {spoken}", day.isoformat()]
 
 
-def _on(said: str, rng: random.Random) -> str:
-    return rng.choice(["{}", "{}", "It was {}", "That happened on {}", "It dates from {}", "{}, I think"]).format(said)
+def _on(date: str, rng: random.Random) -> str:
+    """Return a sentence around a date."""
+    return rng.choice(["{}", "{}", "It was {}", "That happened on {}", "It dates from {}", "{}, I think"]).format(date)
 
 
 def yes_no_forms(statements: Sequence[tuple[str, str, str]], count: int, rng: random.Random) -> Iterator[Form]:
     """Turn NLI pairs into yes/no questions, answered by a statement or in words.
 
     Args:
-        statements: (premise, hypothesis, ``entailment|neutral|contradiction``).
-        count: of forms.
-        rng: of every choice.
+        statements: NLI pairs as (premise, hypothesis, ``entailment|neutral|contradiction``).
+        count: Most forms; there is one per statement at most.
+        rng: Source of every choice.
     """
     openings = ("Is it true that {}?", "is it the case that {}", "Can one say that {}?", "Does it hold that {}?")
     for premise, hypothesis, label in rng.sample(statements, min(count, len(statements))):
         claim = hypothesis.rstrip(" .")
         question = rng.choice(openings).format(claim[:1].lower() + claim[1:])
         answer = rng.choice(["yes", "no"])
-        fate = rng.random()
-        if fate < 0.65:
+        chance = rng.random()
+        if chance < 0.65:
             response, truth = premise, {"entailment": "yes", "contradiction": "no"}.get(label)
-        elif fate < 0.95:
+        elif chance < 0.95:
             truth = rng.choice(["yes", "no"])
             response = rng.choice(_YES if truth == "yes" else _NO)
         else:
@@ -318,24 +347,24 @@ def paragraph_forms(
     """Yield paragraphs that state the answer, state another in its place, or leave it out.
 
     Args:
-        paragraphs: (question, text that states the answer, spellings of the answer, another answer of its kind).
-        count: of forms.
-        rng: of every choice.
+        paragraphs: (question, text that states the answer, aliases of the answer, another answer of its kind).
+        count: Most forms; there is one per paragraph at most.
+        rng: Source of every choice.
     """
     for question, text, answers, other in rng.sample(paragraphs, min(count, len(paragraphs))):
         pattern = any_of(answers)
         sentences = re.split(r"(?<=[.!?])\s+", text)
-        holding = [at for at, sentence in enumerate(sentences) if pattern.search(sentence)]
-        silent = [sentence for sentence in sentences if not pattern.search(sentence)]
-        if not holding:
+        answer_places = [at for at, sentence in enumerate(sentences) if pattern.search(sentence)]
+        other_sentences = [sentence for sentence in sentences if not pattern.search(sentence)]
+        if not answer_places:
             continue
-        start = max(0, rng.choice(holding) - rng.randint(0, 2))
-        shown = " ".join(sentences[start : start + 3])
-        stated = pattern.findall(shown)[0]
-        fate = rng.random()
-        if fate < 0.5:
-            yield Form(question, shown, stated, True)
-        elif fate < 0.85 or not silent:
-            yield Form(question, pattern.sub(other.replace("\\", ""), shown), stated, False)
+        start = max(0, rng.choice(answer_places) - rng.randint(0, 2))
+        excerpt = " ".join(sentences[start : start + 3])
+        alias = pattern.findall(excerpt)[0]
+        chance = rng.random()
+        if chance < 0.5:
+            yield Form(question, excerpt, alias, True)
+        elif chance < 0.85 or not other_sentences:
+            yield Form(question, pattern.sub(other.replace("\\", ""), excerpt), alias, False)
         else:
-            yield Form(question, " ".join(silent[:3]), stated, False)
+            yield Form(question, " ".join(other_sentences[:3]), alias, False)

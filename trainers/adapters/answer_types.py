@@ -1,18 +1,18 @@
-"""Answers of one type that are easily confused, written for this project: what NLI sets and EVOUNA lack.
+"""Answers of one type that are easily confused, written for this project.
 
-A judge trained on those alone takes London for Paris: both are cities, and people's mistakes are rarely that close.
+NLI sets and EVOUNA have few of them; an entailment model trained on those alone takes London for Paris.
 """
 
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-Member = tuple[str, ...]  # spellings of one answer
+Member = tuple[str, ...]  # the spellings of one answer
 
 
 @dataclass(frozen=True)
 class AnswerType:
-    """Answers that exclude each other, and questions they fit."""
+    """Answers that exclude each other, and questions that each of them could answer."""
 
     members: tuple[Member, ...]
     questions: tuple[str, ...]
@@ -24,6 +24,7 @@ def _each(names: str) -> tuple[Member, ...]:
 
 
 def _people(first: str, last: str) -> tuple[Member, ...]:
+    """Combine each first name with three last names."""
     firsts, lasts = first.split(), last.split()
     return tuple(
         (f"{one} {lasts[(7 * number + 3 * row) % len(lasts)]}",)
@@ -190,20 +191,25 @@ _EVASIONS = (
 
 
 def confusable_pairs(count: int, rng: random.Random) -> Iterator[tuple[str, str, str, bool]]:
-    """Yield (question, premise, hypothesis, entailed): the same answer in another form, or another of its type."""
+    """Yield (question, premise, hypothesis, entailed): two forms of one answer, or answers that differ.
+
+    Args:
+        count: Number of pairs.
+        rng: Source of every choice.
+    """
     for _ in range(count):
         kind = rng.choice(TYPES)
         question, gold = rng.choice(kind.questions), rng.choice(kind.members)
-        fate = rng.random()
-        if fate < 0.4:
-            said, entailed = rng.choice(_FORMS[3:] if len(gold) == 1 else _FORMS).format(a=rng.choice(gold)), True
-        elif fate < 0.92:
+        chance = rng.random()
+        if chance < 0.4:
+            response, entailed = rng.choice(_FORMS[3:] if len(gold) == 1 else _FORMS).format(a=rng.choice(gold)), True
+        elif chance < 0.92:
             other = rng.choice([member for member in kind.members if member != gold])
-            said, entailed = rng.choice(_FORMS).format(a=rng.choice(other)), False
+            response, entailed = rng.choice(_FORMS).format(a=rng.choice(other)), False
         else:
-            said, entailed = rng.choice(_EVASIONS), False
-        said = said[0].upper() + said[1:] if rng.random() < 0.5 else said
-        pair = [said, rng.choice(gold)]
+            response, entailed = rng.choice(_EVASIONS), False
+        response = response[0].upper() + response[1:] if rng.random() < 0.5 else response
+        pair = [response, rng.choice(gold)]
         if rng.random() < 0.3:
             pair.reverse()
         yield question, pair[0], pair[1], entailed

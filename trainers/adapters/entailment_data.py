@@ -1,4 +1,4 @@
-"""What the shipped entailment adapter is trained on: licence-clean pairs of premise and hypothesis."""
+"""Training data of the entailment adapter that ships: pairs of premise and hypothesis whose licences allow it."""
 
 import random
 import re
@@ -24,7 +24,7 @@ from trainers.adapters.answer_forms import (
 from trainers.adapters.answer_types import TYPES, confusable_pairs
 
 Row = dict[str, Any]
-NOT_ENTAILMENT = 3  # a human said "not the same answer"; neutral and contradiction share the blame
+NOT_ENTAILMENT = 3  # people say "not the same answer", which may be neutral or contradiction
 LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2, "not_entailment": NOT_ENTAILMENT}
 LICENCES = {
     "snli_dev_test": "CC BY-SA",
@@ -42,9 +42,9 @@ LICENCES = {
     "nq_oracle_bm25neg": "CC BY-SA 3.0",
 }
 NOT_NLI = ("evouna", "nq_oracle_bm25neg")
-# machine-made or skewed sets may not drown the human ones
+# most pairs of sets that are machine-made or skewed, so that they do not outweigh the others
 CAPS = {"conjnli_adv_train": 4000, "breaking_nli": 2500, "med": 2500, "help_conj_disj": 1500}
-# licences that do not allow shipping weights, or are not known
+# sets whose licences do not allow shipping weights or are not known
 EVALUATION_ONLY = (
     "sick", "anli_dev", "imppres_presup", "imppres_implic_logical", "ling_in_loop", "2way_mctest_statements",
     "2way_negation_rte", "2way_qnli_dev", "2way_rte", "2way_scitail",
@@ -52,7 +52,14 @@ EVALUATION_ONLY = (
 
 
 class LabeledPair(NamedTuple):
-    """One training or test example: does ``premise`` entail ``hypothesis``?"""
+    """One training or test example: does ``premise`` entail ``hypothesis``?
+
+    Attributes:
+        premise: The premise.
+        hypothesis: The hypothesis.
+        label: A class of ``LABELS``.
+        source: Name of the set that the pair is from.
+    """
 
     premise: str
     hypothesis: str
@@ -66,7 +73,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def nli_pairs(data_dir: Path, name: str, split: str) -> list[LabeledPair]:
-    """Read one NLI set's split."""
+    """Read the pairs of one NLI set in one split."""
     rows = read_rows(data_dir / "nli" / f"{name}.jsonl.gz")
     return [
         LabeledPair(row["premise"], row["hypothesis"], LABELS[row["label"]], name)
@@ -76,7 +83,7 @@ def nli_pairs(data_dir: Path, name: str, split: str) -> list[LabeledPair]:
 
 
 def evouna_rows(data_dir: Path, split: str) -> list[Row]:
-    """Read EVOUNA's split by question; training leaves out those in NQ's dev and test splits (``qa/``)."""
+    """Read EVOUNA's rows in one split by question; ``train`` leaves out questions of NQ's dev and test (``qa/``)."""
     rows = [row for row in read_rows(data_dir / "evouna" / "NQ.json.gz") if not row["improper"]]
     held_out: set[str] = set()
     if split == "train":
@@ -86,7 +93,7 @@ def evouna_rows(data_dir: Path, split: str) -> list[Row]:
 
 
 def judged_pairs(rows: list[Row]) -> Iterator[LabeledPair]:
-    """Yield (response, gold) pairs with the human verdict; short right responses also the other way round."""
+    """Yield (response, gold answer) with the human verdict; for short responses also (gold answer, response)."""
     for row in rows:
         gold = qa_statement(row["question"], aliases_of(row)[0])
         for system in EVOUNA_SYSTEMS:
@@ -101,7 +108,10 @@ def judged_pairs(rows: list[Row]) -> Iterator[LabeledPair]:
 
 
 def answer_type(answer: str) -> str:
-    """Sort answers coarsely, so that a swapped one is a plausible mistake."""
+    """Return the coarse type of an answer: ``date``, ``number``, or ``name of N`` for up to 3 words.
+
+    An answer swapped with another of its type is a plausible mistake.
+    """
     if re.search(r"\b(1\d{3}|20\d{2})\b", answer):
         return "date"
     if any(character.isdigit() for character in answer):
@@ -110,7 +120,7 @@ def answer_type(answer: str) -> str:
 
 
 def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[LabeledPair]:
-    """Yield aliases of one answer (entailed) and another question's answer of like type (not entailed)."""
+    """Yield pairs of aliases of one answer (entailed), and of answers of one type to two questions (not entailed)."""
     by_type: dict[str, list[str]] = {}
     for row in rows:
         for alias in aliases_of(row):
@@ -124,11 +134,17 @@ def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[LabeledPair]:
         if words_of(" ".join(aliases)).isdisjoint(words_of(wrong)):
             pair = [qa_statement(question, wrong), gold]
             rng.shuffle(pair)
-            yield LabeledPair(*pair, NOT_ENTAILMENT, "evouna_swap")
+            yield LabeledPair(pair[0], pair[1], NOT_ENTAILMENT, "evouna_swap")
 
 
 def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Iterator[LabeledPair]:
-    """Yield answers of other questions that MiniLM finds close to the gold one (Lyon for Paris): not entailed."""
+    """Yield answers with another question's answer that MiniLM finds similar (Lyon for Paris): not entailed.
+
+    Args:
+        rows: Rows of EVOUNA.
+        rng: Source of every choice.
+        per_question: Most pairs per question.
+    """
     from sentence_transformers import SentenceTransformer, util
 
     encoder = SentenceTransformer(str(embedded_encoder_folder()), device="cpu")
@@ -143,7 +159,7 @@ def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Itera
         for other in rng.sample(others, min(per_question, len(others))):
             pair = [qa_statement(question, other), qa_statement(question, gold)]
             rng.shuffle(pair)
-            yield LabeledPair(*pair, NOT_ENTAILMENT, "evouna_mined")
+            yield LabeledPair(pair[0], pair[1], NOT_ENTAILMENT, "evouna_mined")
 
 
 def words_of(text: str) -> set[str]:
@@ -152,14 +168,14 @@ def words_of(text: str) -> set[str]:
 
 
 def typed_pairs(count: int, rng: random.Random) -> Iterator[LabeledPair]:
-    """Yield our own pairs of answers of one type (see ``trainers/adapters/answer_types.py``)."""
+    """Yield ``count`` pairs of answers of one type, from ``trainers/adapters/answer_types.py``."""
     for question, premise, hypothesis, entailed in confusable_pairs(count, rng):
         label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
         yield LabeledPair(qa_statement(question, premise), qa_statement(question, hypothesis), label, "answer_types")
 
 
 def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
-    """Yield what EVOUNA and NLI sets rarely show (see ``trainers/adapters/answer_forms.py``)."""
+    """Yield generated forms of answers, which EVOUNA and NLI sets rarely have (``answer_forms.py``)."""
     facts = [*known_facts(evouna_rows(data_dir, "train")), *typed_facts()]
     statements = [
         (row["premise"], row["hypothesis"], row["label"])
@@ -181,7 +197,7 @@ def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
 
 
 def known_facts(rows: list[Row]) -> list[Fact]:
-    """Return EVOUNA's questions and our common facts, each with wrong answers to a like question."""
+    """Return EVOUNA's questions and our common facts that have at least 5 wrong answers of the same kind."""
     known = [(row["question"], tuple(aliases_of(row))) for row in rows]
     known += [(fact["question"], tuple(fact["answers"])) for fact in common_facts()]
     return [
@@ -192,7 +208,7 @@ def known_facts(rows: list[Row]) -> list[Fact]:
 
 
 def wrong_answers(known: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, ...]]:
-    """Yield, per (question, answers), other questions' answers of its kind that share no word with its own."""
+    """Yield, per (question, answers), the answers to other questions of its kind that share no word with its own."""
     by_kind: dict[tuple[str, str], set[str]] = {}
     for question, answers in known:
         by_kind.setdefault(question_kind(question, answers[0]), set()).add(answers[0])
@@ -203,7 +219,7 @@ def wrong_answers(known: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[
 
 
 def typed_facts() -> Iterator[Fact]:
-    """Yield our own questions with answers that are easily confused (see ``trainers/adapters/answer_types.py``)."""
+    """Yield the questions of ``trainers/adapters/answer_types.py`` with each answer and those it is confused with."""
     for kind in TYPES:
         for question in kind.questions:
             for member in kind.members:
@@ -218,33 +234,33 @@ def common_facts() -> list[Row]:
 
 
 def question_kind(question: str, answer: str) -> tuple[str, str]:
-    """Return what a question asks for and what its answer looks like."""
-    asked = re.search(r"\b(who|when|where|how many|how|which|what)\b", question.lower())
-    return (asked.group() if asked else "", answer_type(answer))
+    """Return a question's question word and the type of its answer."""
+    word = re.search(r"\b(who|when|where|how many|how|which|what)\b", question.lower())
+    return (word.group() if word else "", answer_type(answer))
 
 
 def paragraphs(data_dir: Path, rng: random.Random) -> list[tuple[str, str, list[str], str]]:
-    """Return NQ's train questions with their gold passage, and another answer that could stand in it."""
+    """Return NQ's train questions as (question, gold passage, answers, wrong answer of the same kind), each twice."""
     rows = read_rows(data_dir / "qa" / "nq_oracle_bm25neg.jsonl.gz")
-    # EVOUNA asks some of NQ's questions, and splits them by question
+    # EVOUNA has some of these questions, and splits them by question rather than by id
     held_out = {row["question"].lower() for split in ("dev", "test") for row in evouna_rows(data_dir, split)}
     rows = [row for row in rows if split_of(row["id"]) == "train" and row["question"].lower() not in held_out]
-    found = []
+    examples = []
     wrong = wrong_answers([(row["question"], row["answers"]) for row in rows])
     for row, others in zip(rows, wrong, strict=True):
         gold = next(passage["text"] for passage in row["passages"] if passage["relevant"])
-        found += [(row["question"], gold, row["answers"], rng.choice(others)) for _ in range(2) if others]
-    return found
+        examples += [(row["question"], gold, row["answers"], rng.choice(others)) for _ in range(2) if others]
+    return examples
 
 
 def training_pairs(data_dir: Path, seed: int, confusable: bool = True, forms: bool = False) -> list[LabeledPair]:
-    """Collect the capped, licence-clean training mix.
+    """Return the training pairs in random order.
 
     Args:
-        data_dir: with ``nli/``, ``evouna/`` and ``qa/``.
-        seed: of every choice.
-        confusable: add mined and same-type answers.
-        forms: add generated forms of answers (negated, hedged, listed, numbers, dates, yes/no, paragraphs).
+        data_dir: Folder with ``nli/``, ``evouna/`` and ``qa/``.
+        seed: Seed of every choice.
+        confusable: Whether to add mined answers and answers of one type.
+        forms: Whether to add generated forms of answers (negated, hedged, lists, numbers, dates, yes/no, paragraphs).
     """
     rng = random.Random(seed)
     pairs: list[LabeledPair] = []
@@ -254,8 +270,8 @@ def training_pairs(data_dir: Path, seed: int, confusable: bool = True, forms: bo
             pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng)]
             pairs += mined_pairs(rows, rng, per_question=3) if confusable else ()
         elif name not in NOT_NLI:
-            found = nli_pairs(data_dir, name, "train")
-            pairs += rng.sample(found, min(len(found), CAPS.get(name, len(found))))
+            nli = nli_pairs(data_dir, name, "train")
+            pairs += rng.sample(nli, min(len(nli), CAPS.get(name, len(nli))))
     pairs += typed_pairs(10_000, rng) if confusable else ()
     pairs += form_pairs(data_dir, rng) if forms else ()
     rng.shuffle(pairs)

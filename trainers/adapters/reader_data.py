@@ -1,9 +1,9 @@
-"""What the shipped reader adapter is trained on: short answers from passages, from memory, or "unknown".
+"""Training data of the reader adapter that ships: short answers from passages or from memory, or "unknown".
 
-Only train splits of NQ, HotpotQA and 2WikiMultihopQA, and common facts of our own, are used. In a second copy of half
-of NQ's gold passages the answer is replaced by another of its kind (entity substitution, Longpre et al.,
-arXiv:2109.05052), so that the reader learns to read rather than to know. Beside a passage that does not tell, it
-learns to answer common facts from memory and to say "unknown" to the rest.
+The questions are the train splits of NQ, HotpotQA and 2WikiMultihopQA, and common facts of our own. Half of NQ's gold
+passages have a second copy, in which another answer of the same kind replaces the right one (entity substitution,
+Longpre et al., arXiv:2109.05052); from them the reader learns to follow the passage rather than its memory. With a
+passage that does not hold the answer, it learns to answer common facts from memory, and other questions by "unknown".
 """
 
 import random
@@ -25,12 +25,12 @@ LICENCES = {
     "common_facts": "ours, Apache-2.0",
 }
 UNKNOWN = "unknown"
-CLOSED_BOOK_SHARE, UNRELATED_SHARE = 0.25, 0.15  # of NQ's train questions
-MAX_PROMPT_TOKENS = 340  # longer ones are left out: a cut passage may have lost the answer
+CLOSED_BOOK_SHARE, UNRELATED_SHARE = 0.25, 0.15  # shares of NQ's train questions
+MAX_PROMPT_TOKENS = 340  # longer prompts are left out, as a cut passage may lack the answer
 
 
 class Example(NamedTuple):
-    """A question, what the reader sees, and what it should say."""
+    """A question, the passages that the reader sees, the answer that it should give, and the kind of example."""
 
     question: str
     passages: tuple[Passage, ...]
@@ -39,13 +39,13 @@ class Example(NamedTuple):
 
 
 def qa_queries(data_dir: Path, name: str, split: str) -> list[Query]:
-    """Read one question set's split."""
+    """Read the questions of one set in one split."""
     queries = read_queries(data_dir / "qa" / f"{name}.jsonl.gz").queries
     return [query for query in queries if split_of(query.id) == split]
 
 
 def relevant(query: Query, wanted: bool = True) -> list[Passage]:
-    """Return the passages that are marked relevant (or those that are not)."""
+    """Return the passages that are marked relevant or, if ``wanted`` is false, those that are not."""
     return [passage for passage in query.passages if passage.metadata["relevant"] == wanted]
 
 
@@ -55,13 +55,13 @@ def states(text: str, answers: Sequence[str]) -> bool:
 
 
 def stated_answer(query: Query, passages: Sequence[Passage]) -> str | None:
-    """Return the answer in the passages' own spelling, ``None`` where they do not hold it."""
-    found = (any_of([answer]).search(passage.text) for answer in query.answers for passage in passages)
-    return next((match.group() for match in found if match), None)
+    """Return the answer as the passages spell it; ``None`` if they do not hold it."""
+    matches = (any_of([answer]).search(passage.text) for answer in query.answers for passage in passages)
+    return next((match.group() for match in matches if match), None)
 
 
 def substituted(passage: Passage, answers: Sequence[str], other: str) -> Passage:
-    """Put another answer in the place of every alias in the passage and its title."""
+    """Return the passage with another answer in the place of every alias, also in its title."""
     title, text = (any_of(answers).sub(lambda _: other, field) for field in (passage.title, passage.text))
     return Passage(text, title)
 
@@ -74,17 +74,17 @@ def examples(data_dir: Path, rng: random.Random) -> Iterator[Example]:
         yield from multi_hop_examples(qa_queries(data_dir, name, "train"), rng)
     for query in rng.sample(simple, int(CLOSED_BOOK_SHARE * len(simple))):
         yield Example(query.question, (), query.answers[0], "closed-book")
-    elsewhere = [passage for query in simple for passage in relevant(query)]
+    passages = [passage for query in simple for passage in relevant(query)]
     for query in rng.sample(simple, int(UNRELATED_SHARE * len(simple))):
-        yield Example(query.question, (rng.choice(elsewhere),), UNKNOWN, "unrelated")
+        yield Example(query.question, (rng.choice(passages),), UNKNOWN, "unrelated")
     for fact in common_facts():
         yield Example(fact["question"], (), fact["answers"][0], "common fact")
-        if rng.random() < 0.6:  # what everybody knows stays known beside a passage on something else
-            yield Example(fact["question"], (rng.choice(elsewhere),), fact["answers"][0], "common fact, unrelated")
+        if rng.random() < 0.6:  # a passage on something else does not make a common fact unknown
+            yield Example(fact["question"], (rng.choice(passages),), fact["answers"][0], "common fact, unrelated")
 
 
 def single_passage_examples(queries: Sequence[Query], rng: random.Random) -> Iterator[Example]:
-    """Yield the gold passage as it is, with another answer in it, and among distractors."""
+    """Yield examples with the gold passage, with another answer in it, among distractors, or a distractor only."""
     by_type: dict[str, list[str]] = {}
     for query in queries:
         by_type.setdefault(answer_type(query.answers[0]), []).append(query.answers[0])
@@ -111,12 +111,12 @@ def single_passage_examples(queries: Sequence[Query], rng: random.Random) -> Ite
 
 
 def multi_hop_examples(queries: Sequence[Query], rng: random.Random) -> Iterator[Example]:
-    """Yield all supporting passages together, one alone, and all with a distractor."""
+    """Yield examples with all supporting passages, at times with a distractor, and with a single one."""
     for query in queries:
         gold, others = relevant(query), relevant(query, False)
         answer = stated_answer(query, gold) or query.answers[0]
-        shown = [*gold, rng.choice(others)] if rng.random() < 0.3 and others else gold
-        yield Example(query.question, _shuffled(shown, rng), answer, "multi-hop")
+        passages = [*gold, rng.choice(others)] if rng.random() < 0.3 and others else gold
+        yield Example(query.question, _shuffled(passages, rng), answer, "multi-hop")
         alone = rng.choice(gold)
         target = stated_answer(query, [alone]) or UNKNOWN
         if rng.random() < 0.3 and not states("yes no", query.answers):
@@ -128,13 +128,13 @@ def _shuffled(passages: Sequence[Passage], rng: random.Random) -> tuple[Passage,
 
 
 def reader_rows(data_dir: Path, tokenizer: Any, seed: int, prompts: Sequence[str]) -> list[dict[str, Any]]:
-    """Render the examples to ``{prompt, completion, kind}``, in random order.
+    """Return the examples as rows of ``{prompt, completion, kind}``, in random order.
 
     Args:
-        data_dir: with ``qa/``.
-        tokenizer: of the reader.
-        seed: of every choice.
-        prompts: names of prompt styles; each example gets one of them.
+        data_dir: Folder with ``qa/``.
+        tokenizer: The reader's tokenizer.
+        seed: Seed of every choice.
+        prompts: Names of prompt styles; each example gets a random one of them.
     """
     rng = random.Random(seed)
     builders = [PromptBuilder(tokenizer, style, max_prompt_tokens=10**6) for style in prompts]

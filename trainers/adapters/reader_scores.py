@@ -1,4 +1,4 @@
-"""How good is a reader at its one job? Shares of right, wrong and withheld answers on held-out questions."""
+"""Scores of a reader: shares of right, wrong and withheld answers to held-out questions."""
 
 import random
 from collections import Counter
@@ -18,11 +18,11 @@ from seper_reward.reports.tables import markdown_table
 from seper_reward.types import Passage
 from trainers.adapters.reader_data import UNKNOWN, qa_queries, relevant, states
 
-MOST = 50  # questions per condition
+MOST = 50  # most questions per condition
 
 
 class Trial(NamedTuple):
-    """A question, what the reader sees, and the spellings of the right answer."""
+    """A question, the passages that the reader sees, and the aliases of the right answer."""
 
     question: str
     passages: tuple[Passage, ...]
@@ -30,10 +30,15 @@ class Trial(NamedTuple):
 
 
 def conditions(data_dir: Path, split: str) -> dict[str, list[Trial]]:
-    """Return the trials by condition: what the passages are, of questions in one split (and of the demo corpus)."""
+    """Return trials by condition, which tells what the passages are.
+
+    Args:
+        data_dir: Folder with ``qa/``.
+        split: Split of the questions; those of the demo are used whole.
+    """
     rng = random.Random(0)
     nq = spread(qa_queries(data_dir, "nq_oracle_bm25neg", split), MOST)
-    found = {
+    trials = {
         "NQ, gold passage": [Trial(query.question, tuple(relevant(query)), query.answers) for query in nq],
         "NQ, passage that does not tell": [
             Trial(query.question, (rng.choice(relevant(query, False)),), query.answers)
@@ -44,27 +49,28 @@ def conditions(data_dir: Path, split: str) -> dict[str, list[Trial]]:
     }
     for name, title in (("hotpotqa_distractor", "HotpotQA"), ("2wikimultihopqa", "2WikiMultihopQA")):
         queries = spread(qa_queries(data_dir, name, split), MOST)
-        found[f"{title}, all gold passages"] = [
+        trials[f"{title}, all gold passages"] = [
             Trial(query.question, tuple(relevant(query)), query.answers) for query in queries
         ]
     known = [
         query for query in read_queries(QUESTIONS, read_corpus(CORPUS)).queries if query.metadata["group"] == "known"
     ]
-    found["common facts (demo), no passage"] = [Trial(query.question, (), query.answers) for query in known]
-    return found
+    trials["common facts (demo), no passage"] = [Trial(query.question, (), query.answers) for query in known]
+    return trials
 
 
 def score(sampler: ResponseSampler, prompt: str, trials: Sequence[Trial]) -> dict[str, float]:
-    """Sample each trial and return mean shares of the samples.
+    """Sample responses in each trial and return shares, in [0, 1], averaged over trials.
 
     Args:
-        sampler: of the reader, with its temperature.
-        prompt: a prompt style's name.
-        trials: of one condition.
+        sampler: Sampler of the reader.
+        prompt: Name of a prompt style.
+        trials: The trials of one condition.
 
     Returns:
-        ``right``: states a gold answer. ``withheld``: says that it is unknown. ``wrong``: neither.
-        ``largest_wrong``: of the most frequent single wrong answer of a question. ``words``: per response.
+        Shares of responses: ``right`` ones state a gold answer, ``withheld`` ones say that it is unknown, ``wrong``
+        ones do neither, and ``largest_wrong`` counts the most frequent wrong answer of each question only. ``words``
+        is the mean number of words per response, ``n`` the number of trials.
     """
     builder = PromptBuilder(sampler.tokenizer, prompt, max_prompt_tokens=sampler.max_prompt_tokens)
     rows = []
@@ -76,11 +82,13 @@ def score(sampler: ResponseSampler, prompt: str, trials: Sequence[Trial]) -> dic
 
 def _shares(texts: Sequence[str], answers: Sequence[str]) -> dict[str, float]:
     right = [states(text, answers) for text in texts]
-    withheld = [not good and normalize_answer(text) in ("", UNKNOWN) for text, good in zip(texts, right, strict=True)]
+    withheld = [
+        not is_right and normalize_answer(text) in ("", UNKNOWN) for text, is_right in zip(texts, right, strict=True)
+    ]
     wrong = Counter(
         normalize_answer(text)
-        for text, good, silent in zip(texts, right, withheld, strict=True)
-        if not good and not silent
+        for text, is_right, is_withheld in zip(texts, right, withheld, strict=True)
+        if not is_right and not is_withheld
     )
     count = len(texts)
     return {
@@ -96,24 +104,24 @@ def evaluate(readers: Sequence[tuple[str, str, float]], data_dir: Path, split: s
     """Score readers side by side.
 
     Args:
-        readers: (name or folder, prompt style, temperature).
-        data_dir: with ``qa/``.
-        split: of the questions.
+        readers: (name or folder, prompt style, temperature) of each reader.
+        data_dir: Folder with ``qa/``.
+        split: Split of the questions.
 
     Returns:
-        Per reader (``"NAME, PROMPT, T=..."``), per condition, what ``score`` returns.
+        What ``score`` returns, by reader (``"NAME, PROMPT, T=..."``) and condition.
     """
     trials = conditions(data_dir, split)
-    found: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     for name, prompt, temperature in readers:
         sampler = ResponseSampler.from_pretrained(name, temperature=temperature, max_new_tokens=16)
         title = f"{'adapter' if Path(name).is_dir() else name}, {prompt}, T={temperature:g}"
-        found[title] = {condition: score(sampler, prompt, rows) for condition, rows in trials.items()}
-    return found
+        scores[title] = {condition: score(sampler, prompt, rows) for condition, rows in trials.items()}
+    return scores
 
 
 def score_table(scores: dict[str, Any]) -> str:
-    """Return the scores as a Markdown table, one row per condition and reader."""
+    """Return what ``evaluate`` returned as a Markdown table, one row per condition and reader."""
     rows = [
         [
             condition,

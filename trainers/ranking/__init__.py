@@ -1,1 +1,1 @@
-"""What retriever and reranker recipes share: questions, candidates, labels, losses, comparison."""
+"""What the retriever and reranker recipes share: questions, candidates, labels, losses, comparison."""

@@ -1,4 +1,4 @@
-"""Candidates for labelling, from the retriever that is being trained."""
+"""Candidate passages for labelling, from the questions themselves or from the retriever that is being trained."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from trainers.ranking.data import Questions, RankingConfig
 
 
 def propose(model: SentenceTransformer, config: RankingConfig, questions: Questions) -> list[Query]:
-    """Return the training questions with the passages to judge; all processes come here together."""
+    """Return the training questions with the passages to label; all processes must call this together."""
     retriever = None
     if config.candidates != "given":
         retriever = DenseRetriever(model, questions.corpus, share=True)
@@ -20,23 +20,23 @@ def propose(model: SentenceTransformer, config: RankingConfig, questions: Questi
 
 
 def candidates(queries: Sequence[Query], retriever: Retriever | None, top_k: int, given: bool) -> list[Query]:
-    """Return the queries with the passages to judge.
+    """Return the queries with the passages to label; all processes must call this together.
 
     Args:
-        queries: with their own passages.
-        retriever: whose best passages are candidates; ``None`` for none.
-        top_k: how many of them.
-        given: the queries' own passages are candidates, too, and come first.
+        queries: Queries with their own passages.
+        retriever: Retriever whose best passages are candidates; ``None`` for none.
+        top_k: Number of passages that the retriever finds per query.
+        given: Whether the queries' own passages are candidates, too; they come first.
     """
     mine = shard(queries)
-    found: Sequence[tuple[Passage, ...]] = [()] * len(mine)
+    retrieved: Sequence[tuple[Passage, ...]] = [()] * len(mine)
     if retriever is not None:
-        found = retriever.retrieve([query.question for query in mine], top_k)
-    return gather_in_order([_with(query, passages, given) for query, passages in zip(mine, found, strict=True)])
+        retrieved = retriever.retrieve([query.question for query in mine], top_k)
+    return gather_in_order([_with(query, passages, given) for query, passages in zip(mine, retrieved, strict=True)])
 
 
 def _with(query: Query, retrieved: Sequence[Passage], given: bool) -> Query:
     own = {passage.id: passage for passage in query.passages}
-    # a query's own passages carry what is known of them for this query
+    # only a query's own passages have the metadata, such as marks, that belong to this query
     chosen = {passage.id: own.get(passage.id, passage) for passage in retrieved}
     return replace(query, passages=tuple((own | chosen if given else chosen).values()))

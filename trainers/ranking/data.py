@@ -1,4 +1,4 @@
-"""What retriever and reranker learn from: questions by use, candidates, labels; the settings of both."""
+"""Settings that the retriever and reranker recipes share, and their questions by split."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from seper_reward.config import ScorerConfig, setting
 from seper_reward.data.queries import pool_passages, read_examples
 from seper_reward.data.splits import split_of, spread
-from seper_reward.labels.labelers import LABELERS, check_labeler
+from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.provenance import query_key
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Passage, Query
@@ -17,30 +17,61 @@ from seper_reward.types import Passage, Query
 
 @dataclass
 class RankingConfig(ScorerConfig):
-    """What a ranking model learns from: questions, candidates, labels. Shared with the reranker."""
+    """Settings of what a ranking model learns from and is measured on, shared by retriever and reranker."""
 
-    input: str = setting("demo", "Questions as for `seper-reward label`, or 'demo'.")
-    corpus: str | None = setting(None, "Corpus of {id, title?, text}; default: the passages of all the questions.")
-    limit: int | None = setting(None, "Use so many questions only, evenly spread over the input.")
-    test_share: float = setting(0.125, "Share of questions, by sha1(id), held out for the comparison in the end.")
-    dev_share: float = setting(0.125, "Share of questions to measure on while training; may be 0.")
-    labeler: str = setting("delta_seper", f"Who judges: {', '.join(LABELERS)}, or a reranker's folder.")
-    candidates: Literal["retrieved", "given", "both"] = setting("both", "Passages to judge; given are the file's own.")
-    top_k: int = setting(8, "Passages that are retrieved per question and round.")
-    max_std_error: float | None = setting(None, "Leave out labels with a greater standard error.")
-    min_spread: float = setting(0.05, "Leave out questions whose best and worst label are no further apart.")
-    margin: float = setting(0.1, "Label from which a passage counts as helpful.")
+    input: str = setting(
+        "demo",
+        "Questions: JSONL, JSONL.gz or Parquet of {id?, question, answers, passages}, a folder saved by datasets, or "
+        "'demo'.",
+    )
+    corpus: str | None = setting(
+        None,
+        "Corpus to retrieve from: JSONL, JSONL.gz or Parquet of {id, title?, text}; not given: the passages of all "
+        "questions together.",
+    )
+    limit: int | None = setting(None, "Number of questions to use, evenly spread over the input; not given: all.")
+    test_share: float = setting(
+        0.125, "Share of questions, by SHA-1 of their ids, that are held out for the comparison at the end, above 0."
+    )
+    dev_share: float = setting(0.125, "Share of questions that are measured on during training; may be 0.")
+    labeler: str = setting(
+        "delta_seper",
+        "What a label is: delta_seper or delta_seper_hard (change of the reader's belief in the answer), erag, "
+        "erag_token_f1 or erag_rouge_l (change of its responses' exact match, token F1 or ROUGE-L), likelihood "
+        "(change of the answer's log-probability), gold (people's marks), or the score of a reranker, given by its "
+        "folder.",
+    )
+    candidates: Literal["retrieved", "given", "both"] = setting(
+        "both", "Passages to label: those that the model retrieves, those given with the questions, or both."
+    )
+    top_k: int = setting(8, "Passages to retrieve per question and round, >= 1.")
+    max_std_error: float | None = setting(
+        None, "Greatest standard error of a label that is learned from; not given: all labels are."
+    )
+    min_spread: float = setting(
+        0.05, "Questions are learned from only if their best and worst label differ by more than this, >= 0."
+    )
+    margin: float = setting(
+        0.1,
+        "Least label of a helpful passage, > 0; the retriever's losses ranknet and contrastive leave out pairs of "
+        "passages whose labels differ by less.",
+    )
     resolution: float = setting(
-        0.1, "Labels are rounded to multiples of this before they are taught, since less is noise; 0 leaves them."
+        0.1, "Labels are rounded to multiples of this, as smaller differences are noise, >= 0; 0 does not round."
     )
-    shift: float = setting(0.0, "Added to labels, after clipping.")
-    clip_low: float | None = setting(None, "Least label; 0 makes harmful passages equal to useless ones.")
-    clip_high: float | None = setting(None, "Greatest label.")
+    shift: float = setting(0.0, "Number added to the labels after clipping.")
+    clip_low: float | None = setting(
+        None, "Lower labels are raised to this; 0 makes harmful passages equal to useless ones; not given: no bound."
+    )
+    clip_high: float | None = setting(None, "Higher labels are lowered to this; not given: no bound.")
     eval_readers: list[str] = setting(
-        ["plain"], "Readers, held out from labelling, that measure the result beside the labelling one."
+        ["plain"],
+        "Readers that made no labels and measure the rankings, too: 'embedded', 'plain', hub ids or folders.",
     )
-    eval_top_k: int = setting(1, "How many passages a reader that measures sees.")
-    eval_gains: bool = setting(True, "Also measure nDCG with ΔSePer as gains (labels the top 5 of each question).")
+    eval_top_k: int = setting(1, "Best passages that a reader sees at once when a ranking is measured, >= 1.")
+    eval_gains: bool = setting(
+        True, "Whether nDCG is measured with ΔSePer as gains, too; this labels the top 5 passages of test questions."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,7 +95,7 @@ class RankingConfig(ScorerConfig):
 
 
 class Questions(NamedTuple):
-    """Questions by use, and the corpus they search."""
+    """Questions by split, and the corpus to retrieve from, by passage id."""
 
     corpus: Mapping[str, Passage]
     train: list[Query]
@@ -73,7 +104,12 @@ class Questions(NamedTuple):
 
 
 def read_questions(config: RankingConfig) -> Questions:
-    """Read and split the questions by sha1(id); raise if a split is empty."""
+    """Read the questions and split them by SHA-1 of their ids.
+
+    Raises:
+        OSError: A file is missing or cannot be read.
+        ValueError: A split is empty, or a passage id stands for two texts.
+    """
     examples, corpus = read_examples(config.input, config.corpus)
     if examples.rejected:
         first = examples.rejected[0]
@@ -92,13 +128,13 @@ def read_questions(config: RankingConfig) -> Questions:
 
 
 def data_key(questions: Questions) -> str:
-    """Return a hash over all that is learnt from and measured on."""
+    """Return a hash over all questions and the corpus."""
     parts = [sorted(map(query_key, rows)) for rows in (questions.train, questions.dev, questions.test)]
     return content_key(parts, sorted((each.id, each.title, each.text) for each in questions.corpus.values()))
 
 
 def _check_ids(queries: Sequence[Query], corpus: Mapping[str, Passage], config: RankingConfig) -> None:
-    """Raise if an id means one text in a question and another in the corpus; tell of passages that are in neither."""
+    """Raise if a passage id stands for two texts; print how many passages of questions are not in the corpus."""
     absent = 0
     for query in queries:
         for passage in query.passages:

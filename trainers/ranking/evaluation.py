@@ -1,4 +1,4 @@
-"""Is a ranking better than the one before? By relevance, by ΔSePer gains, and by what readers make of it."""
+"""Measures of rankings side by side: by relevance, by ΔSePer gains, and by the beliefs of readers."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +21,8 @@ from seper_reward.types import Passage, Query
 from trainers.ranking.data import RankingConfig
 from trainers.ranking.label_store import LabelStore
 
-DEPTH = 10  # passages per question that are ranked
-_GRADED = 5  # of them, by ΔSePer gains
+DEPTH = 10  # passages per question in a ranking
+_GRADED = 5  # top passages that are measured with ΔSePer gains
 
 Rankings = Sequence[tuple[Passage, ...]]
 
@@ -32,10 +32,9 @@ class RankingReaders:
     """The readers that rankings are measured with, and the labels for graded gains.
 
     Attributes:
-        scorers: Scorers by name of the reader; the first also made the labels, the others did not and so do not
-            measure what they taught.
-        gains: Labels of the passages that rankings hold, for nDCG with ΔSePer gains; ``None`` leaves that out.
-        top_k: How many passages a reader sees at once.
+        scorers: Scorers by name of the reader. The first reader also made the labels; the others had no part in them.
+        gains: Store of ΔSePer labels that serve as gains for nDCG; ``None`` leaves this measure out.
+        top_k: Number of passages that a reader sees at once.
     """
 
     scorers: Mapping[str, SePerScorer]
@@ -44,13 +43,15 @@ class RankingReaders:
 
 
 def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data: str) -> RankingReaders:
-    """Load the readers beside the labelling one, each asked in its own default way; all share entailment and cache.
+    """Load the readers that made no labels, with their own default prompt and sampling options.
+
+    All readers share the entailment model and the cache of the labelling one.
 
     Args:
-        config: Names the readers.
+        config: Settings, with the names of the readers.
         scorer: Scorer of the labelling reader.
-        folder: Where the labels for gains are kept.
-        data: Hash of the questions and passages.
+        folder: Folder that keeps the labels for gains.
+        data: Hash of the questions and passages (``data_key``).
     """
     sampling = scorer.sampler.options
     scorers = {config.reader: scorer}
@@ -77,43 +78,48 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
 def rank(
     encoder: SentenceTransformer, corpus: Mapping[str, Passage], queries: Sequence[Query], least: int = 1
 ) -> Rankings:
-    """Return each question's best passages of the corpus, ``DEPTH`` or ``least``; every process does all of it."""
+    """Return each question's best passages in the corpus, ``DEPTH`` of them or ``least`` if that is more.
+
+    Each process ranks all questions by itself.
+    """
     return DenseRetriever(encoder, corpus).retrieve([query.question for query in queries], max(DEPTH, least))
 
 
 def measure_rankings(
     rankings: Mapping[str, Rankings], queries: Sequence[Query], readers: RankingReaders
 ) -> dict[str, dict[str, Any]]:
-    """Measure several rankings of the same passages side by side; all processes come here together.
+    """Measure several rankings for the same questions side by side; all processes must call this together.
 
     Args:
-        rankings: By name, one ranking per question.
-        queries: With gold answers; marks of relevance are in their passages' metadata.
-        readers: What to measure with.
+        rankings: Rankings by name, each with one tuple of passages per question.
+        queries: Questions with gold answers, and marks of relevance in the metadata of their passages.
+        readers: The readers to measure with, and the labels for gains.
 
     Returns:
-        Per name: the measures of ``rank_metrics`` with marks (``ndcg@5``, ...) and with ΔSePer gains
-        (``ndcg@5_gain``, ..., of the top 5), ``seper@k`` and ``exact_match@k`` (``..._READER`` for held-out readers),
-        and ``questions``: rows of ``downstream`` by reader.
+        By name, the measures of ``rank_metrics`` with marks (``ndcg@5``, ...) and with ΔSePer gains
+        (``ndcg@5_gain``, ..., of the top 5), ``seper@k`` and ``exact_match@k`` for k passages (with ``_READER`` behind
+        them for readers that made no labels), and ``questions``: the rows of ``downstream`` by reader.
     """
     gold = [gold_relevance(query) for query in queries]
-    found: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}
+    measures: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}
     if readers.gains is not None:
         gains = _gains(rankings, queries, readers.gains)
         for name, rows in rankings.items():
-            measured = rank_metrics([row[:_GRADED] for row in rows], gains)
-            found[name] |= {f"{key}_gain": value for key, value in measured.items() if key != "ndcg@10"}
+            graded = rank_metrics([row[:_GRADED] for row in rows], gains)
+            measures[name] |= {f"{key}_gain": value for key, value in graded.items() if key != "ndcg@10"}
     for number, (reader, scorer) in enumerate(readers.scorers.items()):
         suffix = f"@{readers.top_k}" + (f"_{Path(reader).name}" if number else "")
         for name, rows in rankings.items():
-            read = downstream(scorer, queries, rows, readers.top_k)
-            found[name] |= {f"{key}{suffix}": _mean(row[key] for row in read) for key in ("seper", "exact_match")}
-            found[name].setdefault("questions", {})[reader] = read
-    return found
+            answered = downstream(scorer, queries, rows, readers.top_k)
+            measures[name] |= {
+                f"{key}{suffix}": _mean(row[key] for row in answered) for key in ("seper", "exact_match")
+            }
+            measures[name].setdefault("questions", {})[reader] = answered
+    return measures
 
 
 def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], store: LabelStore) -> list[dict[str, int]]:
-    """Label the queries' own passages and the top of every ranking: one pool for all."""
+    """Return ΔSePer gains by passage id, per query: for its own passages and the top of every ranking."""
     pooled = []
     for number, query in enumerate(queries):
         tops = [passage for rows in rankings.values() for passage in rows[number][:_GRADED]]
@@ -126,11 +132,16 @@ def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], store: La
 def changes(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], least: float = 0.05
 ) -> dict[str, Any]:
-    """Tell how SePer changed question by question; those that could not be scored on both sides are left out.
+    """Compare SePer before and after, question by question; those not scored on both sides are left out.
+
+    Args:
+        before: Rows of ``downstream``.
+        after: Rows of ``downstream`` for the same questions, in the same order.
+        least: Change of SePer, in [0, 1], that a rise or a fall must exceed.
 
     Returns:
-        How many rose (``wins``), fell (``losses``), or stayed within ``least`` (``ties``); and
-        ``most_changed``: the 20 that changed most, with the passages the reader saw.
+        In how many questions SePer rose (``wins``), fell (``losses``) or did neither (``ties``); and ``most_changed``,
+        the 20 questions that changed most, with the passages that the reader saw.
     """
     rows = [
         {
@@ -144,11 +155,11 @@ def changes(
         for old, new in zip(before, after, strict=True)
         if old["seper"] is not None and new["seper"] is not None
     ]
-    moved = [row["after"] - row["before"] for row in rows]
+    differences = [row["after"] - row["before"] for row in rows]
     return {
-        "wins": sum(change > least for change in moved),
-        "losses": sum(change < -least for change in moved),
-        "ties": sum(abs(change) <= least for change in moved),
+        "wins": sum(difference > least for difference in differences),
+        "losses": sum(difference < -least for difference in differences),
+        "ties": sum(abs(difference) <= least for difference in differences),
         "most_changed": sorted(rows, key=lambda row: -abs(row["after"] - row["before"]))[:20],
     }
 
@@ -157,8 +168,8 @@ class RankingEvaluator(BaseEvaluator):
     """Measures a bi-encoder's ranking of the corpus by people's marks, for sentence-transformers' trainer.
 
     Args:
-        corpus: passages by id.
-        queries: held-out questions, whose own passages carry the marks.
+        corpus: Passages by id.
+        queries: Held-out questions, with marks of relevance in the metadata of their passages.
     """
 
     def __init__(self, corpus: Mapping[str, Passage], queries: Sequence[Query]) -> None:
@@ -169,10 +180,10 @@ class RankingEvaluator(BaseEvaluator):
     def __call__(
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """Return the measures, without those that no question defines."""
+        """Return the measures of ``rank_metrics`` that are defined for these questions."""
         rows = rank(model, self._corpus, self._queries)
-        found = rank_metrics(rows, [gold_relevance(query) for query in self._queries])
-        return {name: value for name, value in found.items() if value is not None}
+        measures = rank_metrics(rows, [gold_relevance(query) for query in self._queries])
+        return {name: value for name, value in measures.items() if value is not None}
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

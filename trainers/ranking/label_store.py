@@ -1,4 +1,4 @@
-"""Labels kept from round to round, in the rows that `seper-reward label` writes."""
+"""Labels kept from round to round, as label rows like those of `seper-reward label`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,11 +16,11 @@ from seper_reward.types import LabeledQuery, Query, UnscorableError
 
 
 class LabelStore:
-    """Labels by question and passage, on disk, so that no passage is judged twice.
+    """Labels by question and passage, on disk, so that no passage is labelled twice.
 
     Args:
-        path: JSONL file of label rows; read if it is there. Rows have the order in which questions came.
-        labeler: Judges what is new.
+        path: JSONL file of label rows, read if it exists; rows stand in the order in which questions came.
+        labeler: Labeler of passages that have no label yet.
     """
 
     def __init__(self, path: Path, labeler: PassageLabeler) -> None:
@@ -33,13 +33,13 @@ class LabelStore:
         return sum(len(row["passages"]) for row in self._rows.values())
 
     def label(self, queries: Sequence[Query]) -> list[LabeledQuery]:
-        """Return the queries' labels, judging what has none yet; processes share the work.
+        """Return the queries with labels, labelling what has none yet; processes share the work.
 
-        A query that cannot be scored is left out and told of; others are not affected.
+        A query that cannot be labelled is left out with a message.
         """
-        unjudged = [query for query in map(self._missing, queries) if query.passages]
-        costs = list(map(query_cost, unjudged))
-        work = shard(unjudged, costs)
+        unlabeled = [query for query in map(self._missing, queries) if query.passages]
+        costs = list(map(query_cost, unlabeled))
+        work = shard(unlabeled, costs)
         main_process = process_state().is_main_process
         bar = tqdm(
             self._labeler.ahead(work),
@@ -48,14 +48,15 @@ class LabelStore:
             total=len(work),
             disable=not main_process,
         )
-        for row in gather_in_order([self._judge(query) for query in bar], costs):
+        for row in gather_in_order([self._label_row(query) for query in bar], costs):
             if row is not None:
                 self._add(row)
-        if main_process and unjudged:
+        if main_process and unlabeled:
             write_lines(self._path, self._rows.values(), default=str)
         return [self._labeled(query) for query in queries if not self._missing(query).passages]
 
-    def _judge(self, query: Query) -> dict[str, Any] | None:
+    def _label_row(self, query: Query) -> dict[str, Any] | None:
+        """Return the label row of a query; ``None``, after a message, if it cannot be labelled."""
         labeled = self._labeler.attempt(query)
         if isinstance(labeled, UnscorableError):
             tqdm.write(f"question id={query.id!r} left out: {labeled}")
@@ -67,6 +68,7 @@ class LabelStore:
         known["passages"] += row["passages"]
 
     def _missing(self, query: Query) -> Query:
+        """Return the query with the passages that have no label yet."""
         known = self._known(query)
         return replace(query, passages=tuple(passage for passage in query.passages if passage.id not in known))
 
@@ -76,11 +78,11 @@ class LabelStore:
         return LabeledQuery(query, tuple(label for label, _ in rows), tuple(error for _, error in rows))
 
     def _known(self, query: Query) -> dict[str, tuple[float, float]]:
-        """Return label and standard error of a question's judged passages by id."""
+        """Return label and standard error of a query's labelled passages, by passage id."""
         if query.id not in self._rows:
             return {}
-        found = labeled_query(self._rows[query.id], self._labeler.name)
+        labeled = labeled_query(self._rows[query.id], self._labeler.name)
         return {
             passage.id: (label, error)
-            for passage, label, error in zip(found.query.passages, found.labels, found.std_errors, strict=True)
+            for passage, label, error in zip(labeled.query.passages, labeled.labels, labeled.std_errors, strict=True)
         }

@@ -1,6 +1,6 @@
-"""Losses that teach a bi-encoder the labels of its passages; any number of passages a question.
+"""Losses that teach a bi-encoder the labels of passages, with any number of passages per question.
 
-The losses are functions of scores and labels; ``ListLoss`` feeds them from sentence-transformers' trainer.
+The losses are pure functions of scores and labels; ``ListLoss`` calls them in sentence-transformers' trainer.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from sentence_transformers.sentence_transformer.data_collator import SentenceTra
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, normalize
 
-_NOTHING = -1e4  # log of no probability mass; -inf alone has no gradient
-_ROUNDING = 1e-5  # labels are multiples of a resolution: 0.3 - 0.2 must reach a margin of 0.1
+_NOTHING = -1e4  # logit of no probability mass; -inf would give NaN gradients
+_ROUNDING = 1e-5  # tolerance: the difference of the labels 0.3 and 0.2 must reach a margin of 0.1
 
 
 def kl_divergence(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, reverse: bool = False) -> Tensor:
@@ -23,9 +23,10 @@ def kl_divergence(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, 
     Args:
         scores: ``(Q, P)`` similarities.
         labels: ``(Q, P)`` teacher logits; NaN where a question has no more passages.
-        temperature: of the student, > 0.
-        reverse: KL(student || teacher), as in REPLUG-LSR (arXiv:2301.12652, eq. 5): seeks the teacher's mode, instead
-            of KL(teacher || student), which covers all that the teacher finds likely (Atlas, arXiv:2208.03299).
+        temperature: Student's temperature, which divides the scores, > 0.
+        reverse: Whether to take KL(student || teacher), as in REPLUG-LSR (arXiv:2301.12652, eq. 5), which seeks the
+            teacher's mode, instead of KL(teacher || student), which covers all that the teacher finds likely (Atlas,
+            arXiv:2208.03299).
 
     Returns:
         Scalar >= 0, in nats.
@@ -34,26 +35,26 @@ def kl_divergence(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, 
     student = (scores / temperature).masked_fill(~there, -torch.inf).log_softmax(-1)
     teacher = labels.masked_fill(~there, -torch.inf).log_softmax(-1)
     from_, to = (student, teacher) if reverse else (teacher, student)
-    differences = (from_ - to).masked_fill(~there, 0.0)  # -inf - -inf
+    differences = (from_ - to).masked_fill(~there, 0.0)  # -inf - -inf is NaN
     return (from_.exp() * differences).sum(-1).mean()
 
 
 def margin_mse(scores: Tensor, labels: Tensor, *, temperature: float = 1.0) -> Tensor:
     """Squared error of score differences against label differences (Margin-MSE, arXiv:2010.02666, eq. 7).
 
-    Over all pairs of passages of a question, where the original has one pair.
+    The loss takes all pairs of a question's passages; the paper has one pair per question.
 
     Args:
         scores: ``(Q, P)`` similarities.
         labels: ``(Q, P)``; NaN where a question has no more passages.
-        temperature: a difference of this much in score stands for 1 in label, > 0.
+        temperature: Difference of scores that stands for a difference of 1 in labels, > 0.
 
     Returns:
         Scalar >= 0: mean over the pairs of a question, then over questions.
     """
     there = ~labels.isnan()
     errors = scores / temperature - labels.nan_to_num()
-    differences = errors[:, :, None] - errors[:, None, :]  # (Q, P, P): the two margins' difference
+    differences = errors[:, :, None] - errors[:, None, :]  # (Q, P, P): difference of the margins in score and label
     pairs = (there[:, :, None] & there[:, None, :]).triu(1)
     return ((differences.square() * pairs).sum((1, 2)) / pairs.sum((1, 2)).clamp(min=1)).mean()
 
@@ -61,14 +62,14 @@ def margin_mse(scores: Tensor, labels: Tensor, *, temperature: float = 1.0) -> T
 def ranknet(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, margin: float = 0.1) -> Tensor:
     """Logistic loss of each pair whose labels differ by ``margin`` (RankNet, Burges et al., 2005).
 
-    Pairs within the margin are left as they are: that useless passages have about equal labels, or that a reader who
-    knows the answer needs none, does not teach the model to find them equally good.
+    Pairs within the margin have no loss. Labels are about equal for useless passages, and for all passages if the
+    reader knows the answer by itself; from that the model shall not learn that they are equally relevant.
 
     Args:
         scores: ``(Q, P)`` similarities.
         labels: ``(Q, P)``; NaN where a question has no more passages.
-        temperature: of the scores, > 0.
-        margin: > 0.
+        temperature: Number that divides the scores, > 0.
+        margin: Least difference of the labels of a pair, > 0.
 
     Returns:
         Scalar >= 0, in nats: mean over the pairs of the batch; 0 (with a zero gradient) if there is none.
@@ -90,11 +91,12 @@ def contrastive(
 
     Args:
         scores: ``(Q, P)`` similarities.
-        labels: ``(Q, P)``; NaN where a question has no more passages. Positives have at least ``margin``; negatives of
-            a positive are at least ``margin`` below it (hard, where a retriever proposed them).
-        others: ``(Q, N)`` similarities with the other questions' passages (in-batch negatives); -inf where none.
-        temperature: > 0.
-        margin: > 0.
+        labels: ``(Q, P)``; NaN where a question has no more passages. A positive has a label of at least ``margin``;
+            its negatives are the question's passages at least ``margin`` below it.
+        others: ``(Q, N)`` similarities with the other questions' passages (in-batch negatives); -inf at places that
+            do not count.
+        temperature: Number that divides the similarities, > 0.
+        margin: Least label of a positive, and its least distance to a negative, > 0.
 
     Returns:
         Scalar >= 0, in nats; 0 (with a zero gradient) if no question has a positive.
@@ -113,9 +115,9 @@ class ListLoss(nn.Module):
     """A loss over each question's list of passages, for sentence-transformers' trainer.
 
     Args:
-        model: the bi-encoder.
-        loss: of ``(scores, labels)``, cosine similarities ``(Q, P)`` and labels with NaN as padding.
-        in_batch: the loss takes the similarities with the other questions' passages as its third argument.
+        model: The bi-encoder.
+        loss: Function of cosine similarities ``(Q, P)`` and labels ``(Q, P)`` with NaN as padding.
+        in_batch: Whether the loss takes the similarities with the other questions' passages as its third argument.
     """
 
     def __init__(self, model: nn.Module, loss: Callable[..., Tensor], in_batch: bool = False) -> None:
@@ -123,11 +125,12 @@ class ListLoss(nn.Module):
         self.model, self.loss, self.in_batch = model, loss, in_batch
 
     def forward(self, features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """Embed the questions and all passages (``ListCollator``'s batch) and return the loss."""
-        asked, read = features
-        tokens = read["input_ids"]
+        """Embed the questions and all passages of a batch made by ``ListCollator``; return the loss."""
+        query_features, passage_features = features
+        tokens = passage_features["input_ids"]
         queries, passages = (
-            normalize(self.model(part)["sentence_embedding"].float(), dim=-1) for part in (asked, read)
+            normalize(self.model(side)["sentence_embedding"].float(), dim=-1)
+            for side in (query_features, passage_features)
         )
         similarities = queries @ passages.T  # (Q, sum of P)
         there = ~labels.isnan()
@@ -136,21 +139,22 @@ class ListLoss(nn.Module):
         scores = torch.zeros_like(labels).masked_scatter(there, similarities[own])
         if not self.in_batch:
             return self.loss(scores, labels)
-        same = (tokens[:, None] == tokens[None]).all(-1)  # equal texts of two questions are no negatives
-        mine_too = (own[:, :, None] & same[None]).any(1)  # (Q, sum of P)
-        return self.loss(scores, labels, similarities.masked_fill(mine_too, -torch.inf))
+        # a passage of another question is no negative if its text is one of this question's, too
+        same = (tokens[:, None] == tokens[None]).all(-1)
+        own_text = (own[:, :, None] & same[None]).any(1)  # (Q, sum of P)
+        return self.loss(scores, labels, similarities.masked_fill(own_text, -torch.inf))
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Return what the model card tells."""
+        """Return the loss and its arguments, for the model card of sentence-transformers."""
         function = self.loss.func if isinstance(self.loss, partial) else self.loss
         return {"loss": function.__name__, **(self.loss.keywords if isinstance(self.loss, partial) else {})}
 
 
 @dataclass
 class ListCollator(SentenceTransformerDataCollator):
-    """Batches rows of ``query``, ``passages`` and ``labels``: passages of all questions in one sequence of texts.
+    """Makes batches of rows of ``query``, ``passages`` and ``labels``; all questions' passages form one list of texts.
 
-    Labels become ``(Q, P)``, with NaN where a question has fewer than the longest list.
+    Labels become ``(Q, P)``, with NaN where a question has fewer passages than the longest list.
     """
 
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a retriever's and a reranker's run have in common: arguments, folder, comparison, what is written."""
+"""What the runs of retriever and reranker share: arguments, folder, comparison, and the files they write."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -27,39 +27,53 @@ from trainers.ranking.evaluation import RankingReaders, Rankings, changes, load_
 from trainers.runs import ThisMachine
 
 RESULTS, SETTINGS = "results.json", "settings.json"
+# training arguments that decide the result: a run is not resumed with others
 _DECISIVE = (
     "seed", "num_train_epochs", "max_steps", "learning_rate", "per_device_train_batch_size",
     "gradient_accumulation_steps", "weight_decay", "warmup_steps", "lr_scheduler_type", "bf16", "fp16", "optim",
     "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "load_best_model_at_end", "metric_for_best_model",
 )  # fmt: skip
-_INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device"}  # may change when a run goes on
+# settings that may change when a run is resumed
+_INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device"}
 
 
 @dataclass
 class ListArguments(ThisMachine, BaseTrainingArguments):
-    """Defaults for training on lists of passages; on the CPU where there is no GPU."""
+    """Training arguments with defaults for lists of passages; the CPU is used where there is no accelerator."""
 
-    per_device_train_batch_size: int = field(default=8, metadata={"help": "Questions (lists) per step and process."})
+    per_device_train_batch_size: int = field(
+        default=8, metadata={"help": "Questions, each with its list of passages, per step and process."}
+    )
     learning_rate: float = field(default=5e-5, metadata={"help": "Peak learning rate."})
-    lr_scheduler_type: str = field(default="linear", metadata={"help": "Course of the learning rate."})
-    warmup_steps: float = field(default=0.1, metadata={"help": "Steps, or share of the steps, of warm-up."})
-    eval_strategy: str = field(default="epoch", metadata={"help": "When to measure on the dev questions."})
-    save_strategy: str = field(default="epoch", metadata={"help": "When to save what resuming needs."})
-    save_total_limit: int | None = field(default=1, metadata={"help": "Checkpoints to keep."})
-    logging_steps: float = field(default=10, metadata={"help": "Steps between logs."})
-    bf16: bool | None = field(default=None, metadata={"help": "bf16 autocast; default: where it is fast."})
-    report_to: str = field(default="none", metadata={"help": "none, wandb (WANDB_MODE=offline works), ..."})
+    lr_scheduler_type: str = field(default="linear", metadata={"help": "Schedule of the learning rate after warm-up."})
+    warmup_steps: float = field(default=0.1, metadata={"help": "Warm-up steps; below 1 a share of all steps."})
+    eval_strategy: str = field(
+        default="epoch", metadata={"help": "When to measure on the dev questions: no, steps or epoch."}
+    )
+    save_strategy: str = field(
+        default="epoch", metadata={"help": "When to save a checkpoint to resume from: no, steps or epoch."}
+    )
+    save_total_limit: int | None = field(default=1, metadata={"help": "Number of checkpoints to keep."})
+    logging_steps: float = field(
+        default=10, metadata={"help": "Steps between two logs; below 1 a share of all steps."}
+    )
+    bf16: bool | None = field(
+        default=None, metadata={"help": "Whether to train with bf16 autocast; not given: where that is fast."}
+    )
+    report_to: str = field(
+        default="none", metadata={"help": "Where to log: none, wandb (also with WANDB_MODE=offline), ..."}
+    )
 
     def __post_init__(self) -> None:
         if self.bf16 is None:
             device = resolve_device("cpu" if self.use_cpu or no_accelerator() else None)
             self.bf16 = not self.fp16 and fast_dtype(device) == torch.bfloat16
-        self.disable_tqdm = self.disable_tqdm or not sys.stderr.isatty()
+        self.disable_tqdm = self.disable_tqdm or not sys.stderr.isatty()  # type: ignore[has-type]
         super().__post_init__()
 
 
 class RankingRun(NamedTuple):
-    """What a run begins with."""
+    """A run's output folder, questions, labelling scorer, and the readers that measure rankings."""
 
     folder: Path
     questions: Questions
@@ -68,7 +82,10 @@ class RankingRun(NamedTuple):
 
 
 def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun:
-    """Read the questions, load the labelling scorer and the other readers; the cache is in the folder unless named."""
+    """Read the questions, and load the labelling scorer and the other readers.
+
+    Without a name for the cache, ``config.cache`` is set to a file in the output folder.
+    """
     folder = Path(arguments.output_dir)
     config.refuse_auto()
     config.cache = config.cache or str(folder / "cache.sqlite")
@@ -82,10 +99,13 @@ def teacher_rows(
 ) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for the losses: filtered, rounded, clipped and shifted.
 
-    ``list_size``: most passages of a row, see ``shortened``.
+    Args:
+        labeled: The labelled queries.
+        config: Settings of filters and scale.
+        list_size: Most passages of a row, >= 2, chosen by ``shortened``; ``None`` keeps all.
 
     Raises:
-        ValueError: nothing is left.
+        ValueError: No query is left.
     """
     if config.max_std_error is not None:
         labeled = [sure(row, config.max_std_error) for row in labeled]
@@ -94,10 +114,10 @@ def teacher_rows(
     kept = []
     for row in labeled:
         rounded = quantize(torch.tensor(row.labels), config.resolution)
-        taught = transform(rounded, shift=config.shift, low=config.clip_low, high=config.clip_high)
-        if informative(row, config.min_spread) and len(taught.unique()) > 1:
+        targets = transform(rounded, shift=config.shift, low=config.clip_low, high=config.clip_high)
+        if informative(row, config.min_spread) and len(targets.unique()) > 1:  # type: ignore[no-untyped-call]
             passages = [passage.full_text for passage in row.query.passages]
-            kept.append({"query": row.query.question, "passages": passages, "labels": taught.tolist()})
+            kept.append({"query": row.query.question, "passages": passages, "labels": targets.tolist()})
     if not kept:
         raise ValueError(
             f"expected questions whose labels differ by more than min_spread={config.min_spread}, got none of "
@@ -113,7 +133,7 @@ def claim_ranking_folder(
     questions: Questions,
     labeler: PassageLabeler,
 ) -> None:
-    """Write what decides the result into the folder, or compare it with what it has.
+    """Write everything that decides the result into the folder, or compare it with what the folder has.
 
     Raises:
         ValueError: The folder holds a run with other settings, data, models or processes.
@@ -129,15 +149,28 @@ def claim_ranking_folder(
 
 
 def compare(before: Rankings, after: Rankings, queries: Sequence[Query], readers: RankingReaders) -> dict[str, Any]:
-    """Measure the test questions' rankings before and after training; all processes come here together."""
-    found = measure_rankings({"before": before, "after": after}, queries, readers)
-    old_rows, new_rows = (found[name].pop("questions") for name in ("before", "after"))
-    moved = {reader: changes(old_rows[reader], new_rows[reader]) for reader in readers.scorers}
-    return {**found, "questions": moved, "test_questions": len(queries)}
+    """Measure the test questions' rankings before and after training; all processes must call this together.
+
+    Returns:
+        The measures ``before`` and ``after``; ``questions``, what ``changes`` returns by reader; ``test_questions``,
+        their number.
+    """
+    measures = measure_rankings({"before": before, "after": after}, queries, readers)
+    old_rows, new_rows = (measures[name].pop("questions") for name in ("before", "after"))
+    by_reader = {reader: changes(old_rows[reader], new_rows[reader]) for reader in readers.scorers}
+    return {**measures, "questions": by_reader, "test_questions": len(queries)}
 
 
 def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, name: str) -> None:
-    """Write card, numbers and plot beside the saved model, log them, and print the table."""
+    """Write model card, results and plot into the folder, log them with the saved model, and print a table.
+
+    Args:
+        folder: Output folder, which holds the saved ``model/`` and ``labels.jsonl``.
+        results: What ``compare`` returned, and more to keep.
+        card: Text of the model card.
+        tracked: The run in W&B.
+        name: Name of the model in W&B.
+    """
     (folder / "model" / "README.md").write_text(card, encoding="utf-8")
     write_json(folder / RESULTS, results)
     sides = {side: results[side] for side in ("before", "after")}
@@ -156,7 +189,7 @@ def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, n
 
 
 def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the cards of both kinds of model tell."""
+    """Return the fields that the model cards of retriever and reranker share."""
     from importlib.metadata import version
 
     return {

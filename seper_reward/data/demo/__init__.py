@@ -1,4 +1,4 @@
-"""The project's own corpus, questions and answer judgements, and the adapters it trained."""
+"""The project's own corpus, questions, verdicts on whether responses equal answers, and the adapters it trained."""
 
 from pathlib import Path
 

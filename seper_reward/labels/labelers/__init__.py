@@ -1,4 +1,4 @@
-"""Ways to judge how much a passage helps to answer a question, behind one protocol."""
+"""Ways to measure how much a passage helps to answer a question, behind one protocol."""
 
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.cross_encoder import CrossEncoderLabeler

@@ -1,4 +1,4 @@
-"""What a labeler is: whatever judges how much a passage helps to answer a question."""
+"""What a labeler is: whatever measures how much a passage helps to answer a question."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
@@ -10,11 +10,11 @@ from seper_reward.types import LabeledQuery, Query, UnscorableError
 
 
 class PassageLabeler(Protocol):
-    """Judges each passage of a query by itself; subclass it to write one.
+    """Labels each passage of a query by itself; subclass it to write one.
 
     Attributes:
-        name: Name of the labels: of the field of label rows that holds them.
-        scorer: Whose reader is asked; ``None`` if no reader is.
+        name: Name of the labels, which is the field of label rows that holds them.
+        scorer: Scorer whose reader is asked; ``None`` if no reader is.
     """
 
     name: str
@@ -24,7 +24,7 @@ class PassageLabeler(Protocol):
         """Return one label and one standard error per passage.
 
         Raises:
-            UnscorableError: This query cannot be judged, others can.
+            UnscorableError: This query cannot be labelled, others can.
         """
 
     @property
@@ -34,17 +34,17 @@ class PassageLabeler(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where labels are computed, for provenance; where the reader is on a server, where the judge is."""
+        """Device that decides low digits: the reader's, or the judge's if the reader is on a server; else the CPU."""
         if self.scorer is None:
             return torch.device("cpu")
         return self.scorer.sampler.device or self.scorer.entailment.device
 
     def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
-        """Yield the queries; one that samples lets an engine begin with the next (``PromptedReader.ahead``)."""
+        """Yield the queries; a labeler that samples tells an engine of the next ones before it yields one."""
         return iter(queries)
 
     def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
-        """Label several queries, side by side where that is faster; return errors in the place of labels."""
+        """Label several queries; one that cannot be labelled has its error in the place of labels."""
         return [self.attempt(query) for query in queries]
 
     def attempt(self, query: Query) -> LabeledQuery | UnscorableError:

@@ -1,7 +1,6 @@
-"""A trained reranker as labeler: to distil it into a bi-encoder (arXiv:2010.02666)."""
+"""A trained reranker as labeler, to distil it into a bi-encoder (arXiv:2010.02666)."""
 
 import functools
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,11 +12,13 @@ from seper_reward.types import LabeledQuery, Query
 
 
 class CrossEncoderLabeler(PassageLabeler):
-    """Labels a passage by a cross-encoder's raw score (logit): unbounded, 0 means nothing, no standard error.
+    """Labels a passage by a cross-encoder's raw score (logit).
+
+    Labels are unbounded, and 0 has no meaning; standard errors are 0.
 
     Args:
         model: A ``CrossEncoder`` of sentence-transformers with one output.
-        name: What to call it in rows and logs.
+        name: Name of the labels in rows and logs.
     """
 
     def __init__(self, model: Any, name: str = "cross_encoder") -> None:
@@ -25,12 +26,12 @@ class CrossEncoderLabeler(PassageLabeler):
 
     @classmethod
     def from_pretrained(cls, folder: str) -> "CrossEncoderLabeler":
-        """Load it from a folder that ``trainers.reranker`` or sentence-transformers saved.
+        """Load the cross-encoder from a folder that ``trainers.reranker`` or sentence-transformers saved.
 
         Raises:
             OSError: sentence-transformers is not installed, or the folder holds no such model.
         """
-        return cls(need("sentence_transformers", "retrieval").CrossEncoder(folder), Path(folder).name)
+        return cls(need("sentence_transformers", "retrieval").CrossEncoder(folder))
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -39,16 +40,16 @@ class CrossEncoderLabeler(PassageLabeler):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides a label."""
+        """Everything of this labeler that decides a label, JSON-able."""
         return {"labeler": self.name, "weights": self.weights_hash}
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device that the model is on."""
         return torch.device(self._model.device)
 
     def label(self, query: Query) -> LabeledQuery:
-        """Return the scores."""
+        """Return the score of each passage."""
         pairs = [(query.question, passage.full_text) for passage in query.passages]
         scores = self._model.predict(pairs, activation_fn=torch.nn.Identity(), show_progress_bar=False)
         return LabeledQuery(query, tuple(map(float, scores)), (0.0,) * len(pairs))

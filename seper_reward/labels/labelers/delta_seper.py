@@ -15,8 +15,8 @@ class DeltaSePerLabeler(PassageLabeler):
     """Labels a passage by how far it moves the reader's belief in the gold answer, in [-1, 1].
 
     Args:
-        scorer: Measures the beliefs.
-        hard: Whether clusters are matched hard instead of softly; the standard error is that of the soft label.
+        scorer: Scorer that measures the beliefs.
+        hard: Whether labels come from hard SePer instead of soft; standard errors are those of the soft labels.
     """
 
     scorer: SePerScorer
@@ -27,11 +27,11 @@ class DeltaSePerLabeler(PassageLabeler):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides a label; soft and hard labels stand in the same rows."""
+        """Everything that decides a label; equal for soft and hard labels, which the same rows hold."""
         return self.scorer.fingerprint
 
     def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
-        """Yield the queries while an engine begins with the next."""
+        """Yield the queries; an engine is told of the next ones before one is yielded."""
         return self.scorer.reader.ahead(queries)
 
     def label(self, query: Query) -> LabeledQuery:
@@ -41,13 +41,13 @@ class DeltaSePerLabeler(PassageLabeler):
     def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries together: sampled side by side, and judged in the same batches.
 
-        Faster where one query does not fill the device. In low digits the numbers depend on the whole block.
+        This is faster where one query does not fill the device. In low digits the labels depend on the whole block.
         """
         if len(queries) == 1:
             return [self.attempt(queries[0])]
         return [
-            found if isinstance(found, UnscorableError) else self._labeled(query, found)
-            for query, found in zip(queries, block_beliefs(self.scorer, queries), strict=True)
+            beliefs if isinstance(beliefs, UnscorableError) else self._labeled(query, beliefs)
+            for query, beliefs in zip(queries, block_beliefs(self.scorer, queries), strict=True)
         ]
 
     def _labeled(self, query: Query, beliefs: Sequence[Belief]) -> LabeledQuery:

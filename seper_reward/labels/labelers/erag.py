@@ -13,12 +13,12 @@ from seper_reward.types import LabeledQuery, Query
 class ERAGLabeler(PassageLabeler):
     """Labels a passage by the metric of the responses with it alone, less that without a passage, in [-1, 1].
 
-    eRAG takes one response and no difference; the mean over the samples estimates the same thing with less noise,
-    and the difference, constant in a question, changes no ranking but gives 0 its meaning.
+    eRAG itself takes one response and no difference. The mean over the samples estimates the same with less noise.
+    What is subtracted is constant in a question: rankings stay the same, and 0 means that a passage changes nothing.
 
     Args:
-        scorer: Whose reader answers.
-        metric: A name for ``answer_metric``, or any callable of a response and the aliases of the answer.
+        scorer: Scorer whose reader answers.
+        metric: Name of a metric (see ``answer_metric``), or a callable of a response and the gold answer's aliases.
     """
 
     scorer: SePerScorer
@@ -29,23 +29,23 @@ class ERAGLabeler(PassageLabeler):
         self.scorer = scorer
 
     def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
-        """Yield the queries while an engine begins with the next."""
+        """Yield the queries; an engine is told of the next ones before one is yielded."""
         return self.scorer.reader.ahead(queries)
 
     def label(self, query: Query) -> LabeledQuery:
-        """Return the difference of means of each passage and its standard error."""
-        sampled = self.scorer.reader.responses(query.question, query.contexts)
-        scores = [[self._metric(text, query.answers) for text in row.texts] for row in sampled]
+        """Return, per passage, the difference of mean scores with and without it, and its standard error."""
+        responses = self.scorer.reader.responses(query.question, query.contexts)
+        scores = [[self._metric(text, query.answers) for text in row.texts] for row in responses]
         baseline, *means = [statistics.fmean(row) for row in scores]
-        noise, *noises = [statistics.pvariance(row) / len(row) for row in scores]
-        without, *others = [
-            {"responses": [{"text": text, "score": score} for text, score in zip(row.texts, scored, strict=True)]}
-            for row, scored in zip(sampled, scores, strict=True)
+        baseline_variance, *variances = [statistics.pvariance(row) / len(row) for row in scores]  # of the means
+        baseline_details, *details = [
+            {"responses": [{"text": text, "score": score} for text, score in zip(row.texts, row_scores, strict=True)]}
+            for row, row_scores in zip(responses, scores, strict=True)
         ]
         return LabeledQuery(
             query,
             labels=tuple(mean - baseline for mean in means),
-            std_errors=tuple(math.sqrt(noise + other) for other in noises),
-            baseline={self.name: baseline, **without},
-            details=tuple(others),
+            std_errors=tuple(math.sqrt(baseline_variance + variance) for variance in variances),
+            baseline={self.name: baseline, **baseline_details},
+            details=tuple(details),
         )

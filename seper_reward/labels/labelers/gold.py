@@ -1,4 +1,4 @@
-"""Relevance marks of people, where there are some."""
+"""People's marks of relevance as labels."""
 
 from seper_reward.data.marks import is_relevant
 from seper_reward.labels.labelers.base import PassageLabeler
@@ -6,12 +6,12 @@ from seper_reward.types import LabeledQuery, Query
 
 
 class GoldLabeler(PassageLabeler):
-    """Labels a passage 1 if people marked it relevant, else 0: what training on people's marks would reach."""
+    """Labels a passage 1 if people marked it relevant, else 0; standard errors are 0."""
 
     name = "gold"
 
     def label(self, query: Query) -> LabeledQuery:
-        """Return the marks.
+        """Return the mark of each passage; one without a mark is not relevant.
 
         Raises:
             BadRowError: A mark is neither true nor false.

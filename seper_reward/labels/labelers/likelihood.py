@@ -8,11 +8,11 @@ from seper_reward.types import LabeledQuery, Query
 class LikelihoodLabeler(PassageLabeler):
     """Labels a passage by the mean log-probability per token of the likeliest gold answer, less that without it.
 
-    Unbounded, in nats per token; nothing is sampled, so there is no standard error. The difference, constant in a
-    question, changes no softmax over its passages.
+    Labels are in nats per token and unbounded. Nothing is sampled, so that standard errors are 0. What is subtracted
+    is constant in a question and changes no softmax over its passages.
 
     Args:
-        scorer: Whose reader is asked.
+        scorer: Scorer whose reader is asked.
     """
 
     name = "likelihood"
@@ -22,12 +22,12 @@ class LikelihoodLabeler(PassageLabeler):
         self.scorer = scorer
 
     def label(self, query: Query) -> LabeledQuery:
-        """Return the difference of log-probabilities of each passage."""
+        """Return, per passage, the difference of log-probabilities with and without it."""
         log_probs = self.scorer.reader.answer_log_probs(query.question, query.answers, query.contexts)
-        baseline, *found = [max(row) for row in log_probs]
+        baseline, *likelihoods = [max(row) for row in log_probs]
         return LabeledQuery(
             query,
-            labels=tuple(value - baseline for value in found),
-            std_errors=(0.0,) * len(found),
+            labels=tuple(value - baseline for value in likelihoods),
+            std_errors=(0.0,) * len(likelihoods),
             baseline={self.name: baseline},
         )

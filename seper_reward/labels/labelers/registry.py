@@ -1,4 +1,4 @@
-"""Labelers by name."""
+"""The labelers by the names that settings give them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ def load_labeler(name: str, load_scorer: LoadScorer) -> PassageLabeler:
 
     Args:
         name: Name of the labeler, or a reranker's folder.
-        load_scorer: Loads the scorer whose reader is asked; called only for a labeler that needs one.
+        load_scorer: Function that loads the scorer; called only for a labeler that needs one.
 
     Raises:
         ValueError: There is no such labeler.

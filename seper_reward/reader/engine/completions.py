@@ -1,4 +1,4 @@
-"""What is asked of a completions server, and what makes its answer whole."""
+"""Requests to a completions server, and the checks that its answer is complete."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,14 +12,14 @@ _TOKEN_ID = "token_id:"
 
 @dataclass(frozen=True)
 class Completion:
-    """A response as a server gave it.
+    """A response as a server returned it.
 
     Attributes:
         tokens: T token ids, or the T tokens' texts where the server names no ids.
-        log_probs: T natural-log probabilities.
-        text: of the response.
-        ended: whether it ended by itself, not by length.
-        stop_string: whether it was a stop string that the server found.
+        log_probs: T natural-log probabilities of the tokens.
+        text: Text of the response.
+        ended: Whether the response ended by itself, not by length.
+        stop_string: Whether it ended at a stop string.
     """
 
     tokens: list[Any]
@@ -34,8 +34,8 @@ def completion_request(
 ) -> dict[str, Any]:
     """Return a request for ``n`` responses with their log-probabilities.
 
-    Settings that a server would take from the model's ``generation_config.json`` are switched off: the reader is the
-    model itself.
+    Settings that a server would take from the model's ``generation_config.json`` are switched off, so that the
+    responses follow the model's own distribution.
     """
     return {
         "model": model,
@@ -47,7 +47,7 @@ def completion_request(
         "presence_penalty": 0.0,
         "frequency_penalty": 0.0,
         "logprobs": 1,
-        # what only vLLM and its like know
+        # parameters that only vLLM and similar servers know
         "extra_body": {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "return_tokens_as_token_ids": True},
     }
 
@@ -55,15 +55,15 @@ def completion_request(
 def read_completions(
     answer: Mapping[str, Any], count: int, decode: Callable[[Sequence[Any]], str]
 ) -> list[Completion]:
-    """Take an answer apart.
+    """Return the completions that a server's answer holds, in the order of their index.
 
     Args:
-        answer: JSON of the server.
-        count: of the responses that were asked for.
-        decode: token ids to text.
+        answer: The JSON object that the server returned.
+        count: How many responses were requested.
+        decode: Turns token ids into text.
 
     Raises:
-        UnscorableError: something is missing: a response, a log-probability, the way a response ended.
+        UnscorableError: Something is missing: a response, a log-probability, or how a response ended.
     """
     try:
         completions = [_read(choice, decode) for choice in sorted(answer["choices"], key=lambda row: row["index"])]
@@ -75,15 +75,20 @@ def read_completions(
 
 
 def read_forced(answer: Mapping[str, Any], prompt: int, said: int) -> list[float]:
-    """Return the log-probabilities of the last ``said`` tokens of an echoed prompt, which follow ``prompt`` others.
+    """Return the log-probabilities of the tokens at the end of an echoed prompt (teacher forcing).
+
+    Args:
+        answer: The JSON object that the server returned.
+        prompt: How many tokens come before them.
+        said: How many tokens at the end are scored, >= 1.
 
     Raises:
-        UnscorableError: the server gives none.
+        UnscorableError: The server returned no log-probabilities of the prompt.
     """
     try:
-        found = answer["choices"][0]["logprobs"]["token_logprobs"]
-        if len(found) == prompt + said:
-            return _numbers(found[prompt:], said)
+        log_probs = answer["choices"][0]["logprobs"]["token_logprobs"]
+        if len(log_probs) == prompt + said:
+            return _numbers(log_probs[prompt:], said)
     except (KeyError, IndexError, TypeError):
         pass
     raise UnscorableError("engine gives no log-probabilities of prompts (echo)")
@@ -101,7 +106,7 @@ def _read(choice: Mapping[str, Any], decode: Callable[[Sequence[Any]], str]) -> 
 
 
 def _numbers(log_probs: Sequence[Any], count: int) -> list[float]:
-    """Return log-probabilities if there are as many as tokens, at least one, and none is missing."""
+    """Return log-probabilities if there are ``count`` of them, at least one, and none is missing."""
     if len(log_probs) != count or not count:
         raise UnscorableError(f"engine gave half an answer: {count} tokens, {len(log_probs)} log-probabilities")
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in log_probs):

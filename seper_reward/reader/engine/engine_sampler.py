@@ -1,9 +1,9 @@
 """EngineSampler: responses from an OpenAI-compatible completions server (vLLM and others) instead of this process.
 
-What a server samples is the same in distribution, not to the byte: its batches depend on who else asks. The prompt is
-sent as token ids, so that it is read as in process; the seed of a request is a function of prompt and seed. A vLLM
-server names the token ids of its responses, and ends them at stop strings; responses of another kind of server are
-taken whole and cut here.
+Responses of a server are the same in distribution, not to the byte: its batches depend on its other requests. The
+prompt is sent as token ids, so that it is read as in process; the seed of a request is a function of prompt and seed.
+A vLLM server names the token ids of its responses, and ends them at stop strings; the responses of other kinds of
+server are received whole and cut here.
 """
 
 import asyncio
@@ -32,8 +32,9 @@ from seper_reward.types import Responses
 class EngineSampler:
     """Samples N responses for each prompt from one or several servers of a model.
 
-    Log-probabilities must be the model's own at temperature 1. At the start each server is asked one question, and
-    refused if its tokenizer is another, or if the log-probabilities of a tempered draw differ from forced ones.
+    Log-probabilities must be the model's own at temperature 1. At the start each server gets one question, and is
+    refused if it has another tokenizer, or if its log-probabilities of a response sampled at temperature 2 differ from
+    teacher-forced ones.
 
     Args:
         engine: The servers, and how they are asked.
@@ -59,11 +60,11 @@ class EngineSampler:
         self._window: int = min(lengths, default=tokenizer.model_max_length)
         self._expected: dict[str, Future[Responses]] = {}
         self._verifier = Verifier(self.name, self.options, self._encode, self._decode)
-        named = [
+        names_ids = [
             self._pool.start(self._verifier.names_token_ids(server, server.url)).result()
             for server in self._pool.servers
         ]
-        self._stops = all(named)  # servers whose responses carry ids stop where we do; the others' are cut here
+        self._stops = all(names_ids)  # else the responses are not ended by the servers, but cut here
 
     @classmethod
     def from_pretrained(
@@ -74,7 +75,7 @@ class EngineSampler:
         options: LoadOptions = LoadOptions(),
         **sampling: Any,
     ) -> "EngineSampler":
-        """Load the tokenizer by the reader's name, and meet the servers.
+        """Load the tokenizer by the reader's name, and connect to the servers.
 
         Args:
             reader: A name for ``load_tokenizer``.
@@ -91,18 +92,18 @@ class EngineSampler:
 
     @functools.cached_property
     def weights_hash(self) -> str:
-        """Hash over the served model's name and source and the tokenizer; a server does not show its weights."""
+        """Hash over the served model's name, its source and the tokenizer; a server does not show its weights."""
         served = {(str(row["id"]), str(row.get("root"))) for row in self._pool.rows}
         return hash_with_tokenizer(["engine", sorted(served)], self.tokenizer)
 
     @property
     def max_prompt_tokens(self) -> int:
-        """Longest prompt that leaves room for a whole response."""
+        """Longest prompt, in tokens, that leaves room for a whole response."""
         special: int = self.tokenizer.num_special_tokens_to_add()
         return self._window - self.options.max_new_tokens - special
 
     def expect(self, prompts: Sequence[str]) -> None:
-        """Send prompts that ``sample`` will be asked for."""
+        """Send the requests of prompts that ``sample`` will be called with."""
         for prompt in prompts:
             if prompt not in self._expected:
                 self._expected[prompt] = self._pool.start(self._sample(prompt))
@@ -113,44 +114,44 @@ class EngineSampler:
         """Sample N responses for each prompt, all prompts at once.
 
         Args:
-            prompts: texts, chat template already applied; equal ones are sampled once.
+            prompts: Texts, with the chat template already applied; equal ones are sampled once.
             first: Has no effect: a server samples all N.
-            more: Has no effect.
+            more: Has no effect: a server samples all N.
 
         Returns:
-            One ``Responses`` per prompt, in order; without ``token_ids`` if the server
-            names none.
+            One ``Responses`` per prompt, in order; without ``token_ids`` if the server names none.
 
         Raises:
-            UnscorableError: a prompt is empty or too long, the server refuses it, or its answer is not whole.
-            ConnectionError: no server answered, after all retries.
+            UnscorableError: A prompt is empty or too long, the server refuses it, or its answer is incomplete.
+            ConnectionError: No server answered, after all retries.
         """
         self.expect(prompts)
-        waiting = {prompt: self._expected.pop(prompt) for prompt in dict.fromkeys(prompts)}
-        with timed("decode"):  # the server's prefill is in it
-            sampled = {prompt: future.result() for prompt, future in waiting.items()}
+        futures = {prompt: self._expected.pop(prompt) for prompt in dict.fromkeys(prompts)}
+        with timed("decode"):  # includes the server's prefill
+            sampled = {prompt: future.result() for prompt, future in futures.items()}
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
         """Return how likely the reader finds given texts as responses.
 
         Args:
-            prompts: as in ``sample``.
-            texts: one per prompt, as they continue it; their first ``max_new_tokens`` tokens count.
+            prompts: Texts, with the chat template already applied.
+            texts: One response per prompt, with its leading space if it needs one; the first ``max_new_tokens`` tokens
+                count.
 
         Returns:
             Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token.
 
         Raises:
-            UnscorableError: as in ``sample``, or a text has no token, or the server gives no log-probabilities of
-                prompts (``echo``).
-            ConnectionError: as in ``sample``.
+            UnscorableError: A prompt is empty or too long, a text has no token, the server refuses the request, or it
+                returns no log-probabilities of prompts (``echo``).
+            ConnectionError: No server answered, after all retries.
         """
-        waiting = []
+        futures = []
         for prompt, text in zip(prompts, texts, strict=True):
             tokens = encode_response(self.tokenizer, text, self.options.max_new_tokens)
-            waiting.append(self._pool.start(self._verifier.forced(self._pool, self._encode(prompt), tokens)))
-        return [torch.tensor(future.result(), dtype=torch.float32) for future in waiting]
+            futures.append(self._pool.start(self._verifier.forced(self._pool, self._encode(prompt), tokens)))
+        return [torch.tensor(future.result(), dtype=torch.float32) for future in futures]
 
     def reading_with(self, model: Any) -> ResponseSampler:
         """Return a sampler with the same options in process, on a model that has this one's tokenizer."""
@@ -160,12 +161,12 @@ class EngineSampler:
         """Compare the log-probabilities of sampled tokens with those of the same tokens as a prompt.
 
         Args:
-            prompt: to sample from.
-            tolerance: greatest mean difference in nats.
+            prompt: The prompt whose responses are compared.
+            tolerance: Greatest mean difference in nats.
 
         Raises:
-            RuntimeError: they differ by more.
-            UnscorableError: the server names no token ids, or gives no log-probabilities of prompts.
+            RuntimeError: They differ by more.
+            UnscorableError: The server names no token ids, or returns no log-probabilities of prompts.
         """
         (responses,) = self.sample([prompt])
         log_probs = [row.tolist() for row in responses.token_log_probs]
@@ -173,19 +174,20 @@ class EngineSampler:
             Completion(list(ids), row, "", ended=True, stop_string=False)
             for ids, row in zip(responses.token_ids, log_probs, strict=True)
         ]
-        apart = self._pool.start(self._verifier.difference(self._pool, self._encode(prompt), completions)).result()
-        if apart > tolerance:
+        comparison = self._verifier.difference(self._pool, self._encode(prompt), completions)
+        difference = self._pool.start(comparison).result()
+        if difference > tolerance:
             raise RuntimeError(
-                f"engine {self.name!r}: sampled and forced log-probabilities differ by {apart:.2f} nats"
+                f"engine {self.name!r}: sampled and forced log-probabilities differ by {difference:.2f} nats"
             )
 
     async def _sample(self, prompt: str) -> Responses:
         ids = self._encode(prompt)
         completions = await self._complete(ids, self._count, prompt)
-        whole = await asyncio.gather(
+        completions = await asyncio.gather(
             *(self._past_leading_stops(ids, row, f"{prompt}\0{at}") for at, row in enumerate(completions))
         )
-        rows = [self._cut(row) for row in whole] * (self.options.num_samples // len(whole))
+        rows = [self._cut(row) for row in completions] * (self.options.num_samples // len(completions))
         return Responses(
             texts=tuple(row.text.strip() for row in rows),
             token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
@@ -206,18 +208,19 @@ class EngineSampler:
             top_p=options.top_p,
         )
         digest = hashlib.sha256(f"{options.seed}\0{noise}".encode("utf-8", "surrogatepass")).digest()
-        request["seed"] = int.from_bytes(digest[:4], "big") >> 2  # some keep it in 32 bits, and add the sample's index
+        # 30 bits: some servers keep the seed in 32 bits, and add the sample's index
+        request["seed"] = int.from_bytes(digest[:4], "big") >> 2
         if self._stops and options.stop:
             request["stop"] = list(options.stop)
         return read_completions(await self._pool.complete(request), count, self._decode)
 
     async def _past_leading_stops(self, prompt: list[int], row: Completion, noise: str) -> Completion:
-        """Go on with a response that the server ended at a stop string before its first visible character."""
+        """Continue a response that the server ended at a stop string before its first visible character."""
         while row.stop_string and cut_at_stop(row.text, self.options.stop) is None:
-            left = self.options.max_new_tokens - len(row.tokens)
-            if not left:
+            room = self.options.max_new_tokens - len(row.tokens)
+            if not room:
                 return Completion(row.tokens, row.log_probs, row.text, ended=False, stop_string=False)
-            (more,) = await self._complete([*prompt, *row.tokens], 1, f"{noise}\0{len(row.tokens)}", left)
+            (more,) = await self._complete([*prompt, *row.tokens], 1, f"{noise}\0{len(row.tokens)}", room)
             tokens = row.tokens + more.tokens
             row = Completion(
                 tokens, row.log_probs + more.log_probs, self._decode(tokens), more.ended, more.stop_string
@@ -225,26 +228,26 @@ class EngineSampler:
         return row
 
     def _cut(self, row: Completion) -> Completion:
-        """End a response after the token that completes a stop string, as a sampler in process does."""
-        whole = cut_at_stop(row.text, self.options.stop)
-        if whole is None:
+        """End a response after the token that completes a stop string, where ``ResponseSampler`` ends it."""
+        cut_text = cut_at_stop(row.text, self.options.stop)
+        if cut_text is None:
             return row
         for length in range(1, len(row.tokens)):
             text = cut_at_stop(self._decode(row.tokens[:length]), self.options.stop)
             if text is not None:
                 return Completion(row.tokens[:length], row.log_probs[:length], text, ended=True, stop_string=True)
-        return Completion(row.tokens, row.log_probs, whole, ended=True, stop_string=True)
+        return Completion(row.tokens, row.log_probs, cut_text, ended=True, stop_string=True)
 
     @property
     def _count(self) -> int:
-        # servers refuse to draw the likeliest response several times
+        # servers refuse several samples at temperature 0
         return 1 if self.options.temperature == 0 else self.options.num_samples
 
     def _encode(self, prompt: str) -> list[int]:
         return encode_prompt(self.tokenizer, prompt, self._window - self.options.max_new_tokens)
 
     def _decode(self, tokens: Sequence[Any]) -> str:
-        """Return the text of token ids, or of tokens' texts."""
+        """Return the text of token ids, or of tokens given as texts."""
         if isinstance(tokens[0], str):
             return "".join(tokens)
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)

@@ -1,4 +1,4 @@
-"""Several OpenAI-compatible completions servers as one: the least busy is asked, a failing one is passed over.
+"""Several OpenAI-compatible completions servers as one: requests go to the least busy, not to one that just failed.
 
 The API key comes from the environment variable ``SEPER_ENGINE_API_KEY`` and nowhere else, so that it is in no config,
 log or provenance file. ``OPENAI_API_KEY`` is not read: a key for one place must not be sent to another.
@@ -21,21 +21,21 @@ from seper_reward.types import UnscorableError
 T = TypeVar("T")
 
 API_KEY = "SEPER_ENGINE_API_KEY"
-_COOL_DOWN = 60.0  # seconds for which a server that failed is asked only after all others
-_PROMPT_AT_FAULT = (400, 413, 422)
+_COOL_DOWN = 60.0  # seconds for which a server that failed comes after all others
+_PROMPT_AT_FAULT = (400, 413, 422)  # HTTP statuses by which a server refuses the request itself
 
 
 class Server:
     """One server, and how busy it is.
 
     Args:
-        url: base URL, as ``http://localhost:8000/v1``.
-        timeout: longest wait for an answer, in seconds.
-        retries: of a request that got none, with exponential back-off (the client library's own).
+        url: Base URL, such as ``http://localhost:8000/v1``.
+        timeout: Longest wait for an answer, in seconds.
+        retries: How often the client library sends a request without an answer again, with exponential back-off.
 
     Raises:
-        OSError: the library ``openai`` is not installed.
-        ValueError: the URL is none, or holds a password.
+        OSError: The library ``openai`` is not installed.
+        ValueError: The URL is not an HTTP address, or holds a password.
     """
 
     def __init__(self, url: str, timeout: float, retries: int) -> None:
@@ -52,30 +52,31 @@ class Server:
             timeout=openai.Timeout(timeout, connect=min(timeout, 10.0)),
             max_retries=retries,
         )
-        self.in_flight = self._asked = 0
+        self.in_flight = self._requests = 0
         self._failed_at = -math.inf
 
     @property
     def rank(self) -> tuple[bool, int, int]:
-        """Who is asked first: those that work, then the least busy, then in turn."""
-        return time.monotonic() - self._failed_at < _COOL_DOWN, self.in_flight, self._asked
+        """Sort key of the servers: those that work, then the least busy, then the one with the fewest requests."""
+        return time.monotonic() - self._failed_at < _COOL_DOWN, self.in_flight, self._requests
 
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a completion request and return the answer's JSON.
 
         Raises:
-            UnscorableError: the server refuses this prompt, or its answer is no JSON object.
-            ConnectionError: it did not answer, or with an error that is not the prompt's; retries included.
+            UnscorableError: The server refuses this prompt, or its answer is no JSON object.
+            ConnectionError: After all retries the server does not answer, or answers with an error that is not the
+                prompt's fault.
         """
         self.in_flight += 1
-        self._asked += 1
+        self._requests += 1
         try:
             answer = (await self._client.completions.with_raw_response.create(**request)).http_response.json()
         except self._errors as error:
             if getattr(error, "status_code", None) in _PROMPT_AT_FAULT:
-                raise UnscorableError(f"engine refused the prompt: {_said(error)}") from error
+                raise UnscorableError(f"engine refused the prompt: {_message(error)}") from error
             self._failed_at = time.monotonic()
-            raise ConnectionError(_said(error)) from error
+            raise ConnectionError(_message(error)) from error
         except ValueError as error:
             raise UnscorableError(f"engine gave half an answer: {error}") from error
         finally:
@@ -85,10 +86,10 @@ class Server:
         return answer
 
     async def models(self) -> dict[str, dict[str, Any]]:
-        """Return what it serves by name.
+        """Return the rows of the server's models by model name, as ``/v1/models`` lists them.
 
         Raises:
-            ConnectionError: it does not answer, or not as such a server does; nothing is tried twice.
+            ConnectionError: The server does not answer, or not like an OpenAI-compatible one; there are no retries.
         """
         try:
             client = self._client.with_options(max_retries=0)
@@ -96,20 +97,20 @@ class Server:
             return {row["id"]: row for row in rows}
         except (self._errors, ValueError, KeyError, TypeError) as error:
             raise ConnectionError(
-                f"engine={self.url!r} does not answer as an OpenAI-compatible server: {_said(error)}; start it (vllm "
-                f"serve MODEL), or correct the URL, which mostly ends in /v1; a key belongs into ${API_KEY}"
+                f"engine={self.url!r} does not answer as an OpenAI-compatible server: {_message(error)}; start it "
+                f"(vllm serve MODEL), or correct the URL, which mostly ends in /v1; a key belongs into ${API_KEY}"
             ) from error
 
 
 class ServerPool:
-    """Sends requests from a thread of its own, so many at a time.
+    """Sends requests to the servers of one model from a thread of its own, ``capacity`` at a time.
 
     Args:
         engine: The servers of one model, and how they are asked.
 
     Raises:
         ConnectionError: A server does not answer.
-        ValueError: A server has no such model, or several and none was named; or there is no URL, or a broken one.
+        ValueError: A server has no such model, or has several and none was named; or a URL is missing or broken.
         OSError: The library ``openai`` is not installed.
     """
 
@@ -139,13 +140,13 @@ class ServerPool:
         """Send a completion request to the least busy server, and to the others if it fails.
 
         Raises:
-            UnscorableError: see ``Server.complete``.
-            ConnectionError: none of them answered.
+            UnscorableError: A server refuses this prompt, or its answer is no JSON object.
+            ConnectionError: No server answered.
         """
         failures: dict[str, str] = {}
         async with self._places:
-            while left := [server for server in self.servers if server.url not in failures]:
-                server = min(left, key=lambda one: one.rank)
+            while candidates := [server for server in self.servers if server.url not in failures]:
+                server = min(candidates, key=lambda candidate: candidate.rank)
                 try:
                     return await server.complete(request)
                 except ConnectionError as error:
@@ -164,6 +165,6 @@ def _only(server: Server, models: dict[str, Any]) -> str:
     return next(iter(models))
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
     return f"{str(error)[:300] or type(error).__name__}{cause}"

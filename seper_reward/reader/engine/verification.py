@@ -1,4 +1,4 @@
-"""Is a server the reader we think it is? It is asked before it is used, because a wrong one gives wrong labels."""
+"""Checks, before a server is used, that it runs the expected reader; another reader would give wrong labels."""
 
 import statistics
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,7 +9,8 @@ from seper_reward.reader.engine.completions import Completion, completion_reques
 from seper_reward.reader.sampler import SamplingOptions
 
 _PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"
-TOLERANCE = 0.25  # nats, mean; bf16 differs by some hundredths, those of a draw at temperature 2 by several
+# mean difference in nats; bf16 differs by some hundredths, log-probabilities at temperature 2 by several nats
+TOLERANCE = 0.25
 
 
 class Completes(Protocol):
@@ -21,13 +22,13 @@ class Completes(Protocol):
 
 @dataclass(frozen=True)
 class Verifier:
-    """Compares what a server says with what it should say.
+    """Compares a server's tokens and log-probabilities with those of the expected reader.
 
     Attributes:
         model: Name of the model on the server.
         options: How responses will be sampled.
-        encode: Text of a prompt to token ids, as the reader's tokenizer does.
-        decode: Tokens of a response to text.
+        encode: Turns the text of a prompt into token ids, as the reader's tokenizer does.
+        decode: Turns the tokens of a response into text.
     """
 
     model: str
@@ -36,14 +37,14 @@ class Verifier:
     decode: Callable[[Sequence[Any]], str]
 
     async def names_token_ids(self, server: Completes, url: str) -> bool:
-        """Ask a server one question; return whether its responses carry token ids.
+        """Ask a server one question, and return whether its responses carry token ids.
 
-        The log-probabilities are compared at a high temperature: whether a server shows those of the tempered
-        distribution is a setting of the server, and plainest there, however sure the model is.
+        The log-probabilities are compared at temperature 2, where it shows, however sure the model is, whether the
+        server is set to return those of the tempered distribution.
 
         Raises:
-            ValueError: It has another tokenizer, or its log-probabilities are not the model's own, or cannot be
-                verified although temperature or nucleus need that.
+            ValueError: The server has another tokenizer, or its log-probabilities are not the model's own, or they
+                cannot be verified although temperature or nucleus need that.
         """
         try:
             return await self._names_token_ids(server)
@@ -54,19 +55,19 @@ class Verifier:
             ) from error
 
     async def difference(self, server: Completes, prompt: list[int], completions: Sequence[Completion]) -> float:
-        """Return how far log-probabilities differ, as sampled and as read, in nats: the mean absolute difference."""
+        """Return the mean absolute difference, in nats, of sampled and teacher-forced log-probabilities."""
         forced = [await self.forced(server, prompt, completion.tokens) for completion in completions]
         return statistics.fmean(
-            abs(sampled - read)
-            for completion, reading in zip(completions, forced, strict=True)
-            for sampled, read in zip(completion.log_probs, reading, strict=True)
+            abs(sampled_log_prob - forced_log_prob)
+            for completion, log_probs in zip(completions, forced, strict=True)
+            for sampled_log_prob, forced_log_prob in zip(completion.log_probs, log_probs, strict=True)
         )
 
     async def forced(self, server: Completes, prompt: list[int], tokens: Sequence[int]) -> list[float]:
         """Return the log-probabilities of tokens as the end of a prompt (teacher forcing).
 
         Raises:
-            UnscorableError: The server gives no log-probabilities of prompts.
+            UnscorableError: The server returns no log-probabilities of prompts.
         """
         request = completion_request(self.model, [*prompt, *tokens], n=1, max_tokens=0)
         return read_forced(await server.complete({**request, "echo": True}), len(prompt), len(tokens))
@@ -78,19 +79,19 @@ class Verifier:
         request["extra_body"]["return_token_ids"] = True
         answer = await server.complete(request)
         completions = read_completions(answer, count, self.decode)
-        read = answer["choices"][0].get("prompt_token_ids")
-        count_read = (answer.get("usage") or {}).get("prompt_tokens", len(prompt))
-        if (read is not None and read != prompt) or count_read != len(prompt):
+        prompt_ids = answer["choices"][0].get("prompt_token_ids")
+        prompt_length = (answer.get("usage") or {}).get("prompt_tokens", len(prompt))
+        if (prompt_ids is not None and prompt_ids != prompt) or prompt_length != len(prompt):
             raise ValueError("it reads a prompt as other tokens; set reader to the model that is served")
-        named = all(isinstance(token, int) for completion in completions for token in completion.tokens)
-        if options.temperature == options.top_p == 1:  # the log-probabilities of sampling are the model's own
-            return named
-        if not named:
+        names_ids = all(isinstance(token, int) for completion in completions for token in completion.tokens)
+        if options.temperature == options.top_p == 1:  # tempered log-probabilities are the model's own
+            return names_ids
+        if not names_ids:
             raise ValueError("it names no token ids, so its log-probabilities cannot be verified")
-        apart = await self.difference(server, prompt, completions)
-        if apart > TOLERANCE:
+        difference = await self.difference(server, prompt, completions)
+        if difference > TOLERANCE:
             raise ValueError(
-                f"its log-probabilities are not the model's own at temperature 1 (off by {apart:.2f} nats); start "
-                "vLLM with --logprobs-mode raw_logprobs"
+                f"its log-probabilities are not the model's own at temperature 1 (off by {difference:.2f} nats); "
+                "start vLLM with --logprobs-mode raw_logprobs"
             )
         return True

@@ -1,4 +1,4 @@
-"""`torch.compile` of a model, beside the model itself, which stays as it is."""
+"""A model compiled by ``torch.compile``; the model itself stays as it is."""
 
 import warnings
 from collections.abc import Callable
@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-_KINDS = 64  # of inputs that may each be compiled; torch's own limit, 8, is below what sampling has
+# most kinds of input that are compiled separately; torch's own limit, 8, is too low for sampling
+_KINDS = 64
 
 
 class CompiledModel:
@@ -17,7 +18,7 @@ class CompiledModel:
         self._compiled: Any = torch.compile(model.forward, dynamic=True)
 
     def __call__(self, **inputs: Any) -> Any:
-        """Call the model."""
+        """Call the compiled model."""
         dynamo: Any = torch._dynamo.config
         with dynamo.patch(recompile_limit=_KINDS):
             return self._compiled(**inputs)
@@ -28,18 +29,18 @@ class CompiledModel:
 
 
 def compiled_if_it_works(model: Any, use: Callable[[Any], Any]) -> Any:
-    """Return the model compiled or, with a warning that tells why, the model itself.
+    """Return the compiled model or, with a warning that tells why not, the model itself.
 
     Args:
-        model: a module in eval mode.
-        use: uses the compiled model as it will be used, which takes the minutes of compiling; raises if that fails.
+        model: A module in eval mode.
+        use: Calls the compiled model in every way it will be called, which takes minutes; raises if a call fails.
     """
     compiled = CompiledModel(model)
     try:
         use(compiled)
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:  # of tracing, of a compiler that is absent or fails: the model works in any case
+    except Exception as error:  # tracing fails, or no compiler works: the model itself still does
         reason = "".join(str(error).strip().splitlines()[:1])
         warnings.warn(f"the reader is not compiled: {type(error).__name__}: {reason}", stacklevel=2)
         return model

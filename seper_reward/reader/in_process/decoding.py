@@ -14,33 +14,37 @@ from seper_reward.reader.in_process.rows import Row
 
 Layout = Literal["tree", "repeat", "alone"]
 
-_WORTH_SHARING = 0.125  # of the longest prompt: less in common costs more, in a mask, than it saves
-_CPU_PREFILL_TOKENS = 1024  # read at once: more does not fit beside the weights in a processor's own cache
+# share of the longest prompt: a shorter common start costs more, because it needs an attention mask, than it saves
+_WORTH_SHARING = 0.125
+# tokens of prompts read at once: more do not fit beside the weights in a processor's own cache
+_CPU_PREFILL_TOKENS = 1024
 
 
 class Decoder(Protocol):
     """A model and its key-value cache.
 
-    Both methods give the logits of the next token, ``(B, V)``, one row per branch (responses equal so far may share
+    Both methods return the logits of the next token, ``(B, V)``, one row per branch (responses equal so far may share
     one), and the branch of each response.
     """
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
-        """Read the prompts; responses are ordered by prompt, then sample."""
+        """Read the prompts; the responses are ordered by prompt, then sample."""
 
     def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
-        """Append the newest token of each row still alive.
+        """Append the newest token of each row.
 
-        ``keep_lines``: also those of the cache without such a row, because rows will come back to them.
+        Args:
+            rows: Responses that go on.
+            keep_lines: Whether the cache keeps the lines of other responses, too, because some will go on later.
         """
 
 
 def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decoder:
     """Return the decoder of a layout.
 
-    ``tree``: one line of the cache per prompt; its samples are decoded side by side as queries of that line, each
-    seeing the prompt and its own tokens, and those that are equal so far are one query. ``repeat``: one line per
-    sample, copied after the prompt was read. ``alone``: one line per sample, the prompt read for each.
+    ``tree`` has one line of the cache per prompt; its samples are decoded side by side as queries of that line, each
+    seeing the prompt and its own tokens, and samples that are equal so far are one query. ``repeat`` has one line per
+    sample, copied after the prompt was read. ``alone`` has one line per sample, and reads the prompt for each.
     """
     if layout == "tree":
         return TreeDecoder(model, pad_id, samples)
@@ -48,7 +52,7 @@ def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decod
 
 
 class TreeDecoder:
-    """One line of the cache per prompt, and in it the tree of its responses."""
+    """A decoder with one line of the cache per prompt, which holds the tree of the prompt's responses."""
 
     def __init__(self, model: Any, pad_id: int, samples: int) -> None:
         self._model, self._pad_id, self._samples = model, pad_id, samples
@@ -56,7 +60,7 @@ class TreeDecoder:
         self._lines: list[int] = []  # the prompt of each line
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
-        """Read the prompts (see ``Decoder``)."""
+        """Read the prompts; see ``Decoder``."""
         common, longest = _common_prefix(prompts), max(map(len, prompts))
         head = None
         if common < _WORTH_SHARING * longest:
@@ -67,12 +71,12 @@ class TreeDecoder:
         logits, parts = zip(*(self._read(part, common, head) for part in self._parts(prompts)), strict=True)
         self._cache = parts[0] if len(parts) == 1 else _stacked(parts)
         lengths = torch.tensor([len(ids) for ids in prompts])
-        self._prompt = torch.arange(longest)[None] < lengths[:, None]  # (L, slots) bool: which hold the prompt
+        self._prompt = torch.arange(longest)[None] < lengths[:, None]  # (L, slots) bool: the slots of the prompt
         self._lengths, self._lines = lengths, list(range(len(prompts)))
         return torch.cat(logits), [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
 
     def _parts(self, prompts: Sequence[Sequence[int]]) -> Iterator[Sequence[Sequence[int]]]:
-        """Cut the prompts into what is read at once: all, or where a processor's own cache is small, a few."""
+        """Divide the prompts into groups that are read at once: all, or on a CPU few enough for its own cache."""
         start = 0
         for end in range(1, len(prompts) + 1):
             longest = max(map(len, prompts[start : end + 1]))
@@ -83,13 +87,13 @@ class TreeDecoder:
                 start = end
 
     def _read(self, prompts: Sequence[Sequence[int]], common: int, head: Any) -> tuple[Tensor, Any]:
-        """Return the logits behind the prompts, ``(L, V)``, and the cache; ``head`` holds the common start."""
+        """Return the logits after the prompts, ``(L, V)``, and the cache; ``head`` caches their common start."""
         cache = _new_cache(self._model)
         if head is not None:
             cache = copy.deepcopy(head)
             cache.batch_repeat_interleave(len(prompts))
         longest = max(map(len, prompts))
-        # padding stands behind the prompts, where no prompt looks: attention needs no mask, which takes longer
+        # padding comes after the prompts, where they do not look, so that attention needs no mask and is faster
         rest = [[*ids[common:], *[self._pad_id] * (longest - len(ids))] for ids in prompts]
         last = torch.tensor([len(ids) - common - 1 for ids in prompts])
         kept, places = torch.unique(last, return_inverse=True)
@@ -98,61 +102,61 @@ class TreeDecoder:
         return self._forward(rest, cache, **keep)[torch.arange(len(prompts)), last], cache
 
     def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
-        """Append the newest tokens, equal beginnings once (see ``Decoder``)."""
+        """Append the newest tokens, once for equal responses; see ``Decoder``."""
         by_line: dict[int, dict[tuple[int, ...], list[Row]]] = {}
         for row in rows:
             by_line.setdefault(row.prompt, {}).setdefault(tuple(row.token_ids), []).append(row)
-        # dropping lines copies the cache: not for one or two
+        # dropping lines copies the cache, which does not pay for one or two
         if not keep_lines and len(by_line) <= 0.75 * len(self._lines):
             self._keep([place for place, line in enumerate(self._lines) if line in by_line])
-        width, written = max(map(len, by_line.values())), self._prompt.shape[1]
+        width, used_slots = max(map(len, by_line.values())), self._prompt.shape[1]
         tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
         self._prompt = torch.nn.functional.pad(self._prompt, (0, width))
         seen = self._prompt[:, None].repeat(1, width, 1)  # (L, W, slots)
         places: list[tuple[int, int]] = []
         branches: dict[tuple[int, tuple[int, ...]], int] = {}
         for line, prompt in enumerate(self._lines):
-            for column, (said, equal) in enumerate(by_line.get(prompt, {}).items()):
-                slots = (*equal[0].slots, written + column)
-                tokens[line, column], seen[line, column, list(slots)] = said[-1], True
-                positions[line, column] = self._lengths[line] + len(said) - 1
-                branches[prompt, said] = len(places)
+            for column, (token_ids, branch) in enumerate(by_line.get(prompt, {}).items()):
+                slots = (*branch[0].slots, used_slots + column)
+                tokens[line, column], seen[line, column, list(slots)] = token_ids[-1], True
+                positions[line, column] = self._lengths[line] + len(token_ids) - 1
+                branches[prompt, token_ids] = len(places)
                 places.append((line, column))
-                for row in equal:
+                for row in branch:
                     row.slots = slots
         logits = self._step(tokens, seen, positions)
         lines, columns = zip(*places, strict=True)
         return logits[list(lines), list(columns)], [branches[row.prompt, tuple(row.token_ids)] for row in rows]
 
     def join(self, prompts: Sequence[Sequence[int]], first: int, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
-        """Read more prompts, numbered from ``first``, into the room of the finished ones; ``rows`` are alive."""
+        """Read more prompts, numbered from ``first``, into the room of finished ones; ``rows`` go on."""
         fresh = TreeDecoder(self._model, self._pad_id, self._samples)
-        found = fresh.prefill(prompts)
+        result = fresh.prefill(prompts)
         fresh._lines = [first + line for line in fresh._lines]
         if rows:
             self._compact(rows)
             slots = max(self._prompt.shape[1], fresh._prompt.shape[1])
-            mine, theirs = (_widened(tree._prompt, slots, dim=1) for tree in (self, fresh))
+            masks = [_widened(tree._prompt, slots, dim=1) for tree in (self, fresh)]
             fresh._cache = _stacked([self._cache, fresh._cache])
-            fresh._prompt = torch.cat([mine, theirs])
+            fresh._prompt = torch.cat(masks)
             fresh._lengths = torch.cat([self._lengths, fresh._lengths])
             fresh._lines = [*self._lines, *fresh._lines]
         self.__dict__.update(vars(fresh))
-        return found
+        return result
 
     def _compact(self, rows: Sequence[Row]) -> None:
-        """Keep the lines of rows that are alive, and of them the prompt and what those rows see."""
-        alive = {row.prompt for row in rows}
-        self._keep([place for place, line in enumerate(self._lines) if line in alive])
-        used = [set(mine.nonzero()[:, 0].tolist()) for mine in self._prompt]
+        """Keep only the lines of ``rows``, and of each line only the prompt's slots and those that the rows see."""
+        prompts = {row.prompt for row in rows}
+        self._keep([place for place, line in enumerate(self._lines) if line in prompts])
+        used = [set(line.nonzero()[:, 0].tolist()) for line in self._prompt]
         at = {prompt: line for line, prompt in enumerate(self._lines)}
         for row in rows:
             used[at[row.prompt]].update(row.slots)
         slots = max(map(len, used))
-        index = torch.tensor([[*sorted(mine), *[0] * (slots - len(mine))] for mine in used])  # (L, slots)
-        moved = [{slot: place for place, slot in enumerate(sorted(mine))} for mine in used]
+        index = torch.tensor([[*sorted(line), *[0] * (slots - len(line))] for line in used])  # (L, slots)
+        new_slots = [{slot: place for place, slot in enumerate(sorted(line))} for line in used]
         for row in rows:
-            row.slots = tuple(moved[at[row.prompt]][slot] for slot in row.slots)
+            row.slots = tuple(new_slots[at[row.prompt]][slot] for slot in row.slots)
         self._prompt = torch.arange(slots)[None] < self._lengths[:, None]  # a prompt's slots come first
         for layer in self._cache.layers:
             places = index.to(layer.keys.device)[:, None, :, None]
@@ -176,7 +180,7 @@ class TreeDecoder:
 
 
 class LineDecoder:
-    """One line of the cache per sample, for caches and attention that take no mask of any shape."""
+    """A decoder with one line of the cache per sample, for models that do not take every attention mask."""
 
     def __init__(self, model: Any, pad_id: int, samples: int, *, share: bool) -> None:
         self._model, self._pad_id, self._samples, self._share = model, pad_id, samples, share
@@ -184,9 +188,9 @@ class LineDecoder:
         self._can_drop = all(hasattr(layer, "batch_select_indices") for layer in self._cache.layers)
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
-        """Read the prompts (see ``Decoder``)."""
+        """Read the prompts; see ``Decoder``."""
         device, samples = self._model.device, self._samples
-        # nothing in common is read once: the padding behind it would shift a sliding window
+        # a common start is not shared, because the padding after it would shift a sliding window
         rows = [ids for ids in prompts for _ in range(1 if self._share else samples)]
         input_ids, mask = (tensor.to(device) for tensor in left_pad(rows, self._pad_id))
         positions = (mask.cumsum(1) - 1).clamp(min=0)
@@ -201,9 +205,9 @@ class LineDecoder:
         return logits, [branch // samples for branch in branches] if self._share else branches
 
     def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
-        """Append the newest tokens (see ``Decoder``)."""
+        """Append the newest tokens; see ``Decoder``."""
         newest = {(row.prompt, row.sample): row.token_ids[-1] for row in rows}
-        # dropping lines copies the cache: not for one or two
+        # dropping lines copies the cache, which does not pay for one or two
         if self._can_drop and not keep_lines and len(newest) <= 0.75 * len(self._lines):
             self._keep([place for place, line in enumerate(self._lines) if line in newest])
         device = self._model.device
@@ -232,13 +236,14 @@ class LineDecoder:
 
 
 def choose_layout(model: Any) -> Layout:
-    """Choose how samples share a prompt: what the model's cache and attention can do."""
+    """Choose how samples share a prompt, by what the model's cache and attention can do."""
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
     if "position_ids" not in inspect.signature(model.forward).parameters:
-        return "alone"  # positions by distance (ALiBi): slots of other samples would count
-    kinds = {type(layer) for layer in _new_cache(model).layers}  # by type: hybrid layers inherit what they cannot do
-    if kinds == {DynamicLayer} and model.config._attn_implementation in ("sdpa", "eager"):  # they take any mask
+        return "alone"  # ALiBi counts the slots between two tokens, those of other samples, too
+    # exact types, because layers of hybrid caches inherit methods that do not work for them
+    kinds = {type(layer) for layer in _new_cache(model).layers}
+    if kinds == {DynamicLayer} and model.config._attn_implementation in ("sdpa", "eager"):  # both take any mask
         return "tree"
     return "repeat" if kinds and kinds <= {DynamicLayer, DynamicSlidingWindowLayer} else "alone"
 
@@ -250,7 +255,7 @@ def _new_cache(model: Any) -> Any:
 
 
 def _stacked(caches: Sequence[Any]) -> Any:
-    """Put the lines of several caches, which are used up, into the first, with padding behind the shorter."""
+    """Move the lines of several caches into the first, with padding after the shorter; the others are left empty."""
     for layers in zip(*(cache.layers for cache in caches), strict=True):
         slots = max(layer.keys.shape[2] for layer in layers)
         layers[0].keys = torch.cat([_widened(layer.keys, slots, dim=2) for layer in layers])
@@ -261,12 +266,12 @@ def _stacked(caches: Sequence[Any]) -> Any:
 
 
 def _widened(tensor: Tensor, slots: int, dim: int) -> Tensor:
-    behind = [0, 0] * (tensor.ndim - 1 - dim) + [0, slots - tensor.shape[dim]]
-    return torch.nn.functional.pad(tensor, behind)
+    padding = [0, 0] * (tensor.ndim - 1 - dim) + [0, slots - tensor.shape[dim]]
+    return torch.nn.functional.pad(tensor, padding)
 
 
 def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
-    """Return how many first tokens all sequences share, leaving each at least one of its own."""
+    """Return how many first tokens all sequences share, leaving each at least one token of its own."""
     if len(sequences) == 1:
         return 0
     shortest = min(map(len, sequences)) - 1
@@ -275,5 +280,5 @@ def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
 
 
 def keep_logits(model: Any, which: int | Tensor) -> dict[str, int | Tensor]:
-    """Ask for the logits of the last positions, or of some, only, where the model can."""
+    """Return the model's argument for logits of the last ``which`` positions, or of given ones, if it has one."""
     return {"logits_to_keep": which} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}

@@ -1,4 +1,4 @@
-"""Pure: noise from content, and tokens from probabilities and noise."""
+"""Noise from content, and tokens from probabilities and noise: pure functions."""
 
 import hashlib
 import struct
@@ -7,23 +7,28 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-_GROUP = 256  # neighbouring tokens drawn from as one first: of the order of the vocabulary's root
-_GAMMA, _MIX1, _MIX2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # SplitMix64's, as signed
+# tokens per group of neighbours, one of which is drawn first; about the square root of the vocabulary's size
+_GROUP = 256
+# the constants of SplitMix64, as signed integers
+_GAMMA, _MIX1, _MIX2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
 
 def noise(prompt: str, index: int, seed: int, length: int) -> list[int]:
     """Return ``length`` random 64-bit words, signed, that prompt, sample index and seed decide."""
     text = f"{seed}\0{index}\0{prompt}".encode("utf-8", "surrogatepass")
-    stream = hashlib.shake_256(text).digest(8 * length)  # a longer stream only goes on
+    stream = hashlib.shake_256(text).digest(8 * length)  # a longer stream begins like a shorter one
     return [word for (word,) in struct.iter_unpack(">q", stream)]
 
 
 def uniform(words: Tensor, places: Tensor) -> Tensor:
-    """Return numbers in (0, 1), float64: those of SplitMix64 at ``places`` of the streams that start at ``words``.
+    """Return uniform random numbers by SplitMix64, one per place of each stream.
 
     Args:
-        words: ``(R, 1)`` int64.
-        places: ``(R, K)`` int64, >= 0: of a token, its number.
+        words: ``(R, 1)`` int64, where the R streams start.
+        places: ``(R, K)`` int64, >= 0: places in each stream; a token's place is its number.
+
+    Returns:
+        ``(R, K)`` float64 in (0, 1).
     """
     mixed = words + (places + 1) * _GAMMA  # int64 wraps around
     mixed = (mixed ^ _shifted(mixed, 30)) * _MIX1
@@ -35,13 +40,13 @@ def uniform(words: Tensor, places: Tensor) -> Tensor:
 def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:
     """Draw a token for each response: Gumbel arg-max over groups of tokens, then over the tokens of the drawn group.
 
-    So a small change of the probabilities seldom changes the token, as with noise for each token of the vocabulary,
-    for a fraction of its cost.
+    A small change of the probabilities seldom changes the token, as with noise for each token of the vocabulary, at a
+    fraction of its cost.
 
     Args:
-        log_probs: ``(B, V)``, need not sum to 1.
-        branches: of each response, its row.
-        words: of each response, see ``noise``.
+        log_probs: ``(B, V)`` natural-log probabilities, which need not sum to 1.
+        branches: Row of ``log_probs`` that each of R responses is drawn from.
+        words: Random 64-bit word of each response, made by ``noise``.
 
     Returns:
         ``(R,)`` token ids.
@@ -59,7 +64,7 @@ def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Te
 
 
 def nucleus(scores: Tensor, top_p: float) -> Tensor:
-    """Keep the smallest set of tokens whose probability reaches ``top_p``; the rest gets -inf."""
+    """Return scores in which only the smallest set of tokens whose probability reaches ``top_p`` is above -inf."""
     ordered, order = scores.log_softmax(-1).sort(dim=-1, descending=True)
     before = ordered.exp().cumsum(-1) - ordered.exp()  # mass in front of each token
     dropped = torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before >= top_p)
@@ -67,11 +72,11 @@ def nucleus(scores: Tensor, top_p: float) -> Tensor:
 
 
 def _gumbel_argmax(scores: Tensor, words: Tensor, first: int | Tensor) -> Tensor:
-    """Draw from ``(R, K)`` log-probabilities with the noise that the streams hold from place ``first`` on."""
+    """Draw from ``(R, K)`` log-probabilities with the streams' noise from place ``first`` on; return ``(R,)``."""
     places = first + torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
     return (scores.double() - (-uniform(words, places).log()).log()).argmax(-1)
 
 
 def _shifted(words: Tensor, bits: int) -> Tensor:
-    """Shift right and fill with zeros; ``>>`` fills with the sign."""
+    """Shift right and fill with zeros, where ``>>`` would fill with the sign."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)

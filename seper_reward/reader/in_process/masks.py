@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Return ids and mask, ``(L, T)`` each, with the padding in front."""
+    """Return the token ids of L sequences and their mask, ``(L, T)`` each, with the padding in front."""
     longest = max(map(len, sequences))
     ids = torch.tensor([[pad_id] * (longest - len(ids)) + list(ids) for ids in sequences])
     mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in sequences])
@@ -15,13 +15,18 @@ def left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, T
 
 
 def attention_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the additive mask ``(L, 1, T, S)`` of what ``(L, T, S)`` queries see."""
+    """Return the additive mask ``(L, 1, T, slots)`` for ``seen``, ``(L, T, slots)`` bool: which slots a query sees."""
     return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[:, None]
 
 
 def tree_mask(owners: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the mask ``(L, 1, T, T)``: a token sees the prompt, and its own continuation up to itself."""
-    theirs, mine = owners[:, None], owners[..., None]
-    seen = ((theirs == 0) | (theirs == mine)) & (mine >= 0)
+    """Return the additive mask ``(L, 1, T, T)``: a token sees the prompt, and its own continuation up to itself.
+
+    Args:
+        owners: ``(L, T)`` integers: -1 for padding, 0 for the prompt, n for the n-th continuation.
+        dtype: Floating dtype of the mask.
+    """
+    keys, queries = owners[:, None], owners[..., None]
+    seen = ((keys == 0) | (keys == queries)) & (queries >= 0)
     seen = seen & torch.ones_like(seen[0]).tril()
     return attention_mask(seen, dtype)

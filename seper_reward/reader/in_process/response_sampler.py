@@ -1,7 +1,7 @@
 """Prompts in, sampled responses with their log-probabilities out, in this process.
 
-The noise of a row is a function of (prompt, sample index, seed) alone, and a batch a function of the prompts of
-one call alone. So who else is labelled, in which order and by how many processes, cannot change a response.
+The noise of a response is a function of (prompt, sample index, seed) alone, and a batch is a function of the prompts
+of one call alone. So a response does not depend on other calls, their order, or the number of processes.
 """
 
 import copy
@@ -26,10 +26,10 @@ from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Responses
 
-ALGORITHM = 3  # how noise becomes tokens; another number samples otherwise, so that no cache mixes them
-_BATCH_TOKENS = 32_768  # in the key-value cache, unless the options say otherwise
-_GIVE_BACK = 256  # prompts after which a processor's freed memory is returned
-_FORCED_BATCH = 16  # prompts whose texts are scored at once: logits are kept for every token of those
+ALGORITHM = 3  # version of how noise becomes tokens, part of cache keys; raise it when the same seed samples otherwise
+_BATCH_TOKENS = 32_768  # tokens in the key-value cache, unless the options say otherwise
+_GIVE_BACK = 256  # on a CPU, freed memory is returned to the system after so many prompts
+_FORCED_BATCH = 16  # prompts whose given texts are scored at once; few, because every token of a text keeps its logits
 
 
 class ResponseSampler:
@@ -37,13 +37,13 @@ class ResponseSampler:
 
     The prompt is prefilled once and its key-value cache serves all N samples; what the prompts of a batch have in
     common at their start (instruction, examples) is prefilled once for all. Log-probabilities are the model's own
-    at temperature 1, whatever the samples were drawn with.
+    at temperature 1, whatever the sampling temperature.
 
     Args:
         model: Causal language model in eval mode, on its device.
         tokenizer: Its tokenizer.
-        name: What to call the model in provenance.
-        options: How the model is used; what concerns loading has no effect here.
+        name: Name of the model in provenance files.
+        options: How the model is used; the options of loading have no effect here.
         **sampling: Fields of ``SamplingOptions``.
     """
 
@@ -78,33 +78,33 @@ class ResponseSampler:
     def from_pretrained(
         cls, reader: str | LoadedModel = EMBEDDED, options: ReaderOptions = ReaderOptions(), **sampling: Any
     ) -> "ResponseSampler":
-        """Load the reader, unless it is loaded, and make its sampler.
+        """Load the reader, unless it is loaded already, and make its sampler.
 
         Args:
             reader: A name for ``load_reader``, or a loaded model.
-            options: How it is loaded and used.
+            options: How the reader is loaded and used.
             **sampling: Fields of ``SamplingOptions``.
 
         Raises:
-            OSError: The model is neither a folder nor known to the hub, with what to do about it.
+            OSError: The model is neither a folder nor known to the hub; the message says what to do.
         """
         loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
         return cls(loaded.model, loaded.tokenizer, name=loaded.name, options=options, **sampling)
 
     @functools.cached_property
     def weights_hash(self) -> str:
-        """Hash of all of the reader that decides a response, computed once (see ``identity_hash``)."""
+        """Hash over all parts of the reader that decide a response (``identity_hash``), computed once."""
         return identity_hash(self._model, self.tokenizer)
 
     @property
     def device(self) -> torch.device:
-        """Where the reader is."""
+        """Device of the reader."""
         device: torch.device = self._model.device
         return device
 
     @property
     def max_prompt_tokens(self) -> int:
-        """Longest prompt that leaves room for a whole response."""
+        """Longest prompt, in tokens, that leaves room for a whole response."""
         special: int = self.tokenizer.num_special_tokens_to_add()
         return self._window - self.options.max_new_tokens - special
 
@@ -114,16 +114,16 @@ class ResponseSampler:
         """Sample N responses for each prompt.
 
         Args:
-            prompts: texts, chat template already applied; equal ones are sampled once.
-            first: with ``more``, how many responses are drawn before it is asked.
-            more: takes the first responses by prompt and returns the prompts that shall have all N. Only where the
-                samples of a prompt share its line of the cache, and not in refilled batches; else all have N.
+            prompts: Texts, with the chat template already applied; equal ones are sampled once.
+            first: How many responses are sampled before ``more`` is called; has no effect without ``more``.
+            more: Takes the first responses by prompt and returns the prompts that shall have all N. Has an effect only
+                where the samples of a prompt share its line of the cache, and not in refilled batches.
 
         Returns:
             One ``Responses`` per prompt, in order.
 
         Raises:
-            UnscorableError: a prompt is empty or longer than the model's window less ``max_new_tokens``, or the
+            UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, or the
                 reader's logits are NaN.
         """
         distinct = sorted(set(prompts))
@@ -147,30 +147,32 @@ class ResponseSampler:
         """Return how likely the reader finds given texts as responses.
 
         Args:
-            prompts: as in ``sample``.
-            texts: one per prompt, as they continue it; their first ``max_new_tokens`` tokens count.
+            prompts: Texts, with the chat template already applied.
+            texts: One response per prompt, with its leading space if it needs one; the first ``max_new_tokens`` tokens
+                count.
 
         Returns:
             Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token.
 
         Raises:
-            UnscorableError: as in ``sample``, or a text has no token.
+            UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, or a text has
+                no token.
         """
         lines: dict[str, dict[str, list[int]]] = {}
         for prompt, text in zip(prompts, texts, strict=True):
             lines.setdefault(prompt, {})[text] = encode_response(self.tokenizer, text, self.options.max_new_tokens)
-        found: dict[tuple[str, str], Tensor] = {}
+        by_pair: dict[tuple[str, str], Tensor] = {}
         order = sorted(lines, key=lambda prompt: (len(prompt), prompt))
         for start in range(0, len(order), _FORCED_BATCH):
             batch = order[start : start + _FORCED_BATCH]
             rows = [(self._encode(prompt), list(lines[prompt].values())) for prompt in batch]
             forced = forced_log_probs(self._model, rows, self.tokenizer.pad_token_id, self._layout)
             for prompt, log_probs in zip(batch, forced, strict=True):
-                found.update(zip(itertools.product([prompt], lines[prompt]), log_probs, strict=True))
-        return [found[pair] for pair in zip(prompts, texts, strict=True)]
+                by_pair.update(zip(itertools.product([prompt], lines[prompt]), log_probs, strict=True))
+        return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
 
     def expect(self, prompts: Sequence[str]) -> None:
-        """Do nothing: this process is busy with what it was asked for."""
+        """Do nothing: in this process nothing is sampled ahead of its call."""
 
     def reading_with(self, model: Any) -> "ResponseSampler":
         """Return the same sampler on another model that has this one's tokenizer."""
@@ -184,11 +186,11 @@ class ResponseSampler:
         """Compare the log-probabilities of sampled tokens with teacher-forced ones.
 
         Args:
-            prompt: to sample from.
-            tolerance: greatest difference in nats; bf16 differs by some hundredths, a lost cache by several.
+            prompt: The prompt whose responses are compared.
+            tolerance: Greatest difference in nats; bf16 differs by some hundredths, a lost cache by several nats.
 
         Raises:
-            RuntimeError: they differ by more, or sampling fails: the model does not decode as it reads (train mode,
+            RuntimeError: They differ by more, or sampling fails: the model does not decode as it reads (train mode,
                 dropout, gradient checkpointing without a cache).
         """
         try:
@@ -197,17 +199,17 @@ class ResponseSampler:
             raise RuntimeError(f"reader {self.name!r} does not decode with a key-value cache: {error}") from error
         lines = [(self._encode(prompt), responses.token_ids)]
         (forced,) = forced_log_probs(self._model, lines, self.tokenizer.pad_token_id, "alone")
-        apart = max(
+        difference = max(
             float((one - other).abs().max()) for one, other in zip(responses.token_log_probs, forced, strict=True)
         )
-        if apart > tolerance:
+        if difference > tolerance:
             raise RuntimeError(
-                f"reader {self.name!r}: sampled and teacher-forced log-probabilities differ by {apart:.2f} nats; is "
-                "it in train mode, or is gradient checkpointing on?"
+                f"reader {self.name!r}: sampled and teacher-forced log-probabilities differ by {difference:.2f} nats; "
+                "is it in train mode, or is gradient checkpointing on?"
             )
 
     def _trial(self, model: Any) -> None:
-        """Use a model as it will be used: one prompt, several, several with a common start, given texts."""
+        """Call a model in every way it will be called: one prompt, several, several with a common start, texts."""
         sampler = self.reading_with(model)
         for prompts in (["Hello"], ["Why?", "Who was it?"], ["Who was it? " * 5, "Who was it? " * 6]):
             sampler.sample(prompts)
@@ -225,16 +227,16 @@ class ResponseSampler:
     def _sample_batch(
         self, encoded: dict[str, list[int]], first: int, more: NeedsMore | None, prompts: list[str]
     ) -> list[Responses]:
-        """Draw the first responses of all prompts, then over the same cache the others of those that need ``more``."""
+        """Sample the first responses of all prompts, then, over the same cache, the rest of those that need more."""
         samples = self.options.num_samples
-        drawn = self._rows.new(prompts)
+        all_rows = self._rows.new(prompts)
         decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
             logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
         counts = dict.fromkeys(prompts, 0)
-        wanted = set(prompts)
+        unfinished = set(prompts)
         for start, end in itertools.pairwise((0, samples) if more is None else (0, min(first, samples), samples)):
-            rows = [row for row in drawn if start <= row.sample < end and prompts[row.prompt] in wanted]
+            rows = [row for row in all_rows if start <= row.sample < end and prompts[row.prompt] in unfinished]
             if not rows:
                 break
             alive = self._rows.advance(logits, [branches[row.prompt * samples + row.sample] for row in rows], rows)
@@ -242,13 +244,13 @@ class ResponseSampler:
                 with timed("decode", tokens=len(alive)):
                     stepped = decoder.step(alive, keep_lines=end < samples)
                 alive = self._rows.advance(*stepped, alive)
-            counts |= dict.fromkeys(wanted, end)
+            counts |= dict.fromkeys(unfinished, end)
             if more is not None and end < samples:
-                wanted = more(dict(zip(prompts, self._rows.responses(drawn, counts.values()), strict=True)))
-        return self._rows.responses(drawn, counts.values())
+                unfinished = more(dict(zip(prompts, self._rows.responses(all_rows, counts.values()), strict=True)))
+        return self._rows.responses(all_rows, counts.values())
 
     def _refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
-        """Sample in a refilled batch, of half the size where memory ends."""
+        """Sample in a refilled batch, half as large each time that memory runs out."""
         while True:
             try:
                 return self._sample_refilled(prompts, encoded)
@@ -262,26 +264,28 @@ class ResponseSampler:
     def _sample_refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
         """Sample all prompts in one batch in which waiting prompts take the room of finished ones."""
         decoder = TreeDecoder(self._model, self.tokenizer.pad_token_id, self.options.num_samples)
-        drawn: list[Row] = []
+        all_rows: list[Row] = []
         alive: list[Row] = []
-        done = 0
-        while done < len(prompts) or alive:
+        start = 0  # place of the first waiting prompt
+        while start < len(prompts) or alive:
             lines = len({row.prompt for row in alive})
-            room = max(self._budget // self._slots(len(encoded[prompts[min(done, len(prompts) - 1)]])), 1)
-            # joining copies the cache: not for one or two
-            if done < len(prompts) and lines <= 0.75 * room:
-                some = prompts[done : done + max(room - lines, 1)]
-                rows = self._rows.new(some, done)
-                with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in some)):
-                    logits, branches = decoder.join([encoded[prompt] for prompt in some], done, alive)
-                drawn, alive, done = drawn + rows, alive + self._rows.advance(logits, branches, rows), done + len(some)
+            room = max(self._budget // self._slots(len(encoded[prompts[min(start, len(prompts) - 1)]])), 1)
+            # joining copies the cache, which does not pay for one or two
+            if start < len(prompts) and lines <= 0.75 * room:
+                batch = prompts[start : start + max(room - lines, 1)]
+                rows = self._rows.new(batch, start)
+                with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in batch)):
+                    logits, branches = decoder.join([encoded[prompt] for prompt in batch], start, alive)
+                all_rows += rows
+                alive += self._rows.advance(logits, branches, rows)
+                start += len(batch)
             elif alive:
                 with timed("decode", tokens=len(alive)):
                     stepped = decoder.step(alive)
                 alive = self._rows.advance(*stepped, alive)
-        return self._rows.responses(drawn)
+        return self._rows.responses(all_rows)
 
     def _slots(self, length: int) -> int:
-        """Return how many tokens of the key-value cache a prompt of so many tokens may take."""
+        """Return how many tokens of the key-value cache a prompt of ``length`` tokens and its responses may take."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self._layout == "tree" else samples * (length + longest)

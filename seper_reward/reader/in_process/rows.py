@@ -16,7 +16,7 @@ from seper_reward.types import Responses, UnscorableError
 
 @dataclass
 class Row:
-    """One response while it is drawn: sample number ``sample`` of prompt number ``prompt`` of the batch.
+    """One response while its tokens are drawn: sample number ``sample`` of prompt number ``prompt`` of the batch.
 
     Attributes:
         noise: A random 64-bit word per token, which decides that token.
@@ -80,16 +80,16 @@ class RowWriter:
         """
         with timed("draw", tokens=len(alive)):
             log_probs = logits.float().log_softmax(-1)  # (B, V)
-            if bool(log_probs[:, 0].isnan().any()):  # one NaN makes its whole row NaN
+            if bool(log_probs[:, 0].isnan().any()):  # one NaN makes all log-probabilities of its line NaN
                 raise UnscorableError(f"reader {self._name!r} gave NaN logits; load it with dtype='float32'")
             tokens = self._draw(log_probs, branches, [row.noise[len(row.token_ids)] for row in alive])  # (R,)
-            chosen = log_probs[branches, tokens]
-            for row, token, log_prob in zip(alive, tokens.tolist(), chosen.tolist(), strict=True):
+            token_log_probs = log_probs[branches, tokens]
+            for row, token, log_prob in zip(alive, tokens.tolist(), token_log_probs.tolist(), strict=True):
                 self._append(row, token, log_prob)
         return [row for row in alive if not row.finished and len(row.token_ids) < self._options.max_new_tokens]
 
     def responses(self, rows: Sequence[Row], counts: Iterable[int] | None = None) -> list[Responses]:
-        """Return the responses of each prompt: all N, or the first ``counts``."""
+        """Return the responses of each prompt: all N, or as many of the first as ``counts`` says."""
         samples = self._options.num_samples
         starts = range(0, len(rows), samples)
         ends = counts if counts is not None else [samples] * len(starts)

@@ -17,21 +17,21 @@ def forced_log_probs(
 ) -> list[list[Tensor]]:
     """Return the log-probabilities of given tokens after given prompts (teacher forcing), at temperature 1.
 
-    In the layout ``tree`` a prompt is read once, with all its continuations behind it, each seeing the prompt and
-    itself; in the others once for each.
+    In the layout ``tree`` a prompt is read once, with all its continuations after it, each seeing the prompt and
+    itself; in the other layouts it is read once for each continuation.
 
     Args:
-        model: causal language model in eval mode.
-        lines: (prompt ids, continuations' ids), one batch; continuations are not empty.
-        pad_id: of the tokenizer.
-        layout: see ``make_decoder``.
+        model: Causal language model in eval mode.
+        lines: One batch of (prompt ids, continuations' ids); continuations are not empty.
+        pad_id: Id of the tokenizer's padding token.
+        layout: How the continuations of a prompt share it, as chosen by ``choose_layout``.
 
     Returns:
         Per line and continuation, ``(T,)`` natural-log probabilities of its T tokens.
     """
-    alone = [(prompt, [said]) for prompt, continuations in lines for said in continuations]
-    found = iter(_forced(model, lines if layout == "tree" else alone, pad_id))
-    return [[next(found) for _ in continuations] for _, continuations in lines]
+    alone = [(prompt, [continuation]) for prompt, continuations in lines for continuation in continuations]
+    log_probs = iter(_forced(model, lines if layout == "tree" else alone, pad_id))
+    return [[next(log_probs) for _ in continuations] for _, continuations in lines]
 
 
 def _forced(model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int) -> list[Tensor]:
@@ -40,29 +40,29 @@ def _forced(model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[i
     input_ids, mask = (tensor.to(device) for tensor in left_pad(ids, pad_id))
     length = input_ids.shape[1]
     owners, positions = torch.full_like(input_ids, -1), torch.zeros_like(input_ids)
-    asked: list[tuple[int, int]] = []  # (line, place) of the logits of each continuation's tokens
+    predictors: list[tuple[int, int]] = []  # (line, place) of the logits that predict each continuation's tokens
     for line, (prompt, continuations) in enumerate(lines):
         place = length - len(ids[line])
         owners[line, place : place + len(prompt)] = 0
         positions[line, place : place + len(prompt)] = torch.arange(len(prompt))
         end = place = place + len(prompt)
-        for number, said in enumerate(continuations):
-            owners[line, place : place + len(said)] = number + 1
-            positions[line, place : place + len(said)] = torch.arange(len(prompt), len(prompt) + len(said))
-            asked += [(line, end - 1), *((line, at) for at in range(place, place + len(said) - 1))]
-            place += len(said)
+        for number, tokens in enumerate(continuations):
+            owners[line, place : place + len(tokens)] = number + 1
+            positions[line, place : place + len(tokens)] = torch.arange(len(prompt), len(prompt) + len(tokens))
+            predictors += [(line, end - 1), *((line, at) for at in range(place, place + len(tokens) - 1))]
+            place += len(tokens)
     single = all(len(continuations) == 1 for _, continuations in lines)
-    kept = max(length - min(place for _, place in asked), 1)
+    kept = max(length - min(place for _, place in predictors), 1)
     logits = model(
         input_ids=input_ids,
         attention_mask=mask if single else tree_mask(owners, model.dtype),
         position_ids=positions,
         use_cache=False,
-        **keep_logits(model, kept),  # left-padded: all continuations end at the end
+        **keep_logits(model, kept),  # with padding in front, all continuations are at the end
     ).logits[:, -kept:]
-    rows, places = zip(*asked, strict=True)
+    rows, places = zip(*predictors, strict=True)
     log_probs = logits[list(rows), [place - (length - kept) for place in places]].float().log_softmax(-1)
-    every = [said for _, continuations in lines for said in continuations]
-    tokens = torch.tensor([*itertools.chain(*every)], device=device)
-    chosen = log_probs.gather(-1, tokens[:, None])[:, 0].cpu()
-    return list(chosen.split([len(said) for said in every]))
+    targets = [tokens for _, continuations in lines for tokens in continuations]
+    target_ids = torch.tensor([*itertools.chain(*targets)], device=device)
+    target_log_probs = log_probs.gather(-1, target_ids[:, None])[:, 0].cpu()
+    return list(target_log_probs.split([len(tokens) for tokens in targets]))

@@ -8,24 +8,24 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.test_label_run import run
-from tests.test_sampling import PROMPTS, rebuilt
 
 from seper_reward import ResponseSampler, SePerReward, SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.reader.engine.engine_sampler import EngineSampler
-from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
+from tests.helpers import PROMPTS, engine_options, rebuilt, run
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
 
 
 def engine(sampler, *servers, **options) -> EngineSampler:
-    urls = [server.url for server in servers]
-    return EngineSampler(urls, sampler.tokenizer, **{"retries": 1, **vars(sampler.options), **options})
+    changes = {"retries": 1, **vars(sampler.options), **options}
+    servers, sampling = engine_options([server.url for server in servers], **changes)
+    return EngineSampler(servers, sampler.tokenizer, **sampling)
 
 
 def same(one, other, ordered=True):
@@ -241,16 +241,16 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
         ([server.url], {"requests": 0}, ValueError, "requests=0"),
     ]:
         with pytest.raises(error, match=message):
-            EngineSampler(urls, tiny_sampler.tokenizer, **options)
+            EngineSampler(EngineOptions(tuple(urls), **options), tiny_sampler.tokenizer)
     server.models = lambda: {"data": [{"id": "one"}, {"id": "two"}]}
     with pytest.raises(ValueError, match="serves one, two; name one with engine_model"):
-        EngineSampler([server.url], tiny_sampler.tokenizer)
+        EngineSampler(EngineOptions((server.url,)), tiny_sampler.tokenizer)
 
 
 def test_a_missing_library_is_named(tiny_sampler, monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(OSError, match=r"pip install 'seper-reward\[engine\]'"):
-        EngineSampler(["http://127.0.0.1:8000/v1"], tiny_sampler.tokenizer)
+        EngineSampler(EngineOptions(("http://127.0.0.1:8000/v1",)), tiny_sampler.tokenizer)
 
 
 def test_log_probabilities_of_the_draw_are_refused(tiny_sampler, serve):
@@ -310,7 +310,7 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
     texts, expected = [], []
     for (name, utilities), query in zip(found, queries, strict=True):
         assert name == query.id
-        for one, other in zip(utilities, local.query_utilities(query), strict=True):
+        for one, other in zip(utilities, local.utilities([query])[0], strict=True):
             texts += [*one.belief.responses, *one.baseline.responses]
             expected += [*other.belief.responses, *other.baseline.responses]
     assert alike(texts, expected)

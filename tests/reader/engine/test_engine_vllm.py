@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 from scipy.stats import chisquare
-from tests.test_sampling import PROMPTS, rebuilt, teacher_forced
 
 from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
 from seper_reward.cli import main
@@ -14,8 +13,9 @@ from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompts import PromptBuilder
-from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.pretrained import LoadOptions
+from tests.helpers import PROMPTS, rebuilt, teacher_forced
 from tests.vllm_server import ABSENT, PYTHON, vllm_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PYTHON.exists(), reason=ABSENT)]
@@ -41,7 +41,7 @@ def local():
 
 
 def on_engine(local, url, **changes):
-    return EngineSampler([url], local.tokenizer, **{**vars(local.options), **changes})
+    return EngineSampler(EngineOptions((url,)), local.tokenizer, **{**vars(local.options), **changes})
 
 
 @pytest.mark.parametrize("drawn", [{}, {"temperature": 0.6, "top_p": 0.9}, {"temperature": 0.0}])

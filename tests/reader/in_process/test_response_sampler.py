@@ -9,37 +9,13 @@ from scipy.stats import chisquare, kstest
 
 from seper_reward import ResponseSampler
 from seper_reward.reader.in_process import decoding, gumbel
-from seper_reward.reader.in_process.decoding import Row, TreeDecoder
+from seper_reward.reader.in_process.decoding import TreeDecoder
 from seper_reward.reader.in_process.gumbel import draw, noise, nucleus, uniform
+from seper_reward.reader.in_process.rows import Row
 from seper_reward.reader.sampler import ReaderOptions, SamplingOptions
 from seper_reward.runtime import memory
 from seper_reward.types import UnscorableError
-
-PROMPTS = [
-    "Question: What do bees make?\nAnswer:",
-    "Passage: The mill burned down in 1840, says the parish book, and was never built again.\n"
-    "Question: When did the mill burn down?\nAnswer:",
-    "Q: 2+2?\nA:",
-]
-
-
-def rebuilt(sampler: ResponseSampler, **changes) -> ResponseSampler:
-    options = {**vars(sampler.options), **changes}
-    extra = {
-        key: options.pop(key)
-        for key in ("max_batch_tokens", "share_prefix", "refill", "compile_reader")
-        if key in options
-    }
-    return ResponseSampler(sampler._model, sampler.tokenizer, **extra, **options)
-
-
-def teacher_forced(sampler, prompt, token_ids):
-    """The slow reference: one full forward pass, no cache, no padding."""
-    ids = sampler._encode(prompt) + list(token_ids)
-    with torch.no_grad():
-        logits = sampler._model(input_ids=torch.tensor([ids])).logits[0].float()
-    start = len(ids) - len(token_ids) - 1
-    return logits[start:-1].log_softmax(-1).gather(1, torch.tensor(token_ids)[:, None])[:, 0]
+from tests.helpers import PROMPTS, rebuilt, teacher_forced
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0])
@@ -295,7 +271,7 @@ def test_a_stop_string_in_front_ends_nothing_and_later_ones_do(tiny_sampler):
     row = Row([], 0, 0)
     for token in sampler.tokenizer("- Paris\nBob").input_ids:
         if not row.finished:
-            sampler._append(row, token, -1.0)
+            sampler._rows._append(row, token, -1.0)
     assert row.finished
     assert row.text == "- Paris"
 

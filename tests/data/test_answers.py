@@ -1,0 +1,45 @@
+"""Answers as strings: normalisation and metrics, by hand."""
+
+import pytest
+
+from seper_reward.data.answers import answer_metric, contains_answer, exact_match, normalize_answer, rouge_l, token_f1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("The U.S.A.", "u s a", True),
+        ("Córdoba", "cordoba", False),
+        ("-5", "5", False),
+        ("50%", "50", False),
+        ("C++", "C", False),
+        ("القاهرة!", "القاهرة", True),
+        ("🙂", "🙃", False),
+        ("The", "A", False),
+        ("10 May", "May 10", False),
+        ("1/2", "1.2", False),
+        ("3.5", "3 5", False),
+        ("<5", ">5", False),
+        ("Vitamin A", "vitamin", False),
+    ],
+)
+def test_normalization(one, other, equal):
+    assert (normalize_answer(one) == normalize_answer(other)) is equal
+
+
+def test_token_f1_by_hand():
+    assert token_f1("Ann Lee", ["x", "Ann B. Lee"]) == pytest.approx(2 * 2 / (2 + 3))
+    assert token_f1("the cat cat", ["cat"]) == pytest.approx(2 * 1 / (2 + 1))
+    assert token_f1("dog", ["cat"]) == 0.0
+
+
+def test_answer_metrics_by_hand():
+    answers = ["Ann Lee", "the Ann B. Lee"]
+    assert exact_match("ann b lee.", answers) == 1
+    assert exact_match("Ann Lee built it", answers) == 0
+    assert contains_answer("Ann Lee built it", answers) == 1
+    assert token_f1("Ann Lee built it", answers) == pytest.approx(2 * 2 / (4 + 2))
+    assert rouge_l()("Ann Lee built", answers) == pytest.approx(2 * 1 * (2 / 3) / (1 + 2 / 3))
+    assert answer_metric("token_f1") is token_f1
+    with pytest.raises(ValueError, match="metric must be one of exact_match"):
+        answer_metric("bleu")

@@ -1,0 +1,65 @@
+"""What tests of several folders use: prompts, rebuilt samplers, the slow reference, commands as users run them."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import torch
+
+from seper_reward import ResponseSampler
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+PROMPTS = [
+    "Question: What do bees make?\nAnswer:",
+    "Passage: The mill burned down in 1840, says the parish book, and was never built again.\n"
+    "Question: When did the mill burn down?\nAnswer:",
+    "Q: 2+2?\nA:",
+]
+
+
+def split_options(record, changes):
+    """Return a record with those changes that are its fields, and the others."""
+    own = {name: value for name, value in changes.items() if name in vars(record)}
+    return replace(record, **own), {name: value for name, value in changes.items() if name not in own}
+
+
+def rebuilt(sampler: ResponseSampler, **changes) -> ResponseSampler:
+    """Return a sampler of the same model with other options, of use or of sampling."""
+    options, sampling = split_options(ReaderOptions(), changes)
+    sampling = {**vars(sampler.options), **sampling}
+    return ResponseSampler(sampler._model, sampler.tokenizer, options=options, **sampling)
+
+
+def engine_options(urls, **changes):
+    """Return engine options of URLs, and the changes that concern sampling."""
+    return split_options(EngineOptions(tuple(urls)), changes)
+
+
+def teacher_forced(sampler, prompt, token_ids):
+    """The slow reference: one full forward pass, no cache, no padding."""
+    ids = sampler._encode(prompt) + list(token_ids)
+    with torch.no_grad():
+        logits = sampler._model(input_ids=torch.tensor([ids])).logits[0].float()
+    start = len(ids) - len(token_ids) - 1
+    return logits[start:-1].log_softmax(-1).gather(1, torch.tensor(token_ids)[:, None])[:, 0]
+
+
+def run(words, launcher=("-m", "seper_reward"), **options):
+    """Run a command of the package in a process of its own."""
+    return subprocess.run(
+        [sys.executable, *launcher, *words], env=ENVIRONMENT, capture_output=True, text=True, timeout=300, **options
+    )
+
+
+def labels_of(folder):
+    """Return the rows of a label folder."""
+    return [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def evaluation_arguments(tiny_reader, tiny_entailment, path, out):
+    words = ["--file", path, "--reader", tiny_reader, "--entailment", tiny_entailment, "--dtype", "float32"]
+    words += ["--device", "cpu", "--num_samples", 4, "--max_new_tokens", 8, "--prompt", "brief", "--json", out]
+    return [str(word) for word in words]

@@ -1,0 +1,54 @@
+"""Blocks: questions measured side by side have the beliefs they have alone."""
+
+import pytest
+
+from seper_reward import SePerScorer
+from seper_reward.data.queries import as_query
+from seper_reward.labels.blocks import block_beliefs, block_size, label_blocks, query_cost
+from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler
+from seper_reward.reader.sampler import AdaptiveSampling
+from seper_reward.types import Passage, Query, UnscorableError
+
+RECORD = {
+    "question": "Who built the mill?",
+    "answers": ["Peter Voss", "Voss"],
+    "passages": ["Peter Voss did.", "It burned."],
+}
+
+
+def test_a_block_gives_each_query_its_beliefs(tiny_scorer):
+    queries = [as_query(RECORD), as_query({**RECORD, "question": "Who burned it?", "passages": ["Ann did it."]})]
+    long = as_query({**RECORD, "question": "why " * 600})
+    first, error, second = block_beliefs(tiny_scorer, [queries[0], long, queries[1]])
+    assert isinstance(error, UnscorableError)
+    for one, query in ((first, queries[0]), (second, queries[1])):
+        alone = tiny_scorer.beliefs(query.question, query.answers, query.contexts)
+        for belief, expected in zip(one, alone, strict=True):
+            assert belief.responses == expected.responses
+            assert belief.seper == pytest.approx(expected.seper, abs=1e-5)
+
+
+def test_a_block_cannot_decide_query_by_query(tiny_scorer):
+    adaptive = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", adaptive=AdaptiveSampling(0.1))
+    with pytest.raises(ValueError, match="does not go with blocks"):
+        block_beliefs(adaptive, [as_query(RECORD)])
+    with pytest.raises(ValueError, match="and 1 with enough_std_error, got 2"):
+        block_size(DeltaSePerLabeler(adaptive), 2)
+    assert block_size(DeltaSePerLabeler(adaptive), 1) == 1
+
+
+def test_an_error_stands_in_the_place_of_labels(tiny_scorer):
+    broken = as_query({**RECORD, "passages": [{"text": "a", "relevant": "yes"}, {"text": "b", "relevant": True}]})
+    marked = as_query({**RECORD, "passages": [{"text": "a", "relevant": False}, {"text": "b", "relevant": True}]})
+    (_, error), (query, labeled) = label_blocks(GoldLabeler(), [[broken, marked]])
+    assert "expected 'relevant': true or false, got 'yes'" in str(error)
+    assert query is marked
+    assert labeled.labels == (0.0, 1.0)
+
+
+def test_longer_and_more_passages_cost_more():
+    short = Query("q", "Who?", ("Ann",), (Passage("Ann did."),))
+    long = Query("q", "Who?", ("Ann",), (Passage("Ann did. " * 50),))
+    many = Query("q", "Who?", ("Ann",), (Passage("Ann did."),) * 9)
+    assert query_cost(short) < query_cost(long)
+    assert query_cost(short) < query_cost(many)

@@ -1,0 +1,123 @@
+"""Every labeler goes through the same run: the same folder, resume, provenance, rejected rows and exports."""
+
+import json
+
+import pytest
+
+from seper_reward.cli import main
+from seper_reward.data.queries import as_query
+from seper_reward.labels.dataset import label_dataset
+from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler, load_labeler
+from seper_reward.labels.rows import label_row, read_labels
+from seper_reward.labels.run import LabelRun
+from seper_reward.types import UnscorableError
+from tests.helpers import labels_of
+
+
+def records(count):
+    return [
+        {
+            "id": f"q{number}",
+            "question": f"Who built mill {number}?",
+            "answers": [f"Voss {number}"],
+            "passages": [
+                {"id": "s", "text": f"Voss {number} built mill {number}.", "relevant": True, "page": 7},
+                {"id": "u", "text": "A mill grinds corn.", "relevant": False},
+            ],
+        }
+        for number in range(count)
+    ]
+
+
+@pytest.fixture
+def words(tmp_path, tiny_reader, tiny_entailment):
+    """Return the command's words for a labeler and a folder."""
+    rows = [*records(3), {**records(1)[0], "id": "long", "question": "why " * 600}]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    models = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--dtype", "float32"]
+    common = ["--input", str(tmp_path / "data.jsonl"), "--num_samples", "3", "--max_new_tokens", "4", *models]
+    return lambda labeler, folder: ["label", "--labeler", labeler, "--output_dir", str(tmp_path / folder), *common]
+
+
+@pytest.mark.parametrize("labeler", ["erag", "likelihood"])
+def test_a_labelers_folder_is_like_any_other(words, labeler, tmp_path, capsys):
+    name = {"erag": "erag_exact_match"}.get(labeler, labeler)
+    assert main(words(labeler, "out")) == 0
+    assert f"{name} relevant" in capsys.readouterr().out  # the summary's table
+    rows = labels_of(tmp_path / "out")
+    assert [row["id"] for row in rows] == ["q0", "q1", "q2"]
+    assert {row["labeler"] for row in rows} == {name}
+    passage = rows[0]["passages"][0]
+    assert (passage["passage_id"], passage["relevant"], passage["page"]) == ("s", True, 7)
+    assert {name, "std_error"} <= set(passage)
+    assert name in rows[0]["baseline"]
+    (rejected,) = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()
+    assert "no room" in json.loads(rejected)["reason"]
+    decides = json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]
+    assert (decides["labeler"], decides["sampling"]["num_samples"]) == (name, 3)
+    before = (tmp_path / "out" / "labels.jsonl").read_bytes()
+    assert main(words(labeler, "out")) == 0  # a finished folder is left alone
+    assert (tmp_path / "out" / "labels.jsonl").read_bytes() == before
+    assert main(words("delta_seper", "out")) == 2
+    assert "labels made otherwise" in capsys.readouterr().err
+
+
+def test_gold_marks_need_no_reader(words, tmp_path):
+    assert main([*words("gold", "out"), "--reader", "no/such-model"]) == 0
+    labeled = read_labels(tmp_path / "out")
+    assert {row.labels for row in labeled} == {(1.0, 0.0)}
+    assert len(labeled) == 4  # nobody reads, so no question is too long
+    output = tmp_path / "qrels"
+    assert main(["export", "--labels", str(tmp_path / "out"), "--format", "trec", "--output", str(output)]) == 0
+    assert output.read_text().startswith("q0 0 q0:s 3\nq0 0 u 0\n")
+
+
+def test_a_failure_in_the_middle_is_resumed(tmp_path, tiny_scorer):
+    class Fails(ERAGLabeler):
+        left = 2
+
+        def label(self, query):
+            if not self.left:
+                raise KeyboardInterrupt
+            self.left -= 1
+            return super().label(query)
+
+    queries = [as_query(row) for row in records(4)]
+    with pytest.raises(KeyboardInterrupt):
+        LabelRun(tmp_path / "out", Fails(tiny_scorer), queries).run()
+    assert LabelRun(tmp_path / "out", ERAGLabeler(tiny_scorer), queries).run()["questions"] == 4
+    LabelRun(tmp_path / "whole", ERAGLabeler(tiny_scorer), queries).run()
+    whole, resumed = ((tmp_path / name / "labels.jsonl").read_bytes() for name in ("whole", "out"))
+    assert whole == resumed
+
+
+def test_rows_come_back_as_they_were(tmp_path, tiny_scorer):
+    for name in ("delta_seper", "delta_seper_hard", "erag_token_f1", "likelihood", "gold"):
+        labeler = load_labeler(name, lambda: tiny_scorer)
+        labeled = labeler.label(as_query(records(1)[0]))
+        (tmp_path / "labels.jsonl").write_text(json.dumps(label_row(labeled, labeler.name)) + "\n")
+        (found,) = read_labels(tmp_path, labeler.name)
+        assert found.query == labeled.query
+        assert found.query.passages[0].metadata["page"] == 7
+        assert found.labels == pytest.approx(labeled.labels, abs=1e-6)
+        assert found.std_errors == pytest.approx(labeled.std_errors, abs=1e-6)
+
+
+def test_a_label_that_is_not_there_is_named(tmp_path):
+    labeled = GoldLabeler().label(as_query(records(1)[0]))
+    (tmp_path / "labels.jsonl").write_text(json.dumps(label_row(labeled, "gold")) + "\n")
+    assert read_labels(tmp_path)[0].labels == (1.0, 0.0)
+    with pytest.raises(ValueError, match="'delta_seper' is missing"):
+        read_labels(tmp_path, "delta_seper")
+
+
+def test_label_dataset_takes_any_labeler(tiny_scorer):
+    from datasets import Dataset
+
+    dataset = Dataset.from_list(records(2))
+    labels = label_dataset(dataset, ERAGLabeler(tiny_scorer, "token_f1"))
+    assert set(labels[0]["passages"][0]) >= {"erag_token_f1", "std_error", "responses"}
+    assert label_dataset(dataset, GoldLabeler())[1]["passages"][1]["gold"] == 0.0
+    broken = Dataset.from_list([{**records(1)[0], "question": "why " * 600}])
+    with pytest.raises(UnscorableError, match="row 0: question has no room"):
+        label_dataset(broken, ERAGLabeler(tiny_scorer))

@@ -1,0 +1,60 @@
+"""Tables as a person reads them."""
+
+from seper_reward.labels.summary import summarize
+from seper_reward.reports.tables import clusters_text, markdown_table, measures_table, summary_table, text_table
+
+ROWS = [
+    {
+        "group": "fiction",
+        "baseline": {"seper": 0.25},
+        "passages": [
+            {"role": "misleading", "delta_seper": -0.25, "std_error": 0.1},
+            {"role": "supporting", "delta_seper": 0.75, "std_error": 0.1},
+        ],
+    },
+    {"baseline": {"seper": 0.5}, "passages": [{"delta_seper": 0.1, "std_error": 0.1}]},
+]
+
+
+def test_text_and_markdown():
+    lines = text_table(["", "number"], [["a", "1"], ["long name", "22"]]).splitlines()
+    assert lines[0] == " " * 11 + "number"
+    assert lines[2:] == ["a" + " " * 15 + "1", "long name" + " " * 6 + "22"]
+    assert markdown_table(["", "n"], [["a", 1]]).splitlines()[-1].replace(" ", "") == "|a|1|"
+
+
+def test_the_summary_of_a_run():
+    summary = summarize(ROWS)
+    assert (summary["helpful"], summary["harmful"]) == (1, 1)
+    assert summary["groups"]["fiction"]["delta_seper"] == {"misleading": -0.25, "supporting": 0.75}
+    head, _, fiction, rest = summary_table(summary).splitlines()
+    assert head.split("  ")[0] == "group"
+    assert head.index("ΔSePer supporting") < head.index("ΔSePer misleading") < head.index("ΔSePer all")
+    assert fiction.split() == ["fiction", "1", "0.250", "+0.750", "-0.250", "-"]
+    assert rest.split() == ["all", "1", "0.500", "-", "-", "+0.100"]
+
+
+def test_the_summary_of_another_labeler_has_its_name():
+    rows = [{"passages": [{"gold": 1.0, "std_error": 0.0}, {"gold": 0.0, "std_error": 0.0}]}]
+    summary = summarize(rows, "gold", rejected=2)
+    assert (summary["helpful"], summary["harmful"], summary["rejected"]) == (1, 0, 2)
+    head, _, line = summary_table(summary, "gold").splitlines()
+    assert head.split() == ["group", "questions", "gold", "all"]
+    assert line.split() == ["all", "1", "+0.500"]
+
+
+def test_measures():
+    found = {"before": {"mrr": 0.5, "name": "x", "ndcg": None}, "after": {"mrr": {"mean": 0.25, "sd": 0.5}}}
+    lines = [line.replace(" ", "") for line in measures_table(found).splitlines()]
+    assert lines[0] == "||before|after|"
+    assert lines[2:] == ["|mrr|0.500|0.250±0.500|", "|ndcg|–|–|"]
+
+
+def test_clusters_are_shown_heaviest_first():
+    responses = [
+        {"text": "Lyon", "weight": 0.3, "cluster": 0},
+        {"text": "Paris", "weight": 0.5, "cluster": 1},
+        {"text": "It is Paris", "weight": 0.1, "cluster": 1},
+        {"text": "Paris", "weight": 0.1, "cluster": 1},
+    ]
+    assert clusters_text(responses) == "0.70 Paris = It is Paris | 0.30 Lyon"

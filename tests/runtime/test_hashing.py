@@ -1,0 +1,23 @@
+"""Hashes see what decides an answer, and nothing else."""
+
+import torch
+
+from seper_reward.reader.loading import load_reader
+from seper_reward.runtime.hashing import content_key, weights_hash
+from seper_reward.runtime.pretrained import LoadOptions
+
+
+def test_the_hash_sees_one_changed_weight_and_the_dtype(tiny_reader):
+    model = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu")).model
+    before = weights_hash(model)
+    assert before == weights_hash(load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu")).model)
+    assert before != weights_hash(load_reader(str(tiny_reader), LoadOptions(dtype="bfloat16", device="cpu")).model)
+    with torch.no_grad():
+        model.model.norm.weight[3] += 1e-3
+    assert weights_hash(model) != before
+
+
+def test_keys_tell_types_and_order_apart():
+    assert content_key("a", 1) == content_key("a", 1)
+    assert len({content_key("a", 1), content_key("a", "1"), content_key(1, "a"), content_key("a1")}) == 4
+    assert content_key({"x": 1, "y": 2}) == content_key({"y": 2, "x": 1})

@@ -1,0 +1,214 @@
+"""The documentation is true: snippets and notebook run, commands, settings, files and links exist, the pages build."""
+
+import ast
+import importlib
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from seper_reward import cli
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+FENCE = re.compile(r"^(?P<before>.*)\n```(?P<language>\w*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)
+SPAN = re.compile(r"`([^`]+)`")
+NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
+COMMANDS = ["label", "evaluate correlation", "evaluate counterfactual", "evaluate equivalence", "export", "report"]
+COMMANDS += ["save-reader"]
+FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode"}  # vLLM's
+
+
+class Block(NamedTuple):
+    """A fenced block, the line its code begins in, and the line before its fence."""
+
+    language: str
+    code: str
+    line: int
+    before: str
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        line = text[: found.start("code")].count("\n") + 1
+        yield Block(found["language"], found["code"], line, found["before"])
+
+
+def snippets(page) -> list[Block]:
+    """Return the Python blocks of a page that are to be run."""
+    return [each for each in blocks(page) if each.language == "python" and not NOT_RUN.fullmatch(each.before)]
+
+
+def code_of(page) -> list[str]:
+    """Return all that a page shows as something to type: lines of blocks that are not Python, and spans."""
+    text = page.read_text(encoding="utf-8")
+    lines = [line for block in blocks(page) if block.language != "python" for line in block.code.splitlines()]
+    prose = FENCE.sub(r"\g<before>", text)
+    lines += [line for line in prose.splitlines() if line.startswith("    ")]
+    # a span may go on in the next line; what is indented is a block
+    kept = "\n".join("" if line.startswith("    ") else line for line in prose.splitlines())
+    return lines + [" ".join(span.split()) for span in SPAN.findall(kept)]
+
+
+def invocations(line) -> Iterator[tuple[str, list[str]]]:
+    """Yield what a line runs of ours, ``label`` or ``trainers.policy``, and the words behind it."""
+    words = line.split(" # ")[0].replace("&&", " ; ").split()
+    for at, word in enumerate(words):
+        behind = [*words[at + 1 :], ";"]
+        behind = behind[: behind.index(";")]
+        if word == "seper-reward" or (word == "seper_reward" and words[at - 1] == "-m"):
+            command = [part for part in behind[:2] if re.fullmatch(r"[a-z-]+", part) and not part.startswith("-")]
+            if command:
+                yield " ".join(command if command[0] == "evaluate" else command[:1]), behind
+        elif words[at - 1] == "-m" and word.startswith(("trainers.", "tests.")):
+            yield word, behind
+
+
+@cache
+def flags(program) -> set[str]:
+    """Return the flags that the help of a command, recipe or benchmark names."""
+    shown, argv = io.StringIO(), sys.argv
+    sys.argv = [program, "--help"]
+    try:
+        with redirect_stdout(shown), pytest.raises(SystemExit, match=r"^0$"):
+            cli.main([*program.split(), "--help"]) if program in COMMANDS else importlib.import_module(program).main()
+    finally:
+        sys.argv = argv
+    return set(re.findall(r"--[a-z]\w*", shown.getvalue()))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=name_of)
+def test_snippets_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what a snippet writes
+    namespace = {"__name__": "__main__"}
+    for block in snippets(page):
+        code = "\n" * (block.line - 1) + block.code  # errors then name the page's line
+        exec(compile(code, page, "exec"), namespace)
+
+
+def test_blocks_that_are_not_run_are_few():
+    marked = [block for page in PAGES for block in blocks(page) if NOT_RUN.fullmatch(block.before)]
+    assert len(marked) <= 3
+    for block in marked:
+        ast.parse(block.code)
+
+
+def test_the_commands_are_all_there_are(capsys):
+    cli.main(["--help"])
+    shown = re.findall(r"^  ([a-z-]+(?: [a-z]+)?)  ", capsys.readouterr().out, re.MULTILINE)
+    assert shown == COMMANDS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_and_their_settings_exist(page):
+    for line in code_of(page):
+        for program, behind in invocations(line):
+            known = program in COMMANDS or (ROOT / f"{program.replace('.', '/')}.py").is_file()
+            assert known, f"{name_of(page)}: no command {program!r} in {line!r}"
+            named = {word.partition("=")[0] for word in behind if word.startswith("--")} - {"--config", "--help"}
+            assert named <= flags(program), f"{name_of(page)}: {sorted(named - flags(program))} in {line!r}"
+
+
+def test_settings_in_prose_exist_somewhere():
+    recipes = [f"trainers.{path.stem}" for path in (ROOT / "trainers").glob("*.py") if "def main" in path.read_text()]
+    benchmarks = [f"tests.benchmarks.{name}" for name in ("scaling", "roofline")]
+    known = set().union(*map(flags, [*COMMANDS, *recipes, *benchmarks]), FOREIGN_FLAGS)
+    for page in PAGES:
+        for line in code_of(page):
+            if line.startswith("--"):
+                assert line.split()[0] in known, f"{name_of(page)}: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_and_targets_that_are_named_exist(page):
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    text = page.read_text(encoding="utf-8")
+    for config in re.findall(r"\bconfigs/[\w/.-]+\.yaml", text):
+        assert (ROOT / config).is_file(), f"{name_of(page)}: {config}"
+    for line in code_of(page):
+        if found := re.match(r"make ([a-z-]+)", line.strip()):
+            assert found[1] in targets, f"{name_of(page)}: {line}"
+        for path in re.findall(r"(?<![\w./-])[\w-]+(?:/[\w-]+)*/[\w-]+\.(?:py|md|svg)\b", line):
+            folders = (ROOT, ROOT / "seper_reward", DOCS)
+            assert path.startswith("runs/") or any((folder / path).is_file() for folder in folders), path
+
+
+@pytest.mark.parametrize("page", PAGES[:2], ids=name_of)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)]+)\)", FENCE.sub("", page.read_text(encoding="utf-8"))):
+        path = link.partition("#")[0]
+        assert link.startswith("https://") or (ROOT / path).is_file(), f"{name_of(page)}: {link}"
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
+def test_the_readmes_numbers_are_those_of_the_results():
+    number = re.compile(r"[-+]?\d*\.\d+")
+    summary = (ROOT / "README.md").read_text(encoding="utf-8").partition("## What it measures, measured")[2]
+    shown = number.findall(summary.partition("## Where to read on")[0])
+    assert len(shown) > 10
+    assert set(shown) <= set(number.findall((DOCS / "results.md").read_text(encoding="utf-8")))
+
+
+def test_papers_are_those_in_the_code():
+    arxiv = re.compile(r"arXiv:(\d{4}\.\d{5})")
+    sources = [path for folder in ("seper_reward", "trainers") for path in (ROOT / folder).rglob("*.py")]
+    cited = {paper for path in sources for paper in arxiv.findall(path.read_text(encoding="utf-8"))}
+    assert set(arxiv.findall((DOCS / "papers.md").read_text(encoding="utf-8"))) == cited
+
+
+def test_the_reference_has_every_module():
+    named = set(re.findall(r"^::: (\S+)$", (DOCS / "api.md").read_text(encoding="utf-8"), re.MULTILINE))
+    public = set()
+    for path in (ROOT / "seper_reward").rglob("*.py"):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        names = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+        if any(not name.startswith("_") for name in names):
+            public.add(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    assert named == public
+
+
+def test_the_pages_build_and_fetch_nothing(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode, done.stderr
+    pages = list(tmp_path.glob("*.html"))
+    assert len(pages) == len(list(DOCS.glob("*.md"))) + 1  # and the one for errors
+    for page in pages:
+        html = page.read_text(encoding="utf-8")
+        assert not re.search(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"?(?:https?:)?//", html), page
+
+
+def test_the_notebook_runs_top_to_bottom(tmp_path):
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(DOCS / "quickstart.ipynb", as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in cells)  # committed without outputs
+    NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    assert "image/svg+xml" in str(cells[-2].outputs)
+    (rewards,) = cells[-1].outputs
+    found, useless, stayed = ast.literal_eval(rewards["data"]["text/plain"])
+    assert found > stayed == 0.0 > useless
