@@ -26,7 +26,7 @@ Preset = Literal["default", "paper", "official"]
 
 @dataclass(frozen=True)
 class Estimator:
-    """The options of SePer; the defaults are those that agree best with people's relevance marks (README).
+    """The options of SePer; the defaults are those that agree best with people's relevance marks (docs/results.md).
 
     Attributes:
         weighting: How the probability of a response is estimated, one of those of ``response_weights``.

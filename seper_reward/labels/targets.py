@@ -40,7 +40,7 @@ def transform(
 
 
 def quantize(labels: Tensor, margin: float) -> Tensor:
-    """Round labels to multiples of ``margin``, so that smaller differences vanish; 0 leaves them as they are."""
+    """Round labels to multiples of ``margin``, as smaller differences are noise; 0 leaves them as they are."""
     return (labels / margin).round() * margin if margin else labels
 
 

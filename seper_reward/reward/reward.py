@@ -42,7 +42,7 @@ class SePerReward:
         variant: ``"delta"``, ``"stepwise"``, ``"answer"`` or ``"advantage"``: formulas at the top of this file.
         price: Price λ of a search, in units of belief, >= 0.
         word_price: Price μ of a retrieved word, in units of belief, >= 0.
-        needed: Baseline SePer below which a question counts as one that needs a search; for metrics only.
+        needed: Baseline SePer below which a question counts as one that needs a search; rewards do not use it.
         reader: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` with the
             trainer's, without and with its adapter, once ``attach`` has been called.
 
