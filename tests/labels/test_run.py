@@ -3,10 +3,6 @@
 import json
 import random
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 from datasets import Dataset
@@ -17,7 +13,7 @@ from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.reader.sampler import AdaptiveSampling, ReaderOptions
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
-from tests.helpers import ENVIRONMENT, labels_of, run
+from tests.helpers import labels_of, run
 
 FILES = ["labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
 
@@ -132,30 +128,38 @@ def test_label_dataset_in_blocks(tiny_scorer):
         label_dataset(dataset, tiny_scorer, block=0)
 
 
-def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path):
-    source = write(tmp_path / "data.jsonl", rows(12))
-    assert run(label(source, "whole")).returncode == 0
-    resumed = label(source, "cut")
-    for wanted in (1, 5):  # killed twice
-        process = subprocess.Popen(
-            [sys.executable, "-m", "seper_reward", *resumed],
-            env=ENVIRONMENT,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        progress = tmp_path / "cut" / "progress"
-        deadline = time.time() + 120
-        while time.time() < deadline and finished(progress) < wanted and process.poll() is None:
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert wanted <= finished(progress) < 12  # it was in the middle
+KILLED = """
+import os, signal, sys
+from seper_reward.cli import main
+from seper_reward.labels import run
+
+class Kills:
+    def __init__(self, left):
+        self.left = left
+    def fsync(self, descriptor):
+        os.fsync(descriptor)
+        self.left -= 1
+        if not self.left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+run.os = Kills(int(sys.argv[1]))
+main(sys.argv[2:])
+"""
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path, capsys):
+    source = write(tmp_path / "data.jsonl", rows(8))
+    assert main(label(source, "whole")) == 0
+    resumed, progress = label(source, "cut"), tmp_path / "cut" / "progress"
+    for kill_after, finished in ((1, 1), (3, 4)):
+        killed = run(["-c", KILLED, str(kill_after), *resumed], launcher=())
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        assert sum(path.read_text().count("\n") for path in progress.glob("*.jsonl")) == finished
     with next(progress.glob("process-*.jsonl")).open("a") as torn:
         torn.write('{"key": "torn in the mid')
-    before = finished(progress)
-    again = run(resumed)
-    assert again.returncode == 0, again.stderr
-    assert f"{before}/12" in again.stderr  # the progress bar starts where it was
+    capsys.readouterr()
+    assert main(resumed) == 0
+    assert "4/8" in capsys.readouterr().err  # the progress bar starts where it was
     for name in FILES:
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes() or (
             name == "provenance.json"  # holds output_dir
@@ -163,17 +167,9 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path):
     assert not progress.exists()
 
 
-def finished(progress: Path) -> int:
-    try:
-        return sum(text.read_text().count("\n") for text in progress.glob("*.jsonl"))
-    except FileNotFoundError:
-        return 0
-
-
 def test_two_processes_a_shuffled_file_and_one_process_give_the_same_bytes(label, tmp_path):
     records = rows(7)
-    one = run(label(write(tmp_path / "data.jsonl", records), "one"))
-    assert one.returncode == 0, one.stderr
+    assert main(label(write(tmp_path / "data.jsonl", records), "one")) == 0
     random.Random(3).shuffle(records)
     two = run(
         label(write(tmp_path / "shuffled.jsonl", records), "two"),
@@ -410,6 +406,7 @@ def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer
     assert whole.count(b"\n") == 7
 
 
+@pytest.mark.slow
 def test_blocks_of_two_processes_are_those_of_one(label, tmp_path):
     words = label(write(tmp_path / "data.jsonl", rows(5)), "one", "--block", 2, "--throughput", "true")
     assert main(words) == 0

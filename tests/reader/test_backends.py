@@ -19,7 +19,7 @@ def load(tiny_reader):
         return load_sampler(
             reader,
             options=ReaderOptions(dtype="float32", device="cpu", backend=backend),
-            engine=EngineOptions(urls, retries=0, timeout=30.0),
+            engine=EngineOptions(urls, requests=8, retries=0, timeout=30.0),
             prompt="brief",
             num_samples=4,
             max_new_tokens=8,
@@ -69,6 +69,7 @@ def test_auto_goes_on_with_the_engine_where_memory_is_short(load, serve, monkeyp
         raise torch.OutOfMemoryError("full")
 
     url = serve().url
+    monkeypatch.setattr(backends, "_prompts_per_second", lambda *_: 1.0)
     monkeypatch.setattr("seper_reward.reader.backends.ResponseSampler.from_pretrained", full)
     assert load(url, backend="auto").backend == "engine"
     assert "backend 'process' cannot be used: full" in capsys.readouterr().out

@@ -81,9 +81,14 @@ def weights_of(trainer):
     return {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
 
 
-@pytest.mark.parametrize("reader", ["separate", "policy-base", "policy"])
-def test_training_does_not_notice_the_reward(tmp_path, tiny_reader, tiny_scorer, reader):
-    alone = train(tmp_path / "alone", tiny_reader, [arbitrary])
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, tiny_reader):
+    """Return a trainer that has trained without our reward."""
+    return train(tmp_path_factory.mktemp("alone"), tiny_reader, [arbitrary])
+
+
+@pytest.mark.parametrize("reader", [pytest.param("separate", marks=pytest.mark.slow), "policy-base", "policy"])
+def test_training_does_not_notice_the_reward(tmp_path, tiny_reader, tiny_scorer, reader, alone):
     reward = SePerReward(tiny_scorer, price=0.1, reader=reader)
     beside = train(tmp_path / "beside", tiny_reader, [arbitrary, reward], weights=[1.0, 0.0])
     assert alone.said == beside.said

@@ -2,19 +2,24 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
+import seper_reward.runtime.profiling
 from seper_reward.runtime.profiling import profiling, timed
 
 
-def test_a_stage_inside_another_counts_for_itself_alone():
+def test_a_stage_inside_another_counts_for_itself_alone(monkeypatch):
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(seper_reward.runtime.profiling, "time", SimpleNamespace(perf_counter=lambda: clock.now))
     with profiling() as profile, timed("outer", tokens=3):
-        time.sleep(0.02)
+        clock.now += 2
         with timed("inner", tokens=5):
-            time.sleep(0.05)
+            clock.now += 5
         with timed("outer", tokens=4):
-            time.sleep(0.01)
-    assert 0.05 <= profile.seconds["inner"] < 0.5
-    assert 0.03 <= profile.seconds["outer"] < profile.numbers()["profile/total_seconds"] - 0.05
+            clock.now += 1
+    clock.now += 2
+    assert profile.seconds == {"inner": 5.0, "outer": 3.0}
+    assert profile.numbers()["profile/total_seconds"] == 10.0
     assert profile.tokens == {"outer": 7, "inner": 5}
 
 

@@ -106,6 +106,7 @@ def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatc
     assert results_of(tmp_path / "run") == results_of(tmp_path / "again")
 
 
+@pytest.mark.slow
 def test_two_processes_and_wandb(settings, tmp_path):
     pytest.importorskip("wandb")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]

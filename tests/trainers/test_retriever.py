@@ -42,7 +42,7 @@ def settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, tiny_encode
         "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
         "--test_share", "0.25", "--top_k", "2", "--min_spread", "0",
         "--output_dir", str(tmp_path / "run"), "--bf16", "false",
-        "--num_train_epochs", "2", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3",
+        "--num_train_epochs", "1", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3",
         "--logging_steps", "1",
     ]  # fmt: skip
 
@@ -157,7 +157,7 @@ class Dies(TrainerCallback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("lora", ["0", "4"])
+@pytest.mark.parametrize("lora", ["0", pytest.param("4", marks=pytest.mark.slow)])
 def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatch, lora):
     settings = [*settings, "--eval_gains", "false", "--rounds", "2", "--lora_r", lora, "--save_strategy", "steps"]
     settings += ["--save_steps", "1", "--eval_strategy", "no", "--labeler", "gold"]
@@ -225,13 +225,14 @@ def test_the_labelling_reader_is_not_held_out():
 
 @pytest.mark.parametrize("loss", ["kl", "margin_mse", "contrastive", "ranknet"])
 def test_every_loss_trains(settings, loss, tmp_path):
-    settings += ["--labeler", "gold", "--eval_gains", "false", "--eval_strategy", "no", "--num_train_epochs", "6"]
+    settings += ["--labeler", "gold", "--eval_gains", "false", "--eval_strategy", "no", "--num_train_epochs", "4"]
     assert retriever.main([*settings, "--loss", loss]) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     losses = [row["loss"] for row in results["rounds"][0]["log"] if "loss" in row]
     assert sum(losses[-3:]) < sum(losses[:3])
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_same_labels_and_nearly_the_same_losses(
     settings, lane_questions, tmp_path, tiny_encoder
 ):
@@ -266,6 +267,7 @@ def test_two_processes_make_the_same_labels_and_nearly_the_same_losses(
     assert runs[0]["after"] == runs[1]["after"]
 
 
+@pytest.mark.slow
 def test_wandb_offline(settings, tmp_path):
     pytest.importorskip("wandb")
     settings += ["--labeler", "gold", "--eval_gains", "false", "--report_to", "wandb"]

@@ -3,6 +3,7 @@
 import json
 import socket
 import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -188,7 +189,9 @@ def test_a_server_that_recovers_is_asked_again(tiny_sampler, serve):
 @pytest.mark.parametrize("kind", ["broken", "slow"])
 def test_a_server_that_does_not_answer_stops_the_run(tiny_sampler, serve, kind):
     server = serve()
-    sampler = engine(tiny_sampler, server, timeout=1.0, retries=1)
+    sampler = engine(tiny_sampler, server, retries=1)
+    (only,) = sampler._pool.servers
+    only._client = only._client.with_options(timeout=1.0)  # from here on: a busy machine may need longer to start
     server.fault = lambda body: (500, {"error": {"message": "out of memory"}}) if kind == "broken" else time.sleep(3)
     with pytest.raises(
         ConnectionError, match=r"no engine answered: http://127.*(out of memory|timed out).*same command"
@@ -198,8 +201,16 @@ def test_a_server_that_does_not_answer_stops_the_run(tiny_sampler, serve, kind):
 
 
 def test_the_less_busy_server_is_asked(tiny_sampler, serve):
-    fast, slow = serve(), serve(fault=lambda body: time.sleep(1))
+    go_on = threading.Event()
+    go_on.set()
+
+    def nearly_done(body):
+        if len(fast.requests) >= 20:
+            go_on.set()
+
+    fast, slow = serve(fault=nearly_done), serve(fault=lambda body: go_on.wait(60) and None)
     sampler = engine(tiny_sampler, fast, slow, requests=2)
+    go_on.clear()  # the slow one answers when the fast one has done most
     prompts = [f"Question: What is {number}?\nAnswer:" for number in range(24)]
     same(sampler.sample(prompts), tiny_sampler.sample(prompts))
     assert len(fast.requests) + len(slow.requests) == len(prompts) + 2
@@ -395,6 +406,7 @@ def test_label_on_an_engine(label, tmp_path, serve):
     assert decides[0]["device"] == decides[1]["device"]
 
 
+@pytest.mark.slow
 def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
     assert main(label("local", "--max_batch_tokens", "1")) == 0
     words = label("engine", "--engine", serve().url, "--block", "4")
@@ -405,8 +417,9 @@ def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
     assert alike(texts_of(local), texts_of(engine))
 
 
+@pytest.mark.slow
 def test_two_processes_choose_together(label, tmp_path, serve):
-    server = serve(fault=lambda _: time.sleep(0.3))
+    server = serve(fault=lambda _: time.sleep(3))
     words = label("out", "--engine", server.url, "--backend", "auto", "--engine_requests", "4")
     two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
     assert two.returncode == 0, two.stderr
