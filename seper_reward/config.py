@@ -1,7 +1,7 @@
 """Settings as dataclasses for TRL's parser (YAML, flags, errors for unknown keys), and the scorer they describe."""
 
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 
@@ -9,18 +9,12 @@ from seper_reward.estimators.seper import Aliases, Estimator, Kernel, Match, Pre
 from seper_reward.reader.sampler import AdaptiveSampling, Backend, EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
+from seper_reward.runtime.settings import check_types, setting
 from seper_reward.scorer import SePerScorer
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Prompt = Literal["paper", "brief", "few_shot"]
 Tracking = Literal["none", "wandb"]
-
-
-def setting(default: Any, text: str) -> Any:
-    """Return a dataclass field with a default and a help text; a list is copied for each object."""
-    if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata={"help": text})
-    return field(default=default, metadata={"help": text})
 
 
 @dataclass
@@ -38,7 +32,7 @@ class JudgeConfig:
     trust_remote_code: bool = setting(False, "Whether Python code that comes with a model may run.")
 
     def __post_init__(self) -> None:
-        _check_types(self)
+        check_types(self)
 
 
 @dataclass
@@ -283,7 +277,7 @@ class ExportConfig:
     helpful: bool = setting(False, "Whether questions without a passage that helps by margin are left out.")
 
     def __post_init__(self) -> None:
-        _check_types(self)
+        check_types(self)
         if not self.output:
             raise ValueError("output is required: the file to write")
 
@@ -302,7 +296,7 @@ class SaveConfig:
     trust_remote_code: bool = setting(False, "Whether Python code that comes with a model may run.")
 
     def __post_init__(self) -> None:
-        _check_types(self)
+        check_types(self)
         if not self.output_dir:
             raise ValueError("output_dir is required: the folder to make")
 
@@ -376,33 +370,3 @@ def entailment_options(config: JudgeConfig) -> LoadOptions:
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _check_types(config: Any) -> None:
-    hints = get_type_hints(type(config))
-    for each in fields(config):
-        _check_type(each.name, getattr(config, each.name), hints[each.name])
-
-
-def _check_type(name: str, value: Any, hint: Any) -> None:
-    """Refuse values of a wrong type, which YAML can bring and argparse cannot: `seed: abc`, `strict: 3`."""
-    kinds = get_args(hint) if type(None) in get_args(hint) else (hint,)
-    if not any(_fits(value, kind) for kind in kinds):
-        expected = " or ".join(_described(kind) for kind in kinds)
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    if get_origin(kind) is Literal:
-        return value in get_args(kind)
-    if kind == list[str]:
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
-def _described(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return ", ".join(map(str, get_args(kind)))
-    return "nothing" if kind is type(None) else getattr(kind, "__name__", str(kind))

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from trl import TrlParser
 
-from seper_reward.config import setting
 from seper_reward.evaluation.statistics import interval_over_questions, rounded
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import measures_table
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.settings import setting
 from trainers.models import load_encoder
 from trainers.ranking.candidates import propose
 from trainers.ranking.evaluation import measure_rankings, rank

@@ -21,7 +21,7 @@ from datasets import Dataset
 from peft import PeftModel, get_peft_model
 from trl import GRPOConfig, GRPOTrainer, TrlParser
 
-from seper_reward.config import ScorerConfig, load_scorer, setting
+from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.retrieval import BM25Retriever, DenseRetriever, Retriever
@@ -33,6 +33,7 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
 from seper_reward.runtime.run_folder import claim_settings
+from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
 from trainers.models import causal_lora, load_encoder

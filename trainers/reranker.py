@@ -20,7 +20,6 @@ from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncode
 from sentence_transformers.cross_encoder.losses import LambdaLoss, RankNetLoss
 from trl import TrlParser
 
-from seper_reward.config import setting
 from seper_reward.estimators.entailment import load_entailment
 from seper_reward.labels.labelers import CrossEncoderLabeler, load_labeler
 from seper_reward.labels.rows import LABELS
@@ -28,6 +27,7 @@ from seper_reward.labels.summary import label_statistics
 from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
+from seper_reward.runtime.settings import setting
 from seper_reward.types import LabeledQuery, Query
 from trainers.models import base_name, load_encoder, model_device
 from trainers.ranking.candidates import propose

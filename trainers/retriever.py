@@ -26,7 +26,6 @@ from sentence_transformers import (
 from torch import Tensor
 from trl import TrlParser
 
-from seper_reward.config import setting
 from seper_reward.labels.labelers import load_labeler
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
@@ -34,6 +33,7 @@ from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import EMBEDDED
+from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 from trainers.models import base_name, load_encoder, new_lora

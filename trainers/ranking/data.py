@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from seper_reward.config import ScorerConfig, setting
+from seper_reward.config import ScorerConfig
 from seper_reward.data.queries import pool_passages, read_examples
 from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.provenance import query_key
 from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.settings import setting
 from seper_reward.types import Passage, Query
 
 

@@ -74,21 +74,21 @@ def read_completions(
     return completions
 
 
-def read_forced(answer: Mapping[str, Any], prompt: int, said: int) -> list[float]:
+def read_forced(answer: Mapping[str, Any], prompt: int, response: int) -> list[float]:
     """Return the log-probabilities of the tokens at the end of an echoed prompt (teacher forcing).
 
     Args:
         answer: The JSON object that the server returned.
         prompt: How many tokens come before them.
-        said: How many tokens at the end are scored, >= 1.
+        response: How many tokens at the end are scored, >= 1.
 
     Raises:
         UnscorableError: The server returned no log-probabilities of the prompt.
     """
     try:
         log_probs = answer["choices"][0]["logprobs"]["token_logprobs"]
-        if len(log_probs) == prompt + said:
-            return _numbers(log_probs[prompt:], said)
+        if len(log_probs) == prompt + response:
+            return _numbers(log_probs[prompt:], response)
     except (KeyError, IndexError, TypeError):
         pass
     raise UnscorableError("engine gives no log-probabilities of prompts (echo)")
