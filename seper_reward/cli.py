@@ -96,12 +96,13 @@ def _label(arguments: list[str]) -> None:
     main_process = process_state().is_main_process
     if rejected and main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
+    settings = asdict(config)
     if config.backend == "auto":  # a resumed run stays with the backend that it began with
         config = replace(config, backend=together(lambda: backend_of(config.output_dir)) or config.backend)
     labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed))
-    run = LabelRun(config.output_dir, labeler, queries, rejected, asdict(config), config.block_on(labeler.device))
+    run = LabelRun(config.output_dir, labeler, queries, rejected, settings, config.block_on(labeler.device))
     report_to = "none" if run.complete else config.report_to
-    with Run(report_to, "label", {**asdict(config), "provenance": run.provenance}) as tracked:
+    with Run(report_to, "label", {**settings, "provenance": run.provenance}) as tracked:
         tracker = LabelTracker(tracked, labeler.name, labeler.scorer.cache if labeler.scorer is not None else None)
         with profiling() if config.profile else nullcontext() as profile:
             summary = run.run(strict=config.strict, on_label=tracker.progress)

@@ -187,20 +187,18 @@ class LabelConfig(CommandConfig):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+        if self.min_samples < 2:
+            raise ValueError(f"min_samples must be at least 2, got {self.min_samples}")
         if self.enough_std_error is not None and ((self.block or 1) > 1 or self.throughput):
             raise ValueError("enough_std_error decides question by question; leave out block and throughput")
 
-    def block_on(self, device: torch.device | None) -> int:
-        """Return how many questions are measured side by side.
-
-        Args:
-            device: The reader's device; ``None`` if it is not known.
-        """
+    def block_on(self, device: torch.device) -> int:
+        """Return how many questions are measured side by side on the labeler's device."""
         if self.block is not None:
             return self.block
         if self.throughput:
             return 32
-        return 1 if device is None or device.type == "cpu" or self.enough_std_error is not None else 16
+        return 1 if device.type == "cpu" or self.enough_std_error is not None else 16
 
 
 @dataclass

@@ -57,7 +57,9 @@ class SePerScorer:
         adaptive: AdaptiveSampling | None = None,
     ) -> None:
         if adaptive is not None and sampler.refill:
-            raise ValueError("enough_std_error does not go with throughput (refill), which draws all samples at once")
+            raise ValueError(
+                "enough_std_error does not go with throughput (refill), which samples all responses at once"
+            )
         self.reader = PromptedReader(sampler, prompt=prompt, max_passage_tokens=max_passage_tokens, cache=cache)
         self.entailment, self.adaptive = entailment, adaptive
         self.estimator = estimator or Estimator()

@@ -147,9 +147,8 @@ def train(config: EntailmentTrainingConfig) -> Path:
         compute_loss_func=three_way_loss,
     )
     trainer.train()
-    model.peft_config[
-        "default"
-    ].base_model_name_or_path = ENCODER_HUB_ID  # the path on this machine means nothing elsewhere
+    # the path on this machine means nothing elsewhere
+    model.peft_config["default"].base_model_name_or_path = ENCODER_HUB_ID
     model.half().save_pretrained(output, save_embedding_layers=False)  # fp16 halves the file; loading merges in fp32
     return output
 

@@ -177,9 +177,8 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
     trainer.train()
     if trainer.accelerator.is_main_process:
         adapter = trainer.accelerator.unwrap_model(trainer.model)
-        base = (
-            READER_HUB_ID if config.model == PLAIN else config.model
-        )  # the path on this machine means nothing elsewhere
+        # the path on this machine means nothing elsewhere
+        base = READER_HUB_ID if config.model == PLAIN else config.model
         adapter.peft_config["default"].base_model_name_or_path = base
         adapter.half().save_pretrained(arguments.output_dir)  # fp16 halves the file; loading merges in fp32
     trainer.accelerator.wait_for_everyone()

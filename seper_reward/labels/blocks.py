@@ -15,7 +15,9 @@ _PROMPT_COST = 50  # sampling the responses to one prompt takes about as long as
 
 
 def block_size(labeler: "PassageLabeler", wanted: int) -> int:
-    """Return how many queries are measured side by side: as many as ``wanted``, or 1 with an engine.
+    """Return how many queries are measured side by side: as many as ``wanted``, or 1 where that saves nothing.
+
+    An engine makes its own batches, and some labelers take one query after another anyway.
 
     Raises:
         ValueError: ``wanted`` is below 1, or above 1 with ``enough_std_error``, which decides query by query.
@@ -23,7 +25,7 @@ def block_size(labeler: "PassageLabeler", wanted: int) -> int:
     scorer = labeler.scorer
     if wanted < 1 or (wanted > 1 and scorer is not None and scorer.adaptive is not None):
         raise ValueError(f"block must be at least 1, and 1 with enough_std_error, got {wanted}")
-    return 1 if reads_ahead(labeler) else wanted
+    return wanted if labeler.side_by_side and not reads_ahead(labeler) else 1
 
 
 def reads_ahead(labeler: "PassageLabeler") -> bool:
@@ -56,7 +58,7 @@ def block_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[list[Be
         ValueError: The scorer has ``enough_std_error``, which decides query by query.
     """
     if scorer.adaptive is not None:
-        raise ValueError("enough_std_error does not go with blocks of queries, which draw all samples at once")
+        raise ValueError("enough_std_error does not go with blocks of queries, which sample all responses at once")
     reader = scorer.reader
     prompts: dict[int, list[str]] = {}
     beliefs: dict[int, list[Belief] | UnscorableError] = {}

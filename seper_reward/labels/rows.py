@@ -10,7 +10,7 @@ from seper_reward.types import Belief, LabeledQuery, Passage, Query, Utility
 LABELS = "labels.jsonl"
 DELTA_SEPER = "delta_seper"
 _DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
-_QUERY_FIELDS = {"id", "question", "answers", "labeler", "baseline", "passages"}
+_QUERY_FIELDS = {"id", "question", "answers", "baseline", "passages"}
 _PASSAGE_FIELDS = {
     "passage_id", "title", "text", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses",
 }  # fmt: skip
@@ -32,7 +32,9 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER) -> dict[str, An
         labeled: The labelled query.
         labeler: Name of the labeler.
     """
-    query, other_labeler = labeled.query, not labeler.startswith(DELTA_SEPER)
+    query = labeled.query
+    # details of ΔSePer hold its labels
+    other_labeler = not labeled.details or labeler not in labeled.details[0]
     return {
         "id": query.id,
         "question": query.question,
@@ -121,7 +123,8 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
         )
         for passage in row["passages"]
     )
-    metadata = {key: row[key] for key in row if key not in _QUERY_FIELDS}
+    query_fields = _QUERY_FIELDS | (set() if labeler_of([row]) == DELTA_SEPER else {"labeler"})
+    metadata = {key: row[key] for key in row if key not in query_fields}
     return LabeledQuery(
         Query(row["id"], row["question"], tuple(row["answers"]), passages, metadata),
         labels=tuple(passage[column] for passage in row["passages"]),
@@ -132,7 +135,8 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
 def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the name of the labeler that wrote the rows; it is also the field of their labels."""
     first = next(iter(rows), {})
-    return str(first.get("labeler", DELTA_SEPER))
+    name = str(first.get("labeler"))  # or a field of the input that is called so
+    return name if any(name in passage for passage in first.get("passages", [])) else DELTA_SEPER
 
 
 def _empty(labeled: LabeledQuery) -> list[dict[str, Any]]:

@@ -83,7 +83,7 @@ class LabelRun:
             on_label: Function that is called with each row that this process labels, as it comes.
 
         Returns:
-            The content of ``summary.json``.
+            What ``summarize`` returns; ``summary.json`` holds it.
 
         Raises:
             UnscorableError: A question cannot be scored, and ``strict``; finished questions stay on disk.
@@ -97,7 +97,8 @@ class LabelRun:
             with timed("io"):
                 together(self._publish)
         summary: dict[str, Any] = read_json(self.folder / SUMMARY)
-        return summary
+        # anew: ΔSePer's soft and hard labels stand in the same rows, and an earlier run may have summed up the others
+        return summarize(self.labels(), self._labeler.name, rejected=summary["rejected"])
 
     def labels(self) -> list[dict[str, Any]]:
         """Read ``labels.jsonl``."""

@@ -11,6 +11,8 @@ from seper_reward.evaluation.equivalence import METHODS
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.runtime.profiling import Profile
 
+_DELTA_SEPER = (DELTA_SEPER, f"{DELTA_SEPER}_hard")  # labels that the tables call ΔSePer
+
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table as plain text, its first column aligned left and the others right."""
@@ -48,7 +50,7 @@ def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
         summary: Content of ``summary.json``, as ``summarize`` returns it.
         column: Field of the labels.
     """
-    groups, name = summary["groups"], "ΔSePer" if column.startswith(DELTA_SEPER) else column
+    groups, name = summary["groups"], "ΔSePer" if column in _DELTA_SEPER else column
     roles = sorted({role for group in groups.values() for role in group[column]}, key=role_order)
     baseline = any("baseline_seper" in group for group in groups.values())
     header = ["group", "questions", *(["baseline SePer"] if baseline else []), *(f"{name} {role}" for role in roles)]

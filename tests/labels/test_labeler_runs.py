@@ -6,6 +6,7 @@ import pytest
 
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
+from seper_reward.labels.blocks import block_size
 from seper_reward.labels.dataset import label_dataset
 from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler, load_labeler
 from seper_reward.labels.rows import label_row, read_labels
@@ -70,6 +71,31 @@ def test_gold_marks_need_no_reader(words, tmp_path):
     output = tmp_path / "qrels"
     assert main(["export", "--labels", str(tmp_path / "out"), "--format", "trec", "--output", str(output)]) == 0
     assert output.read_text().startswith("q0 0 q0:s 3\nq0 0 u 0\n")
+
+
+def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
+    assert main(words("delta_seper", "out")) == 0
+    rows = (tmp_path / "out" / "labels.jsonl").read_bytes()
+    capsys.readouterr()
+    assert main(words("delta_seper_hard", "out")) == 0
+    assert "ΔSePer relevant" in capsys.readouterr().out
+    assert (tmp_path / "out" / "labels.jsonl").read_bytes() == rows
+    hard = [passage["delta_seper_hard"] for row in labels_of(tmp_path / "out") for passage in row["passages"]]
+    found = [label for row in read_labels(tmp_path / "out", "delta_seper_hard") for label in row.labels]
+    assert found == hard
+
+
+def test_a_field_of_the_input_that_is_called_labeler_stays(tmp_path, tiny_scorer):
+    query = as_query({**records(1)[0], "labeler": "alice"})
+    row = label_row(load_labeler("delta_seper", lambda: tiny_scorer).label(query), "delta_seper")
+    (tmp_path / "labels.jsonl").write_text(json.dumps(row) + "\n")
+    (labeled,) = read_labels(tmp_path)
+    assert labeled.query.metadata["labeler"] == "alice"
+
+
+def test_only_labelers_that_gain_by_it_have_blocks(tiny_scorer):
+    sizes = {name: block_size(load_labeler(name, lambda: tiny_scorer), 4) for name in ("delta_seper", "erag", "gold")}
+    assert sizes == {"delta_seper": 4, "erag": 1, "gold": 1}
 
 
 def test_a_failure_in_the_middle_is_resumed(tmp_path, tiny_scorer):

@@ -432,11 +432,11 @@ def test_a_large_device_has_blocks_unless_said_otherwise():
 
     from seper_reward.config import LabelConfig
 
-    devices = [None, torch.device("cpu"), torch.device("cuda")]
-    assert [LabelConfig().block_on(device) for device in devices] == [1, 1, 16]
-    assert [LabelConfig(enough_std_error=0.1).block_on(device) for device in devices] == [1, 1, 1]
-    assert [LabelConfig(throughput=True).block_on(device) for device in devices] == [32, 32, 32]
-    assert [LabelConfig(block=2, throughput=True).block_on(device) for device in devices] == [2, 2, 2]
+    devices = [torch.device("cpu"), torch.device("cuda")]
+    assert [LabelConfig().block_on(device) for device in devices] == [1, 16]
+    assert [LabelConfig(enough_std_error=0.1).block_on(device) for device in devices] == [1, 1]
+    assert [LabelConfig(throughput=True).block_on(device) for device in devices] == [32, 32]
+    assert [LabelConfig(block=2, throughput=True).block_on(device) for device in devices] == [2, 2]
 
 
 def test_blocks_are_part_of_what_decides_a_label(label, tmp_path, capsys):

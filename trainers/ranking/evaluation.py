@@ -70,7 +70,7 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
         )
     gains = None
     if config.eval_gains:
-        path = folder / f"evaluation_labels-{content_key(scorer.fingerprint, data)[:8]}.jsonl"
+        path = folder / f"evaluation_rows-{content_key(scorer.fingerprint, data)[:8]}.jsonl"
         gains = LabelStore(path, DeltaSePerLabeler(scorer))
     return RankingReaders(scorers, gains, config.eval_top_k)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from seper_reward.data.rows import BadRowError
 from seper_reward.labels.blocks import query_cost
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.rows import label_row, labeled_query
@@ -58,6 +59,8 @@ class LabelStore:
     def _label_row(self, query: Query) -> dict[str, Any] | None:
         """Return the label row of a query; ``None``, after a message, if it cannot be labelled."""
         labeled = self._labeler.attempt(query)
+        if isinstance(labeled, BadRowError):  # the input is at fault, and can be repaired
+            raise labeled
         if isinstance(labeled, UnscorableError):
             tqdm.write(f"question id={query.id!r} left out: {labeled}")
             return None

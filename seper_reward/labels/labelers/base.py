@@ -15,10 +15,14 @@ class PassageLabeler(Protocol):
     Attributes:
         name: Name of the labels, which is the field of label rows that holds them.
         scorer: Scorer whose reader is asked; ``None`` if no reader is.
+        samples: Whether labels come from the reader's sampled responses, which an engine can begin ahead.
+        side_by_side: Whether ``label_block`` labels several queries faster than one after another.
     """
 
     name: str
     scorer: SePerScorer | None = None
+    samples: bool = False
+    side_by_side: bool = False
 
     def label(self, query: Query) -> LabeledQuery:
         """Return one label and one standard error per passage.
@@ -29,7 +33,7 @@ class PassageLabeler(Protocol):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything of this labeler that decides a label, JSON-able."""
+        """Everything of this labeler that decides a label, JSON-able; a callable counts by its name alone."""
         return {"labeler": self.name, **(self.scorer.fingerprint if self.scorer is not None else {})}
 
     @property
@@ -41,7 +45,9 @@ class PassageLabeler(Protocol):
 
     def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
         """Yield the queries; a labeler that samples tells an engine of the next ones before it yields one."""
-        return iter(queries)
+        if self.scorer is None or not self.samples:
+            return iter(queries)
+        return self.scorer.reader.ahead(queries)
 
     def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries; one that cannot be labelled has its error in the place of labels."""

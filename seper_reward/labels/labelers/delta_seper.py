@@ -1,6 +1,6 @@
 """ΔSePer as a label (SePer, arXiv:2503.01478, eq. 11)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from seper_reward.estimators.utility import query_utilities
@@ -20,19 +20,16 @@ class DeltaSePerLabeler(PassageLabeler):
     """
 
     scorer: SePerScorer
+    samples = side_by_side = True
 
     def __init__(self, scorer: SePerScorer, hard: bool = False) -> None:
         self.name = "delta_seper_hard" if hard else "delta_seper"
-        self.scorer = scorer
+        self.scorer, self._hard = scorer, hard
 
     @property
     def fingerprint(self) -> dict[str, Any]:
         """Everything that decides a label; equal for soft and hard labels, which the same rows hold."""
         return self.scorer.fingerprint
-
-    def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
-        """Yield the queries; an engine is told of the next ones before one is yielded."""
-        return self.scorer.reader.ahead(queries)
 
     def label(self, query: Query) -> LabeledQuery:
         """Return ΔSePer of each passage and its standard error."""
@@ -52,10 +49,9 @@ class DeltaSePerLabeler(PassageLabeler):
 
     def _labeled(self, query: Query, beliefs: Sequence[Belief]) -> LabeledQuery:
         utilities = query_utilities(query, beliefs)
-        hard = self.name == "delta_seper_hard"
         return LabeledQuery(
             query,
-            labels=tuple(row.delta_seper_hard if hard else row.delta_seper for row in utilities),
+            labels=tuple(row.delta_seper_hard if self._hard else row.delta_seper for row in utilities),
             std_errors=tuple(row.std_error for row in utilities),
             baseline=belief_fields(beliefs[0]),
             details=tuple(map(utility_fields, utilities)),

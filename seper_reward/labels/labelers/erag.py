@@ -2,7 +2,6 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator
 
 from seper_reward.data.answers import AnswerMetric, answer_metric
 from seper_reward.labels.labelers.base import PassageLabeler
@@ -22,15 +21,12 @@ class ERAGLabeler(PassageLabeler):
     """
 
     scorer: SePerScorer
+    samples = True
 
     def __init__(self, scorer: SePerScorer, metric: str | AnswerMetric = "exact_match") -> None:
         self.name = f"erag_{metric if isinstance(metric, str) else getattr(metric, '__name__', 'metric')}"
         self._metric = answer_metric(metric) if isinstance(metric, str) else metric
         self.scorer = scorer
-
-    def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
-        """Yield the queries; an engine is told of the next ones before one is yielded."""
-        return self.scorer.reader.ahead(queries)
 
     def label(self, query: Query) -> LabeledQuery:
         """Return, per passage, the difference of mean scores with and without it, and its standard error."""

@@ -99,8 +99,8 @@ def test_labels_are_the_same_in_distribution(local, url):
     here = SePerScorer(rebuilt(local, num_samples=20), judge, prompt="brief")
     there = SePerScorer(on_engine(local, url, num_samples=20), judge, prompt="brief")
     apart = []
-    for query, utilities in zip(queries, map(there.query_utilities, there.ahead(queries)), strict=True):
-        for one, other in zip(utilities, here.query_utilities(query), strict=True):
+    for on_server, in_process in zip(there.utilities(queries), here.utilities(queries), strict=True):
+        for one, other in zip(on_server, in_process, strict=True):
             apart.append((one.delta_seper - other.delta_seper) / (math.hypot(one.std_error, other.std_error) + 0.02))
     assert len(apart) >= 8
     assert max(map(abs, apart)) < 3.5
