@@ -36,7 +36,7 @@ def test_conversion_from_the_wheel(tmp_path, monkeypatch):
     folder = embedded_reader_folder()
     assert folder == tmp_path / "smollm2-135m-instruct"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["smollm2-135m-instruct"]  # no scratch left
-    assert weights_hash(load_reader(options=LoadOptions(device="cpu", dtype="bfloat16")).model) == "e1abb9b743129b40"
+    assert weights_hash(load_reader("plain", LoadOptions(device="cpu", dtype="bfloat16")).model) == "e1abb9b743129b40"
 
 
 def test_a_missing_wheel_says_what_to_install(monkeypatch, tmp_path):
