@@ -88,17 +88,19 @@ class LabelRun:
         Raises:
             UnscorableError: A question cannot be scored, and ``strict``; finished questions stay on disk.
         """
-        if not self.complete:
-            # from ``done.jsonl`` only, which nobody writes now: processes must agree on what is left
-            done = {entry["key"] for entry in read_lines(self._done) if "label" in entry or not strict}
-            left = [block for block in self._blocks if not {self._keys[query.id] for query in block} <= done]
-            self._label(left, strict, on_label)
-            process_state().wait_for_everyone()
-            with timed("io"):
-                together(self._publish)
+        if self.complete:
+            # anew: rows of ΔSePer hold soft and hard labels, and the earlier run may have summed up the others
+            before: dict[str, Any] = read_json(self.folder / SUMMARY)
+            return summarize(self.labels(), self._labeler.name, rejected=before["rejected"])
+        # from ``done.jsonl`` only, which nobody writes now: processes must agree on what is left
+        done = {entry["key"] for entry in read_lines(self._done) if "label" in entry or not strict}
+        left = [block for block in self._blocks if not {self._keys[query.id] for query in block} <= done]
+        self._label(left, strict, on_label)
+        process_state().wait_for_everyone()
+        with timed("io"):
+            together(self._publish)
         summary: dict[str, Any] = read_json(self.folder / SUMMARY)
-        # anew: ΔSePer's soft and hard labels stand in the same rows, and an earlier run may have summed up the others
-        return summarize(self.labels(), self._labeler.name, rejected=summary["rejected"])
+        return summary
 
     def labels(self) -> list[dict[str, Any]]:
         """Read ``labels.jsonl``."""
