@@ -17,6 +17,7 @@ from seper_reward.config import (
     MarkedConfig,
     ReportConfig,
     SaveConfig,
+    StressConfig,
     entailment_options,
     load_scorer,
 )
@@ -30,6 +31,7 @@ C = TypeVar(
     ExportConfig,
     ReportConfig,
     SaveConfig,
+    StressConfig,
 )
 
 _USAGE = """\
@@ -42,6 +44,7 @@ commands:
   evaluate correlation     compare ΔSePer and other measures with people's marks of relevance
   evaluate counterfactual  compare ΔSePer of passages with planted wrong answers and of relevant ones
   evaluate equivalence     compare the entailment model with people's verdicts on responses
+  evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
   export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
   report                   plot the beliefs in one question of a label folder
   save-reader              save a reader as a plain model folder, for an engine (vLLM) to serve
@@ -59,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ("evaluate", "correlation"): _correlation,
         ("evaluate", "counterfactual"): _counterfactual,
         ("evaluate", "equivalence"): _equivalence,
+        ("evaluate", "stress"): _stress,
         ("export",): _export,
         ("report",): _report,
         ("save-reader",): _save_reader,
@@ -156,6 +160,17 @@ def _equivalence(arguments: list[str]) -> None:
         plot_equivalence(result, Path(config.plot))
 
 
+def _stress(arguments: list[str]) -> None:
+    config = _parse(StressConfig, arguments, "seper-reward evaluate stress")
+    from seper_reward.estimators.entailment import EntailmentScorer
+    from seper_reward.evaluation.stress import stress
+    from seper_reward.reports.tables import stress_table
+
+    result = stress(EntailmentScorer.from_pretrained(config.entailment, entailment_options(config)))
+    print(stress_table(result))
+    _write(result, config)
+
+
 def _marked(config: MarkedConfig) -> list[Any]:
     """Read the questions of the split; raise if a row is unusable."""
     from seper_reward.data.queries import read_queries
@@ -176,7 +191,7 @@ def _show(result: dict[str, Any], config: MarkedConfig) -> None:
     _write(result, config)
 
 
-def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig) -> None:
+def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig | StressConfig) -> None:
     if config.json:
         path = Path(config.json)
         path.parent.mkdir(parents=True, exist_ok=True)

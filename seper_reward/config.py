@@ -253,6 +253,13 @@ class EquivalenceConfig(JudgeConfig):
 
 
 @dataclass
+class StressConfig(JudgeConfig):
+    """Measure the entailment model on traps: texts that say nothing, and questions put in other words."""
+
+    json: str | None = setting(None, "JSON file to write the result to; a table is printed in any case.")
+
+
+@dataclass
 class ExportConfig:
     """Write labels in the format of another trainer or of an evaluation tool."""
 

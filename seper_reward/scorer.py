@@ -194,9 +194,9 @@ class SePerScorer:
         (beliefs,) = self.judge.beliefs([SampledQuestion(question, answers, responses, known)])
         return beliefs
 
-    def support(self, question: str, response: str, answers: Sequence[str]) -> float:
-        """Return how far a response entails the gold answer it fits best, in [0, 1]; 0 for an empty one."""
-        return self.judge.support(question, response, answers)
+    def mutual_support(self, question: str, text: str, answers: Sequence[str]) -> float:
+        """Return how surely a policy's text states a gold answer, in [0, 1] (``BeliefJudge.mutual_support``)."""
+        return self.judge.mutual_support(question, text, answers)
 
     def reading_with(self, model: Any, *, frozen: bool = False) -> "SePerScorer":
         """Return the same scorer with another model that has the reader's tokenizer.

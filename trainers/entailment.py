@@ -27,6 +27,7 @@ from trl import TrlParser
 from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_model
+from seper_reward.estimators.statements import Statement, StatementEncoder
 from seper_reward.evaluation.equivalence import METHODS, Verdict, best_alias_probs, equivalence, read_verdicts
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID, no_accelerator
@@ -37,8 +38,10 @@ from trainers.adapters.entailment_data import (
     LICENCES,
     NOT_ENTAILMENT,
     NOT_NLI,
+    LabeledPair,
     nli_pairs,
     training_pairs,
+    words_of,
 )
 from trainers.models import new_lora
 from trainers.runs import model_card
@@ -70,11 +73,14 @@ class EntailmentTrainingConfig:
         default=False,
         metadata={"help": "Whether to train on generated forms of answers, too: negated, hedged, lists, numbers, ..."},
     )
+    traps: bool = field(
+        default=False,
+        metadata={"help": "Whether to train on texts that state nothing, too: prose, gibberish, echoes, lists, ..."},
+    )
     lora_r: int = field(default=32, metadata={"help": "Rank of the LoRA matrices on all linear layers."})
     learning_rate: float = field(default=1e-3, metadata={"help": "Peak learning rate."})
     batch_size: int = field(default=64, metadata={"help": "Pairs of premise and hypothesis per step."})
     max_steps: int = field(default=2500, metadata={"help": "Number of optimizer steps."})
-    max_length: int = field(default=128, metadata={"help": "Most tokens of a pair in training; longer pairs are cut."})
     evaluate_only: bool = field(
         default=False, metadata={"help": "Whether the adapter in output_dir is only scored again."}
     )
@@ -113,14 +119,10 @@ def train(config: EntailmentTrainingConfig) -> Path:
         model = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True)
     else:
         model = get_peft_model(model, lora)
-    pairs = training_pairs(data_dir, config.seed, config.confusable, config.forms)
+    pairs = training_pairs(data_dir, config.seed, config.confusable, config.forms, config.traps)
     print(f"{len(pairs)} training pairs", Counter(pair.source for pair in pairs))
-    encoded = tokenizer(
-        [pair.premise for pair in pairs],
-        [pair.hypothesis for pair in pairs],
-        truncation="longest_first",
-        max_length=config.max_length,
-    )
+    inputs = StatementEncoder(tokenizer, model.config)
+    encoded = inputs.encode([_short_statement(inputs, pair) for pair in pairs])
     rows = [{**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(pairs)]
     arguments = TrainingArguments(
         output_dir=str(output / "checkpoints"),
@@ -151,6 +153,13 @@ def train(config: EntailmentTrainingConfig) -> Path:
     model.peft_config["default"].base_model_name_or_path = ENCODER_HUB_ID
     model.half().save_pretrained(output, save_embedding_layers=False)  # fp16 halves the file; loading merges in fp32
     return output
+
+
+def _short_statement(inputs: StatementEncoder, pair: LabeledPair) -> Statement:
+    """Return a pair as it is judged; of a long premise, the part that shares most words with the hypothesis."""
+    statement = Statement(pair.premise, pair.hypothesis, inputs.asked(pair.question))
+    words = words_of(pair.hypothesis)
+    return max(inputs.parts(statement)[0], key=lambda part: len(words & words_of(part.premise)))
 
 
 def calibrate(adapter: Path, dev: Sequence[Verdict]) -> float:

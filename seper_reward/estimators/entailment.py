@@ -1,14 +1,16 @@
 """EntailmentScorer: pairs of texts in, entailment probabilities out."""
 
 import functools
+import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
+from seper_reward.estimators.statements import LONGEST_ANSWER, Statement, StatementEncoder
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import in_halves, token_batches
 from seper_reward.runtime.pretrained import (
@@ -28,14 +30,6 @@ from seper_reward.runtime.profiling import timed
 
 _LABELS = ("entailment", "neutral", "contradiction")
 _BATCH_TOKENS = 8192  # per forward pass, unless the options say otherwise
-
-
-class _Statement(NamedTuple):
-    """A pair and its question; equal ones are scored once."""
-
-    premise: str
-    hypothesis: str
-    question: str
 
 
 class EntailmentScorer:
@@ -58,8 +52,7 @@ class EntailmentScorer:
         self._model, self._tokenizer = model, tokenizer
         self.max_batch_tokens = max_batch_tokens
         self._columns = _label_columns(model.config.id2label, name)
-        window = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
-        self._max_length = int(min(window, tokenizer.model_max_length))
+        self._inputs = StatementEncoder(tokenizer, model.config)
 
     @classmethod
     def from_pretrained(cls, name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> "EntailmentScorer":
@@ -86,12 +79,13 @@ class EntailmentScorer:
         """Return class probabilities of pairs; the model scores each distinct pair once.
 
         Two rules need no model: texts that are equal after ``normalize_answer`` entail each other, and a blank text
-        entails, and is entailed by, a blank text only.
+        entails, and is entailed by, a blank text only. A text longer than the model reads well is judged in parts: a
+        premise entails what one of its parts entails, and a hypothesis is entailed if each of its parts is.
 
         Args:
             pairs: The n ``(premise, hypothesis)`` texts.
-            questions: For each pair, the question that both texts answer; it is put in front of both. ``None`` scores
-                the texts by themselves.
+            questions: For each pair, the question that both texts answer; its asking sentence is put in front of them
+                (``statements``). ``None`` scores the texts by themselves.
 
         Returns:
             ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's own label order.
@@ -99,30 +93,26 @@ class EntailmentScorer:
         """
         if questions is None:
             questions = [""] * len(pairs)
-        short_questions = {question: self._cut_question(question) for question in set(questions)}
+        asked = {question: self._inputs.asked(question) for question in set(questions)}
         rows = [
-            _Statement(_surface(premise), _surface(hypothesis), short_questions[question])
+            Statement(_surface(premise), _surface(hypothesis), asked[question])
             for (premise, hypothesis), question in zip(pairs, questions, strict=True)
         ]
         by_row = {row: self._without_model(row) for row in dict.fromkeys(rows)}
-        lengths = {row: self._length(row) for row, probs in by_row.items() if probs is None}
+        parts = {row: self._inputs.parts(row) for row, probs in by_row.items() if probs is None}
+        lengths = {part: self._inputs.length(part) for grid in parts.values() for row in grid for part in row}
+        by_part: dict[Statement, Tensor] = {}
         for batch in token_batches(lengths, self.max_batch_tokens):
-            by_row.update(zip(batch, in_halves(self._forward, batch), strict=True))
+            by_part.update(zip(batch, in_halves(self._forward, batch), strict=True))
+        by_row |= {
+            row: _least_entailed([_most_entailed([by_part[part] for part in claim]) for claim in grid])
+            for row, grid in parts.items()
+        }
         if not rows:
             return torch.empty(0, len(self._columns))
         return torch.stack([probs for row in rows if (probs := by_row[row]) is not None])
 
-    def _cut_question(self, question: str) -> str:
-        """Return the question, or the end of one so long that it would push the answers out of the model's window."""
-        longest = self._max_length // 4
-        encoded = self._tokenizer(question, add_special_tokens=False, return_offsets_mapping=self._tokenizer.is_fast)
-        if len(encoded.input_ids) <= longest:
-            return question
-        if not self._tokenizer.is_fast:
-            return str(self._tokenizer.decode(encoded.input_ids[-longest:]))
-        return question[encoded["offset_mapping"][-longest][0] :]
-
-    def _without_model(self, row: _Statement) -> Tensor | None:
+    def _without_model(self, row: Statement) -> Tensor | None:
         premise, hypothesis, _ = row
         if normalize_answer(premise) == normalize_answer(hypothesis):
             return self._certain(0)
@@ -133,22 +123,9 @@ class EntailmentScorer:
     def _certain(self, column: int) -> Tensor:
         return torch.nn.functional.one_hot(torch.tensor(column), len(self._columns)).float()
 
-    def _length(self, row: _Statement) -> int:
-        return len(self._encode([row], padding=False)["input_ids"][0])
-
-    def _encode(self, rows: Sequence[_Statement], padding: bool, **options: Any) -> Any:
-        return self._tokenizer(
-            [qa_statement(question, premise) for premise, _, question in rows],
-            [qa_statement(question, hypothesis) for _, hypothesis, question in rows],
-            truncation="longest_first",
-            max_length=self._max_length,
-            padding=padding,
-            **options,
-        )
-
     @torch.no_grad()
-    def _forward(self, rows: list[_Statement]) -> Iterable[Tensor]:
-        encoded = self._encode(rows, padding=True, return_tensors="pt").to(self._model.device)
+    def _forward(self, rows: list[Statement]) -> Iterable[Tensor]:
+        encoded = self._inputs.encode(rows, padding=True, return_tensors="pt").to(self._model.device)
         with timed("entailment", tokens=encoded["input_ids"].numel()):
             logits: Tensor = self._model(**encoded).logits  # (n, K) in the model's order
         probs: Tensor = logits.float().softmax(-1)[:, self._columns].cpu()
@@ -178,7 +155,21 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
         else:
             tokenizer = AutoTokenizer.from_pretrained(name, **options.hub)
             model = AutoModelForSequenceClassification.from_pretrained(name, dtype=dtype, **options.hub)
+            model = _in_working_dtype(model, tokenizer, name)
     return ready(model, tokenizer, name, options.revision, device)
+
+
+def _in_working_dtype(model: Any, tokenizer: Any, name: str) -> Any:
+    """Return the model, in float32 where it cannot compute in its own dtype (DeBERTa v1 in transformers)."""
+    try:
+        with torch.no_grad():
+            model(**tokenizer("one", "two", return_tensors="pt"))
+    except RuntimeError as error:
+        if model.dtype == torch.float32:
+            raise
+        warnings.warn(f"entailment={name!r} cannot compute in {model.dtype} ({error}); float32 is used", stacklevel=2)
+        return model.float()
+    return model
 
 
 def new_entailment_model() -> tuple[Any, Any]:
@@ -199,12 +190,16 @@ def new_entailment_model() -> tuple[Any, Any]:
         )
     finally:
         logging.set_verbosity(verbosity)
+    model.config.question_once, model.config.trained_answer_tokens = True, LONGEST_ANSWER
     return model, AutoTokenizer.from_pretrained(folder)
 
 
-def qa_statement(question: str, answer: str) -> str:
-    """Return the text that stands for "the answer to this question is" in entailment."""
-    return f"{question} {answer}" if question else answer
+def _most_entailed(probs: list[Tensor]) -> Tensor:
+    return max(probs, key=lambda row: float(row[0]))
+
+
+def _least_entailed(probs: list[Tensor]) -> Tensor:
+    return min(probs, key=lambda row: float(row[0]))
 
 
 def _surface(text: str) -> str:

@@ -1,6 +1,5 @@
 """BeliefJudge: sampled responses in, beliefs in the gold answer out, by entailment and the estimator."""
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -74,13 +73,28 @@ class BeliefJudge:
         self._learn([question], [pairs])
         return [belief_std_error(options, row, answers, known) > limit for row in question.responses]
 
-    def support(self, question: str, response: str, answers: Sequence[str]) -> float:
-        """Return how far a response entails the gold answer it fits best, in [0, 1]; 0 for an empty one."""
-        if not response.strip():
+    def mutual_support(self, question: str, text: str, answers: Sequence[str]) -> float:
+        """Return how surely a text and the gold answer it fits best say the same; for text that wants to be right.
+
+        Whoever writes for a reward finds texts that seem to entail anything. So both directions have to hold (a text
+        that says more than the answer is not entailed by it), and only what is likelier than not counts:
+        max_a max(0, 2 · min(E(text → a), E(a → text)) − 1).
+
+        Args:
+            question: The question.
+            text: The text, as short as an answer.
+            answers: Aliases of the gold answer.
+
+        Returns:
+            A number in [0, 1]; 0 for a blank text.
+        """
+        if not text.strip():
             return 0.0
         sampled = SampledQuestion(question, answers, ())
-        self._learn([sampled], [set(itertools.product([response], answers))])
-        return max(float(row[0]) for row in sampled.known.values())
+        self._learn([sampled], [{pair for answer in answers for pair in ((text, answer), (answer, text))}])
+        known = sampled.known
+        both = max(min(float(known[text, answer][0]), float(known[answer, text][0])) for answer in answers)
+        return max(0.0, 2 * both - 1)
 
     def _learn(self, questions: Sequence[SampledQuestion], pair_sets: Sequence[set[Pair]]) -> None:
         """Judge those pairs of each question that are not in its ``known``, and add them there."""

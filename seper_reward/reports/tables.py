@@ -90,6 +90,22 @@ def equivalence_table(result: Mapping[str, Any]) -> str:
     )
 
 
+def stress_table(result: Mapping[str, Any]) -> str:
+    """Return how far an entailment model falls for each kind of trap as text.
+
+    Args:
+        result: What ``stress`` returned.
+    """
+    lengths = [[f"unrelated, {tokens} tokens", f"{value:.3f}"] for tokens, value in result["unrelated"].items()]
+    others = [[name.replace("_", " "), f"{value:.3f}"] for name, value in result.items() if name != "unrelated"]
+    return "\n".join(
+        [
+            text_table(["trap", "support or shift"], [*lengths, *others]),
+            "mean support of the gold answer, or mean change of SePer; 0 is best, except for stated, where it is 1",
+        ]
+    )
+
+
 def profile_table(profile: Profile) -> str:
     """Return seconds, share of the wall clock and tokens by stage as text.
 

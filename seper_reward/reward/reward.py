@@ -3,13 +3,13 @@
     GRPOTrainer(reward_funcs=[SePerReward(scorer, price=0.1)], environment_factory=..., ...)
 
 The variants, with ``n`` the number of the rollout's searches, ``D_t`` the passages of the first t of them, ``w`` the
-number of retrieved words, SePer as in arXiv:2503.01478 (eq. 9-10), and ``E`` the entailment of a gold answer by the
-policy's own last answer:
+number of retrieved words, SePer as in arXiv:2503.01478 (eq. 9-10), and ``E`` how surely the answer that the policy
+states last and a gold answer entail each other (``BeliefJudge.mutual_support``):
 
     delta       SePer(q, A | D_n) − SePer(q, A) − λ n − μ w                       0 without a search
     stepwise    Σ_t [SePer(q, A | D_t) − SePer(q, A | D_t−1)] − λ n − μ w          equal to delta; logs each term
-    answer      max_a E(answer → a) − λ n − μ w                                    takes the policy's answer alone
-    advantage   max_a E(answer → a) − SePer(q, A) − λ n − μ w                      compares it with the reader's belief
+    answer      max_a E(answer, a) − λ n − μ w                                     takes the policy's answer alone
+    advantage   max_a E(answer, a) − SePer(q, A) − λ n − μ w                       compares it with the reader's belief
 """
 
 import functools
@@ -193,7 +193,7 @@ class SePerReward:
         cost = self.cost(rollout)
         if self.variant in ("delta", "stepwise"):
             return Score(beliefs[-1].seper - beliefs[0].seper - cost, beliefs, cost)
-        answer = scorer.support(rollout.question, rollout.answer, rollout.answers)
+        answer = scorer.mutual_support(rollout.question, rollout.answer, rollout.answers)
         return Score(answer - (beliefs[0].seper if beliefs else 0.0) - cost, beliefs, cost, answer)
 
     def _share_of_step(self, spent: float) -> dict[str, float]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from seper_reward.data.answers import stated_answer
 from seper_reward.reward.environment import Turn
 from seper_reward.types import Belief, Passage
 
@@ -17,7 +18,7 @@ class Rollout:
         question: The question.
         answers: Aliases of its gold answer.
         turns: The searches, in order.
-        answer: The policy's last answer; empty if it was cut off before one.
+        answer: The answer that the policy states last (``stated_answer``); empty if it was cut off before one.
     """
 
     question: str
@@ -48,8 +49,8 @@ class Score:
         reward: The reward, by the formula of the variant (``reward.py``).
         beliefs: The reader's beliefs without passages, then after searches; empty where the variant needs none.
         cost: Price of the searches, in units of belief, >= 0.
-        answer: How far the policy's own answer entails a gold answer, in [0, 1]; ``None`` where the variant does not
-            need it.
+        answer: How surely the policy's own answer states a gold answer, in [0, 1]; ``None`` where the variant does
+            not need it.
     """
 
     reward: float
@@ -129,7 +130,7 @@ def _tool_results(completion: Any) -> list[str]:
 
 def _last_answer(completion: Any) -> str:
     if isinstance(completion, str):
-        return completion.strip()
+        return stated_answer(completion)
     last = completion[-1] if len(completion) else {}
     # a completion that was cut off after a search has no answer
-    return "" if last.get("role") != "assistant" or last.get("tool_calls") else str(last.get("content") or "").strip()
+    return "" if last.get("role") != "assistant" or last.get("tool_calls") else stated_answer(last.get("content"))

@@ -8,18 +8,26 @@ from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of
-from seper_reward.estimators.entailment import qa_statement
 from seper_reward.evaluation.equivalence import EVOUNA_SYSTEMS, aliases_of
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 from trainers.adapters.answer_forms import (
     Fact,
     Form,
+    any_of,
     date_forms,
     list_forms,
     number_forms,
     paragraph_forms,
     stated_forms,
     yes_no_forms,
+)
+from trainers.adapters.answer_traps import (
+    asked_kindly,
+    denied_forms,
+    echo_forms,
+    gibberish_forms,
+    prose_forms,
+    shotgun_forms,
 )
 from trainers.adapters.answer_types import TYPES, confusable_pairs
 
@@ -59,12 +67,14 @@ class LabeledPair(NamedTuple):
         hypothesis: The hypothesis.
         label: A class of ``LABELS``.
         source: Name of the set that the pair is from.
+        question: The question that both answer; blank where they stand for themselves.
     """
 
     premise: str
     hypothesis: str
     label: int
     source: str
+    question: str = ""
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -95,16 +105,15 @@ def evouna_rows(data_dir: Path, split: str) -> list[Row]:
 def judged_pairs(rows: list[Row]) -> Iterator[LabeledPair]:
     """Yield (response, gold answer) with the human verdict; for short responses also (gold answer, response)."""
     for row in rows:
-        gold = qa_statement(row["question"], aliases_of(row)[0])
+        gold = aliases_of(row)[0]
         for system in EVOUNA_SYSTEMS:
-            answer, verdict = row[f"answer_{system}"], row[f"judge_{system}"]
-            if not answer or verdict is None:
+            response, verdict = row[f"answer_{system}"], row[f"judge_{system}"]
+            if not response or verdict is None:
                 continue
-            response = qa_statement(row["question"], answer)
             label = LABELS["entailment"] if verdict else NOT_ENTAILMENT
-            yield LabeledPair(response, gold, label, f"evouna_{system}")
-            if len(answer.split()) <= 8:  # a long response says more than the gold answer, so gold cannot entail it
-                yield LabeledPair(gold, response, label, f"evouna_{system}")
+            yield LabeledPair(response, gold, label, f"evouna_{system}", row["question"])
+            if len(response.split()) <= 8:  # a long response says more than the gold answer, which cannot entail it
+                yield LabeledPair(gold, response, label, f"evouna_{system}", row["question"])
 
 
 def answer_type(answer: str) -> str:
@@ -127,14 +136,13 @@ def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[LabeledPair]:
             by_type.setdefault(answer_type(alias), []).append(alias)
     for row in rows:
         question, aliases = row["question"], aliases_of(row)
-        gold = qa_statement(question, aliases[0])
         for alias in aliases[1:4]:
-            yield LabeledPair(qa_statement(question, alias), gold, LABELS["entailment"], "evouna_alias")
+            yield LabeledPair(alias, aliases[0], LABELS["entailment"], "evouna_alias", question)
         wrong = rng.choice(by_type[answer_type(aliases[0])])
         if words_of(" ".join(aliases)).isdisjoint(words_of(wrong)):
-            pair = [qa_statement(question, wrong), gold]
+            pair = [wrong, aliases[0]]
             rng.shuffle(pair)
-            yield LabeledPair(pair[0], pair[1], NOT_ENTAILMENT, "evouna_swap")
+            yield LabeledPair(pair[0], pair[1], NOT_ENTAILMENT, "evouna_swap", question)
 
 
 def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Iterator[LabeledPair]:
@@ -157,9 +165,9 @@ def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Itera
         others = [answers[int(hit["corpus_id"])] for hit in near[gold]]
         others = [other for other in others if own.isdisjoint(words_of(other))]
         for other in rng.sample(others, min(per_question, len(others))):
-            pair = [qa_statement(question, other), qa_statement(question, gold)]
+            pair = [other, gold]
             rng.shuffle(pair)
-            yield LabeledPair(pair[0], pair[1], NOT_ENTAILMENT, "evouna_mined")
+            yield LabeledPair(pair[0], pair[1], NOT_ENTAILMENT, "evouna_mined", question)
 
 
 def words_of(text: str) -> set[str]:
@@ -171,7 +179,7 @@ def typed_pairs(count: int, rng: random.Random) -> Iterator[LabeledPair]:
     """Yield ``count`` pairs of answers of one type, from ``trainers/adapters/answer_types.py``."""
     for question, premise, hypothesis, entailed in confusable_pairs(count, rng):
         label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
-        yield LabeledPair(qa_statement(question, premise), qa_statement(question, hypothesis), label, "answer_types")
+        yield LabeledPair(premise, hypothesis, label, "answer_types", question)
 
 
 def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
@@ -191,9 +199,27 @@ def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
         *yes_no_forms(statements, 6000, rng),
         *paragraph_forms(paragraphs(data_dir, rng), 4000, rng),
     ]
+    yield from _labeled(forms, "answer_forms")
+
+
+def trap_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
+    """Yield texts that state nothing, and long ones that do state the answer (``answer_traps.py``)."""
+    facts = [*known_facts(evouna_rows(data_dir, "train")), *typed_facts()]
+    passages = [text for _, text in mined_passages(data_dir)]
+    traps: list[Form] = [
+        *prose_forms(facts, passages, 9000, rng),
+        *gibberish_forms(facts, passages, 6000, rng),
+        *echo_forms(facts, 7000, rng),
+        *shotgun_forms(facts, 5000, rng),
+        *denied_forms(facts, 5000, rng),
+    ]
+    yield from _labeled(traps, "answer_traps")
+
+
+def _labeled(forms: Sequence[Form], source: str) -> Iterator[LabeledPair]:
     for question, response, answer, entailed in forms:
         label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
-        yield LabeledPair(qa_statement(question, response), qa_statement(question, answer), label, "answer_forms")
+        yield LabeledPair(response, answer, label, source, question)
 
 
 def known_facts(rows: list[Row]) -> list[Fact]:
@@ -241,10 +267,7 @@ def question_kind(question: str, answer: str) -> tuple[str, str]:
 
 def paragraphs(data_dir: Path, rng: random.Random) -> list[tuple[str, str, list[str], str]]:
     """Return NQ's train questions as (question, gold passage, answers, wrong answer of the same kind), each twice."""
-    rows = read_rows(data_dir / "qa" / "nq_oracle_bm25neg.jsonl.gz")
-    # EVOUNA has some of these questions, and splits them by question rather than by id
-    held_out = {row["question"].lower() for split in ("dev", "test") for row in evouna_rows(data_dir, split)}
-    rows = [row for row in rows if split_of(row["id"]) == "train" and row["question"].lower() not in held_out]
+    rows = _nq_rows(data_dir)
     examples = []
     wrong = wrong_answers([(row["question"], row["answers"]) for row in rows])
     for row, others in zip(rows, wrong, strict=True):
@@ -253,7 +276,26 @@ def paragraphs(data_dir: Path, rng: random.Random) -> list[tuple[str, str, list[
     return examples
 
 
-def training_pairs(data_dir: Path, seed: int, confusable: bool = True, forms: bool = False) -> list[LabeledPair]:
+def mined_passages(data_dir: Path) -> list[tuple[str, str]]:
+    """Return NQ's train questions with passages of other questions that BM25 finds and that lack the answer."""
+    return [
+        (row["question"], passage["text"])
+        for row in _nq_rows(data_dir)
+        for passage in row["passages"]
+        if not passage["relevant"] and not any_of(row["answers"]).search(passage["text"])
+    ]
+
+
+def _nq_rows(data_dir: Path) -> list[Row]:
+    rows = read_rows(data_dir / "qa" / "nq_oracle_bm25neg.jsonl.gz")
+    # EVOUNA has some of these questions, and splits them by question rather than by id
+    held_out = {row["question"].lower() for split in ("dev", "test") for row in evouna_rows(data_dir, split)}
+    return [row for row in rows if split_of(row["id"]) == "train" and row["question"].lower() not in held_out]
+
+
+def training_pairs(
+    data_dir: Path, seed: int, confusable: bool = True, forms: bool = False, traps: bool = False
+) -> list[LabeledPair]:
     """Return the training pairs in random order.
 
     Args:
@@ -261,6 +303,7 @@ def training_pairs(data_dir: Path, seed: int, confusable: bool = True, forms: bo
         seed: Seed of every choice.
         confusable: Whether to add mined answers and answers of one type.
         forms: Whether to add generated forms of answers (negated, hedged, lists, numbers, dates, yes/no, paragraphs).
+        traps: Whether to add texts that state nothing, and politeness around one question in eight.
     """
     rng = random.Random(seed)
     pairs: list[LabeledPair] = []
@@ -274,5 +317,13 @@ def training_pairs(data_dir: Path, seed: int, confusable: bool = True, forms: bo
             pairs += rng.sample(nli, min(len(nli), CAPS.get(name, len(nli))))
     pairs += typed_pairs(10_000, rng) if confusable else ()
     pairs += form_pairs(data_dir, rng) if forms else ()
+    if traps:
+        pairs += trap_pairs(data_dir, rng)
+        pairs = [
+            pair._replace(question=asked_kindly(pair.question, rng))
+            if pair.question and rng.random() < 1 / 8
+            else pair
+            for pair in pairs
+        ]
     rng.shuffle(pairs)
     return pairs

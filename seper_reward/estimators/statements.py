@@ -1,0 +1,156 @@
+"""What an entailment model reads: the sentence of a question that asks, and texts in parts that it can judge."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+LONGEST_QUESTION = 40  # tokens; of 3,619 natural questions three are longer
+LONGEST_ANSWER = 96  # tokens of a premise or hypothesis that the embedded model was trained to read
+_LONGEST_PAIR = 512  # tokens that judges of BERT's kind read, whatever their tokenizers say
+_SPECIAL_TOKENS = 4  # of a pair, at most
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+|\s*\n\s*")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:[A-Za-z]|Dr|Mr|Mrs|Ms|St|Mt|Ft|No|Jr|Sr|Prof|Gen|Col|Capt|Lt|Sgt|Rev|vs|etc|Inc|Co|Ltd|Corp)|\.[A-Za-z])\.$"
+)
+_ASKS = re.compile(
+    r"\b(?:who|whom|whose|what|when|where|which|why|how)\b|^(?:name|list|give|state|tell|find|identify|define|explain)\b",
+    re.IGNORECASE,
+)
+_FEWEST_WORDS = 3  # of a question: "... in 1871. Why?" says too little by itself
+
+
+class Statement(NamedTuple):
+    """A question and two answers to it: does the premise entail the hypothesis?
+
+    Attributes:
+        premise: The answer that is given.
+        hypothesis: The answer that may follow from it.
+        question: The question; blank if the texts stand for themselves.
+    """
+
+    premise: str
+    hypothesis: str
+    question: str
+
+
+class StatementEncoder:
+    """Makes an entailment model's input.
+
+    The question stands in front of the premise and, except where the model's config says ``question_once`` (as that of
+    the embedded model does), in front of the hypothesis, as in the paper (arXiv:2503.01478, section 3).
+
+    Args:
+        tokenizer: The model's tokenizer.
+        config: The model's config. ``trained_answer_tokens`` is the length of a premise or hypothesis that the model
+            was trained to read; without it, whatever fits into the window counts as readable.
+    """
+
+    def __init__(self, tokenizer: Any, config: Any) -> None:
+        self._tokenizer = tokenizer
+        window = getattr(config, "max_position_embeddings", tokenizer.model_max_length)
+        self._max_length = int(min(window, tokenizer.model_max_length, _LONGEST_PAIR))
+        self._question_once = bool(getattr(config, "question_once", False))
+        self._question_tokens = min(LONGEST_QUESTION, self._max_length // 4)
+        room = (self._max_length - _SPECIAL_TOKENS - (1 if self._question_once else 2) * self._question_tokens) // 2
+        self._answer_tokens = min(getattr(config, "trained_answer_tokens", room), room)
+
+    def asked(self, question: str) -> str:
+        """Return the sentence of a question that asks, or the end of one that is longer than 40 tokens."""
+        return in_windows(asking_sentence(question), lambda text: self._tokens(text) <= self._question_tokens)[-1]
+
+    def parts(self, statement: Statement) -> list[list[Statement]]:
+        """Return, per part of the hypothesis, its pairs with the parts of the premise; short texts have one part."""
+
+        def windows(text: str) -> list[str]:
+            return in_windows(text, lambda part: self._tokens(part) <= self._answer_tokens)
+
+        premises = windows(statement.premise)
+        return [
+            [Statement(premise, hypothesis, statement.question) for premise in premises]
+            for hypothesis in windows(statement.hypothesis)
+        ]
+
+    def length(self, statement: Statement) -> int:
+        """Return the number of tokens of the model's input."""
+        return len(self.encode([statement])["input_ids"][0])
+
+    def encode(self, statements: Sequence[Statement], **options: Any) -> Any:
+        """Return the tokenizer's encoding of statements.
+
+        Args:
+            statements: Statements whose questions and answers are short enough (``asked`` and ``parts``).
+            **options: More arguments of the tokenizer.
+        """
+        return self._tokenizer(
+            [_joined(row.question, row.premise) for row in statements],
+            [_joined("" if self._question_once else row.question, row.hypothesis) for row in statements],
+            truncation="longest_first",
+            max_length=self._max_length,
+            **options,
+        )
+
+    def _tokens(self, text: str) -> int:
+        return len(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+
+def _joined(question: str, answer: str) -> str:
+    return f"{question} {answer}" if question else answer
+
+
+def asking_sentence(question: str) -> str:
+    """Return the sentence of a question that asks, ending in one question mark; empty for a blank question.
+
+    What stands around it (a greeting, thanks, a story) says nothing about the answer. It is the last sentence that
+    ends in a question mark, else the last with a question word, else the whole text.
+
+    >>> asking_sentence("Good morning! I hope that you are well. who runs the mill, and since when")
+    'who runs the mill, and since when?'
+    >>> asking_sentence("Who founded St. Louis? Thank you.")
+    'Who founded St. Louis?'
+    """
+    sentences = _sentences(question)
+    asks = [at for at, sentence in enumerate(sentences) if sentence.endswith("?")]
+    asks = asks or [at for at, sentence in enumerate(sentences) if _ASKS.search(sentence)]
+    start, end = (asks[-1], asks[-1] + 1) if asks else (0, len(sentences))
+    while start and len(" ".join(sentences[start:end]).split()) < _FEWEST_WORDS:
+        start -= 1
+    asked = " ".join(sentences[start:end]).rstrip("?!.,;: ")
+    return f"{asked}?" if asked else ""
+
+
+def _sentences(text: str) -> list[str]:
+    sentences: list[str] = []
+    for part in filter(None, _SENTENCE_END.split(text.strip())):
+        if sentences and _ABBREVIATION.search(sentences[-1]):
+            sentences[-1] += f" {part}"
+        else:
+            sentences.append(part)
+    return sentences
+
+
+def in_windows(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """Cut a text into parts that fit: in halves, at the sentence end, else the space, that is nearest the middle.
+
+    Args:
+        text: The text.
+        fits: Whether a text is short enough; a single character counts as short enough.
+
+    Returns:
+        The parts in order, without space around them; the text itself if it fits.
+
+    >>> in_windows("It rained. We stayed in. Nobody came.", lambda text: len(text) <= 24)
+    ['It rained. We stayed in.', 'Nobody came.']
+    """
+    text = text.strip()
+    if len(text) <= 1 or fits(text):
+        return [text]
+    middle = len(text) // 2
+    for boundary in (r"(?<=[.!?])\s+", r"\s+"):
+        cuts = [match.start() for match in re.finditer(boundary, text)]
+        cut = min(cuts, key=lambda at: abs(at - middle), default=0)
+        if cut > 0:
+            break
+    else:
+        cut = middle
+    return [part for half in (text[:cut], text[cut:]) for part in in_windows(half, fits)]
