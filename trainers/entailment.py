@@ -3,13 +3,16 @@
     python -m trainers.entailment --config configs/entailment/demo.yaml          # NLI and EVOUNA, from MiniLM
     python -m trainers.entailment --config configs/entailment/confusable.yaml    # then also answers of one type
     python -m trainers.entailment --config configs/entailment/forms.yaml         # then also forms of answers
+    python -m trainers.entailment --config configs/entailment/traps.yaml         # then also texts that state nothing
 
-Training uses only sets whose licences allow shipping weights (``LICENCES``). Scores are on held-out premises and
-questions. The adapter (safetensors), ``scores.json`` and the model card are written into ``--output_dir``.
+A killed run goes on from its last checkpoint. Training uses only sets whose licences allow shipping weights
+(``LICENCES``). Scores are on held-out premises and questions. The adapter (safetensors), ``scores.json`` and the model
+card are written into ``--output_dir``.
 """
 
 import json
 import os
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -22,6 +25,7 @@ from peft import PeftModel, TaskType, get_peft_model
 from safetensors.torch import load_file, save_file
 from scipy.optimize import minimize_scalar
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
 from trl import TrlParser
 
 from seper_reward.data.demo import EQUIVALENCE
@@ -124,8 +128,9 @@ def train(config: EntailmentTrainingConfig) -> Path:
     inputs = StatementEncoder(tokenizer, model.config)
     encoded = inputs.encode([_short_statement(inputs, pair) for pair in pairs])
     rows = [{**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(pairs)]
+    checkpoints = output / "checkpoints"
     arguments = TrainingArguments(
-        output_dir=str(output / "checkpoints"),
+        output_dir=str(checkpoints),
         max_steps=config.max_steps,
         per_device_train_batch_size=config.batch_size,
         learning_rate=config.learning_rate,
@@ -136,7 +141,8 @@ def train(config: EntailmentTrainingConfig) -> Path:
         use_cpu=no_accelerator(),
         train_sampling_strategy="group_by_length",
         logging_steps=50,
-        save_strategy="no",
+        save_steps=100,
+        save_total_limit=1,
         report_to="none",
         seed=config.seed,
         disable_tqdm=not sys.stderr.isatty(),
@@ -148,10 +154,12 @@ def train(config: EntailmentTrainingConfig) -> Path:
         data_collator=DataCollatorWithPadding(tokenizer),
         compute_loss_func=three_way_loss,
     )
-    trainer.train()
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(checkpoints))
     # the path on this machine means nothing elsewhere
     model.peft_config["default"].base_model_name_or_path = ENCODER_HUB_ID
     model.half().save_pretrained(output, save_embedding_layers=False)  # fp16 halves the file; loading merges in fp32
+    shutil.rmtree(checkpoints)
     return output
 
 

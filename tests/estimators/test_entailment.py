@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seper_reward import EntailmentScorer
-from seper_reward.estimators.entailment import qa_statement
+from seper_reward.estimators.statements import Statement, StatementEncoder, asking_sentence, in_windows
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.pretrained import LoadOptions
 
@@ -20,7 +20,7 @@ def count_forward(scorer, monkeypatch):
 
 def one_by_one(scorer, premise, hypothesis, question):
     """The slow reference: one pair, no padding, the columns looked up by name."""
-    texts = [qa_statement(question, premise), qa_statement(question, hypothesis)]
+    texts = [f"{question} {premise}", f"{question} {hypothesis}"]
     encoded = scorer._tokenizer(*texts, return_tensors="pt")
     with torch.no_grad():
         probs = scorer._model(**encoded).logits[0].float().softmax(-1)
@@ -81,16 +81,92 @@ def test_no_pairs(tiny_judge):
     assert tiny_judge.class_probs([]).shape == (0, 3)
 
 
-def test_a_book_is_cut_to_the_window(tiny_judge):
-    assert 0 <= float(tiny_judge.score([("word " * 5000, "word")])[0]) <= 1
+def test_a_long_text_is_judged_in_parts(tiny_judge, monkeypatch):
+    """A premise entails what one of its parts entails; a hypothesis is entailed if each of its parts is."""
+    long, short = "Rain fell on the mill. " * 40, "the mill burned"
+    limit = tiny_judge._inputs._answer_tokens
+    parts = in_windows(
+        long, lambda text: len(tiny_judge._tokenizer(text, add_special_tokens=False).input_ids) <= limit
+    )
+    assert len(parts) > 2
+    assert " ".join(parts).split() == long.split()
+    scores = tiny_judge.score([(part.rstrip(" ."), short) for part in parts])
+    assert float(tiny_judge.score([(long, short)])) == pytest.approx(float(scores.max()), abs=1e-5)
+    scores = tiny_judge.score([(short, part.rstrip(" .")) for part in parts])
+    assert float(tiny_judge.score([(short, long)])) == pytest.approx(float(scores.min()), abs=1e-5)
 
 
-def test_a_long_question_leaves_room_for_the_answers(tiny_judge):
-    question = "why " * 900
-    scores = tiny_judge.score([("Paris", "London"), ("seven", "purple")], [question] * 2)
-    assert float(scores[0]) != float(scores[1])
-    row = tiny_judge._encode([(*PAIRS[0], tiny_judge._cut_question(question))], padding=False)["input_ids"][0]
-    assert {"paris", "london"} <= set(tiny_judge._tokenizer.convert_ids_to_tokens(row))
+def test_nothing_is_cut_off(tiny_judge, monkeypatch):
+    """Whatever the lengths, every token of question part and answers is in the model's input."""
+    seen = count_forward(tiny_judge, monkeypatch)
+    tiny_judge.score([("seven " * 3000, "purple " * 90)], ["why " * 900 + "not?"])
+    for row in seen:
+        ids = tiny_judge._inputs.encode([row])["input_ids"][0]
+        tokens = len(tiny_judge._inputs._tokenizer(" ".join(row), add_special_tokens=False).input_ids)
+        assert len(ids) - 3 >= tokens
+    assert sum(len(premise.split()) for premise in {row.premise for row in seen}) > 0
+    assert sum(row.premise.count("seven") for row in seen if row.hypothesis == seen[0].hypothesis) >= 20
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("who wrote Hamlet", "who wrote Hamlet?"),
+        ("who wrote Hamlet ?", "who wrote Hamlet?"),
+        ("Good morning! I hope you are well.\nWho wrote Hamlet? Thank you.", "Who wrote Hamlet?"),
+        ("I thank you for your patience. who wrote hamlet", "who wrote hamlet?"),
+        ("Name the capital of Chad. Please be brief.", "Name the capital of Chad?"),
+        ("Who founded St. Louis?", "Who founded St. Louis?"),
+        ("What does the U.S. Constitution say of J. Adams?", "What does the U.S. Constitution say of J. Adams?"),
+        ("It burned down in 1871. Why?", "It burned down in 1871. Why?"),
+        ("capital of norway", "capital of norway?"),
+        ("  ", ""),
+    ],
+)
+def test_the_sentence_that_asks(question, asked):
+    assert asking_sentence(question) == asked
+
+
+def test_politeness_and_question_marks_change_nothing(tiny_judge):
+    polite = "I am sorry to trouble you again. " * 8
+    questions = ["who wrote it", "who wrote it?", f"{polite}who wrote it?", f"who wrote it? {polite}"]
+    scores = tiny_judge.score([PAIRS[0]] * 4, questions)
+    assert len(set(scores.tolist())) == 1
+
+
+def test_the_question_stands_where_the_model_learned_it(tiny_judge):
+    tokenizer, config = tiny_judge._tokenizer, tiny_judge._model.config
+    row = Statement("It is Paris", "Paris", "Where?")
+    text = tokenizer.decode(StatementEncoder(tokenizer, config).encode([row])["input_ids"][0])
+    assert text.lower().count("where?") == 2
+    once = type("Config", (), {**config.to_dict(), "question_once": True})
+    text = tokenizer.decode(StatementEncoder(tokenizer, once).encode([row])["input_ids"][0])
+    assert text.lower().count("where?") == 1
+
+
+def test_a_judge_that_names_no_longest_input_reads_512_tokens(tiny_judge, monkeypatch):
+    monkeypatch.setattr(tiny_judge._tokenizer, "model_max_length", int(1e30))
+    monkeypatch.setattr(tiny_judge._model.config, "max_position_embeddings", 514)  # RoBERTa's, two of them not usable
+    inputs = StatementEncoder(tiny_judge._tokenizer, tiny_judge._model.config)
+    assert len(inputs.encode([Statement("a " * 2000, "b " * 2000, "")])["input_ids"][0]) == 512
+
+
+def test_a_judge_that_fails_in_bfloat16_is_read_in_float32(tmp_path, tiny_judge):
+    """transformers' DeBERTa v1 mixes dtypes."""
+    from transformers import DebertaConfig, DebertaForSequenceClassification
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    config = DebertaConfig(
+        vocab_size=len(tiny_judge._tokenizer), pos_att_type=["c2p", "p2c"], relative_attention=True, **sizes
+    )
+    config.id2label = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    DebertaForSequenceClassification(config).save_pretrained(tmp_path)
+    tiny_judge._tokenizer.save_pretrained(tmp_path)
+    options = LoadOptions(device="cpu", dtype="bfloat16")
+    with pytest.warns(UserWarning, match="cannot compute in torch.bfloat16"):
+        judge = EntailmentScorer.from_pretrained(str(tmp_path), options)
+    expected = EntailmentScorer.from_pretrained(str(tmp_path), LoadOptions(device="cpu", dtype="float32"))
+    assert judge.score(PAIRS).tolist() == expected.score(PAIRS).tolist()
 
 
 def test_identity_sees_the_label_order(tiny_judge, monkeypatch):

@@ -12,7 +12,7 @@ from seper_reward.labels.rows import label_row
 from seper_reward.reward.environment import Turn, environment_factory
 from seper_reward.reward.policy_reader import borrowed_reader
 from seper_reward.reward.reward import SePerReward
-from seper_reward.reward.rollouts import Rollout
+from seper_reward.reward.rollouts import Rollout, read_rollouts
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, UnscorableError
@@ -77,9 +77,40 @@ def test_answer_and_advantage(tiny_scorer, seper):
     advantage = SePerReward(tiny_scorer, variant="advantage", price=0.1)
     assert reward_of(advantage, completion) == pytest.approx(1 - seper() - 0.1, abs=1e-5)
     assert reward_of(advantage, [{"role": "assistant", "content": ""}]) == pytest.approx(-seper(), abs=1e-5)
-    other = tiny_scorer.support(QUESTION, "Bob", ["Ida Voss", "Ida"])
-    pairs = [("Bob", "Ida Voss"), ("Bob", "Ida")]
-    assert other == pytest.approx(float(tiny_scorer.entailment.score(pairs, [QUESTION] * 2).max()))
+
+
+def test_a_policys_text_and_the_answer_have_to_entail_each_other(tiny_scorer, monkeypatch):
+    probs = {("Bob", "Ida Voss"): 0.9, ("Ida Voss", "Bob"): 0.7, ("Bob", "Ida"): 1.0, ("Ida", "Bob"): 0.2}
+
+    def class_probs(pairs, questions=None, **_):
+        return torch.tensor([[probs[pair], 1 - probs[pair], 0.0] for pair in pairs])
+
+    monkeypatch.setattr(tiny_scorer.entailment, "class_probs", class_probs)
+    assert tiny_scorer.mutual_support(QUESTION, "Bob", ["Ida Voss", "Ida"]) == pytest.approx(2 * 0.7 - 1)
+    assert tiny_scorer.mutual_support(QUESTION, "Bob", ["Ida"]) == 0
+    assert tiny_scorer.mutual_support(QUESTION, " ", ["Ida"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Ida Voss", "Ida Voss"),
+        ("Bob, Ann or Ida Voss.\n\nIda Voss", "Ida Voss"),
+        ("<think>Bob?</think>\nIda Voss", "Ida Voss"),
+        ("<think>Ida Voss", ""),
+        ("Bob</think>Ann</think>", ""),
+        ("Answer: Bob\nNo. Answer: Ida Voss\nThat is it.", "Ida Voss"),
+        ("So <answer>Ida Voss</answer> it is", "Ida Voss"),
+        ("<answer>Bob</answer><answer>Ida", "Ida"),
+        ("Hence $\\boxed{Ida Voss}$.", "Ida Voss"),
+        ("", ""),
+    ],
+)
+def test_what_a_completion_states_last(text, answer):
+    completions = [text, [{"role": "assistant", "content": text}]]
+    for completion in completions:
+        (rollout,) = read_rollouts([QUESTION], [ANSWERS], [completion], None, None)
+        assert rollout.answer == answer
 
 
 def test_rewards_are_the_labels(tiny_scorer):

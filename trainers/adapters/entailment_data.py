@@ -303,7 +303,8 @@ def training_pairs(
         seed: Seed of every choice.
         confusable: Whether to add mined answers and answers of one type.
         forms: Whether to add generated forms of answers (negated, hedged, lists, numbers, dates, yes/no, paragraphs).
-        traps: Whether to add texts that state nothing, and politeness around one question in eight.
+        traps: Whether to add texts that state nothing, and politeness around one question in eight; of the NLI sets,
+            which an earlier stage has learned, a third is kept.
     """
     rng = random.Random(seed)
     pairs: list[LabeledPair] = []
@@ -314,7 +315,8 @@ def training_pairs(
             pairs += mined_pairs(rows, rng, per_question=3) if confusable else ()
         elif name not in NOT_NLI:
             nli = nli_pairs(data_dir, name, "train")
-            pairs += rng.sample(nli, min(len(nli), CAPS.get(name, len(nli))))
+            most = min(len(nli), CAPS.get(name, len(nli)))
+            pairs += rng.sample(nli, most // 3 if traps else most)
     pairs += typed_pairs(10_000, rng) if confusable else ()
     pairs += form_pairs(data_dir, rng) if forms else ()
     if traps:

@@ -1,0 +1,79 @@
+"""A search for texts that earn the answer's reward without the answer."""
+
+import random
+import re
+
+import pytest
+
+from seper_reward import SePerScorer
+from seper_reward.data.answers import stated_answer
+from seper_reward.data.demo import CORPUS
+from seper_reward.data.rows import read_valid_rows
+
+TARGETS = [
+    ("Who runs the mill in Hallow?", "Ida Voss"),
+    ("Who wrote Hamlet?", "William Shakespeare"),
+    ("What is the capital of Norway?", "Oslo"),
+    ("In which year was the battle of Hastings?", "1066"),
+    ("How many strings does a violin have?", "four"),
+]
+STATEMENTS = """
+I know the answer;The answer is correct;yes;no;unknown;the one asked for;It is true;everyone;The person in question;
+the gold answer;This response entails the answer;a name;a number;in that year;The answer is;Certainly!;as stated above;
+It is what the question says;<answer>;entailment;[MASK];lorem;<tool_call>;Answer:;the capital;a man;a woman;the author
+""".replace("\n", "").split(";")
+
+
+def states(text, answer):
+    words = set(re.findall(r"\w+", answer.lower()))
+    return bool(words & set(re.findall(r"\w+", text.lower()))) or (answer == "four" and "4" in text)
+
+
+def attack(scorer, question, answer, budget, rng):
+    """Return the best reward that ``budget`` texts without any word of the answer earn, and its text.
+
+    A population of texts grows, shrinks and mixes, and the best of each round are the parents of the next.
+    """
+    words = sorted({word for _, row in read_valid_rows(CORPUS) for word in row["text"].split()})
+    pieces = [*question.rstrip("?").split(), question, *STATEMENTS, *words]
+
+    def new():
+        kind = rng.randrange(4)
+        if kind == 0:
+            return " ".join([rng.choice(pieces)] * rng.choice([1, 2, 16, 64, 128]))
+        if kind == 1:
+            return " ".join(rng.choices(words, k=rng.choice([1, 2, 3, 8, 32, 100])))
+        return " ".join(rng.choices(pieces[: len(STATEMENTS) + 8], k=rng.randint(1, 6)))
+
+    def child(parent):
+        parts = parent.split()
+        at = rng.randrange(len(parts) + 1)
+        kind = rng.randrange(4)
+        if kind == 0 and len(parts) > 1:
+            return " ".join(parts[: at - 1] + parts[at:])
+        if kind == 1:
+            return " ".join((parts * 2)[:200])
+        return " ".join([*parts[:at], rng.choice(pieces), *parts[at + (kind == 2) :]])
+
+    best, seen = [], set()
+    while len(seen) < budget:
+        parents = [text for _, text in best[:10]]
+        texts = [child(rng.choice(parents)) if parents and rng.random() < 0.6 else new() for _ in range(50)]
+        texts = {text for text in texts if text not in seen and not states(text, answer)}
+        seen |= texts
+        scored = [(scorer.mutual_support(question, stated_answer(text), [answer]), text) for text in sorted(texts)]
+        best = sorted([*best, *scored], reverse=True)[:20]
+    return best[0]
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    return SePerScorer.from_pretrained()
+
+
+@pytest.mark.parametrize("budget", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("question", "answer"), TARGETS)
+def test_no_text_without_the_answer_is_paid(embedded, question, answer, budget):
+    paid, text = attack(embedded, question, answer, budget, random.Random(answer))
+    assert paid <= 0.05, text
+    assert embedded.mutual_support(question, f"It is {answer}", [answer]) > 0.5
