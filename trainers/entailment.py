@@ -141,7 +141,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
         use_cpu=no_accelerator(),
         train_sampling_strategy="group_by_length",
         logging_steps=50,
-        save_steps=100,
+        save_steps=50,
         save_total_limit=1,
         report_to="none",
         seed=config.seed,
