@@ -79,10 +79,12 @@ class EntailmentScorer:
         return device
 
     def score(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
-        """Return P(premise entails hypothesis), ``(n,)`` in [0, 1], with the arguments of ``class_probs``."""
+        """Return P(premise entails hypothesis), ``(n,)`` in [0, 1], of the pairs and questions of ``class_probs``."""
         return self.class_probs(pairs, questions)[:, 0]
 
-    def class_probs(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
+    def class_probs(
+        self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None, *, verbatim: bool = False
+    ) -> Tensor:
         """Return class probabilities of pairs; the model scores each distinct pair once.
 
         Two rules need no model: texts that are equal after ``normalize_answer`` entail each other, and a blank text
@@ -92,6 +94,8 @@ class EntailmentScorer:
             pairs: The n ``(premise, hypothesis)`` texts.
             questions: For each pair, the question that both texts answer; it is put in front of both. ``None`` scores
                 the texts by themselves.
+            verbatim: Whether the model scores every pair, equal and blank ones too, and its texts are made as in the
+                official code of SePer: question, ``?`` if it does not end in one, space, text, all as they are.
 
         Returns:
             ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's own label order.
@@ -99,12 +103,18 @@ class EntailmentScorer:
         """
         if questions is None:
             questions = [""] * len(pairs)
-        short_questions = {question: self._cut_question(question) for question in set(questions)}
-        rows = [
-            _Statement(_surface(premise), _surface(hypothesis), short_questions[question])
-            for (premise, hypothesis), question in zip(pairs, questions, strict=True)
-        ]
-        by_row = {row: self._without_model(row) for row in dict.fromkeys(rows)}
+        if verbatim:  # whole texts, with no question left to put in front
+            rows = [
+                _Statement(_verbatim(question, premise), _verbatim(question, hypothesis), "")
+                for (premise, hypothesis), question in zip(pairs, questions, strict=True)
+            ]
+        else:
+            short_questions = {question: self._cut_question(question) for question in set(questions)}
+            rows = [
+                _Statement(_surface(premise), _surface(hypothesis), short_questions[question])
+                for (premise, hypothesis), question in zip(pairs, questions, strict=True)
+            ]
+        by_row = {row: None if verbatim else self._without_model(row) for row in dict.fromkeys(rows)}
         lengths = {row: self._length(row) for row, probs in by_row.items() if probs is None}
         for batch in token_batches(lengths, self.max_batch_tokens):
             by_row.update(zip(batch, in_halves(self._forward, batch), strict=True))
@@ -205,6 +215,12 @@ def new_entailment_model() -> tuple[Any, Any]:
 def qa_statement(question: str, answer: str) -> str:
     """Return the text that stands for "the answer to this question is" in entailment."""
     return f"{question} {answer}" if question else answer
+
+
+def _verbatim(question: str, text: str) -> str:
+    """Return the text that sepermetric/seper shows to the entailment model."""
+    mark = "" if question.endswith("?") else "?"
+    return f"{question}{mark} {text}" if question else text
 
 
 def _surface(text: str) -> str:
