@@ -1,11 +1,22 @@
 """Settings as dataclasses for TRL's parser (YAML, flags, errors for unknown keys), and the scorer they describe."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
 
-from seper_reward.estimators.seper import Aliases, Estimator, Kernel, Match, Preset, Weighting
+from seper_reward.estimators.seper import (
+    Aliases,
+    Clusters,
+    EndToken,
+    Estimator,
+    JudgedBy,
+    JudgedTexts,
+    Kernel,
+    Match,
+    Preset,
+    Weighting,
+)
 from seper_reward.reader.sampler import AdaptiveSampling, Backend, EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
@@ -68,15 +79,27 @@ class ScorerConfig(JudgeConfig):
     stop: list[str] = setting(["\n"], "Strings that end a response and are cut from it.")
     estimator: Preset = setting(
         "default",
-        "Preset of weighting, aliases, kernel, match and threshold: default, paper, or official (the authors' code).",
+        "Preset of the options from weighting to judged_texts: default, paper, or official (the authors' code).",
     )
     weighting: Weighting | None = setting(
         None,
         "Weight of a response: sequence (its probability), mean_token (geometric mean of its tokens' probabilities) "
         "or uniform (all equal); not given: the preset's.",
     )
+    end_token: EndToken | None = setting(
+        None,
+        "Whether the token that ends a response, end-of-sequence or that of a stop string, counts in its weight: "
+        "counted or left_out; not given: the preset's.",
+    )
     aliases: Aliases | None = setting(
-        None, "Joining of several gold answers: mean over them, or max (the best supported); not given: the preset's."
+        None,
+        "Joining of several gold answers: mean over them, max (the one with the most mass) or any (for each response "
+        "the one that it supports best); not given: the preset's.",
+    )
+    hard_aliases: Aliases | None = setting(
+        None,
+        "Joining of several gold answers in hard SePer, where any takes all clusters that match some answer; not "
+        "given: the preset's, which is that of aliases for default and paper, and any for official.",
     )
     kernel: Kernel | None = setting(
         None,
@@ -85,11 +108,27 @@ class ScorerConfig(JudgeConfig):
     )
     match: Match | None = setting(
         None,
-        "Condition of a right response in hard SePer: threshold (its support reaches --threshold) or argmax "
-        "(entailment is its likeliest class); not given: the preset's.",
+        "Condition of a right response in hard SePer: threshold (its support reaches --threshold), argmax (entailment "
+        "is its likeliest class) or no_contradiction (neither direction's likeliest class is contradiction, and not "
+        "both are neutral); not given: the preset's.",
     )
     threshold: float | None = setting(
         None, "Least support of a right response with match=threshold, in (0, 1]; not given: the preset's."
+    )
+    clusters: Clusters | None = setting(
+        None,
+        "Grouping of responses that mean the same: components (linked through others too) or greedy (in the order of "
+        "the samples, later clusters take members of earlier ones); not given: the preset's.",
+    )
+    judged_by: JudgedBy | None = setting(
+        None,
+        "Members that decide in hard SePer whether a cluster is right: members (the mean of all) or first (its first "
+        "one); not given: the preset's.",
+    )
+    judged_texts: JudgedTexts | None = setting(
+        None,
+        "Texts that the entailment model reads: cleaned (no quotes or full stop around them; equal and blank ones "
+        "need no model) or verbatim (as they are, the question always ending in '?'); not given: the preset's.",
     )
     max_batch_tokens: int = setting(
         32768, "Most tokens in the reader's key-value cache at once; 0: as many as half of the free memory holds."
@@ -327,7 +366,7 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         OSError: A model or the cache cannot be loaded, or a server not reached; the message says what to do.
         ValueError: A setting is out of range.
     """
-    preset = {name: getattr(config, name) for name in ("weighting", "aliases", "kernel", "match", "threshold")}
+    preset = {option.name: getattr(config, option.name) for option in fields(Estimator)}
     sampling = {name: getattr(config, name) for name in ("num_samples", "top_p", "temperature", "max_new_tokens")}
     adaptive = None
     if config.enough_std_error is not None:

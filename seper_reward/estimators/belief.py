@@ -12,10 +12,12 @@ from seper_reward.estimators.seper import (
     Estimator,
     entailment_kernel,
     match_clusters,
+    no_contradiction,
     response_weights,
     seper_hard,
     seper_soft,
     standard_error,
+    without_end_token,
 )
 from seper_reward.types import Belief, Responses
 
@@ -24,13 +26,13 @@ Pair = tuple[str, str]  # premise, hypothesis
 
 def support_pairs(options: Estimator, responses: Sequence[str], answers: Sequence[str]) -> set[Pair]:
     """Return the pairs that tell how far responses support answers."""
-    backward = set() if options.kernel == "forward" else set(itertools.product(answers, responses))
+    backward = set(itertools.product(answers, responses)) if _reads_backward(options) else set()
     return backward | set(itertools.product(responses, answers))
 
 
 def first_pairs(options: Estimator, responses: Sequence[str], answers: Sequence[str]) -> set[Pair]:
     """Return the pairs to be judged first: those for support, and those of responses in one direction."""
-    among = itertools.combinations_with_replacement(sorted(set(responses)), 2)
+    among = itertools.combinations(sorted(responses), 2)  # a text that occurs twice is paired with itself
     return support_pairs(options, responses, answers) | set(among)
 
 
@@ -50,12 +52,12 @@ def belief(options: Estimator, sampled: Responses, answers: Sequence[str], probs
         probs: Class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
     """
     support, agrees = _support(options, sampled.texts, answers, probs)
-    weights = response_weights(sampled.token_log_probs, options.weighting)
-    ids = cluster_ids(_equivalent(options, sampled.texts, probs))
-    gold = match_clusters(ids, agrees, _threshold(options))
+    weights = _weights(options, sampled)
+    ids = cluster_ids(_equivalent(options, sampled.texts, probs), options.clusters)
+    gold = match_clusters(ids, agrees, _threshold(options), options.judged_by)
     return Belief(
         seper=float(seper_soft(weights, support, options.aliases)),
-        seper_hard=float(seper_hard(weights, ids, gold, options.aliases)),
+        seper_hard=float(seper_hard(weights, ids, gold, options.hard_aliases or options.aliases)),
         std_error=float(standard_error(weights, support, options.aliases)),
         entropy=float(predictive_entropy(sampled.token_log_probs)),
         semantic_entropy=float(semantic_entropy(weights, ids)),
@@ -71,9 +73,14 @@ def belief_std_error(
 ) -> float:
     """Return the standard error that ``belief`` would have, from the pairs of ``support_pairs`` alone."""
     support, _ = _support(options, sampled.texts, answers, probs)
-    return float(
-        standard_error(response_weights(sampled.token_log_probs, options.weighting), support, options.aliases)
-    )
+    return float(standard_error(_weights(options, sampled), support, options.aliases))
+
+
+def _weights(options: Estimator, sampled: Responses) -> Tensor:
+    log_probs: Sequence[Tensor] = sampled.token_log_probs
+    if options.end_token == "left_out":
+        log_probs = without_end_token(log_probs, sampled.finished)
+    return response_weights(log_probs, options.weighting)
 
 
 def _support(
@@ -81,12 +88,18 @@ def _support(
 ) -> tuple[Tensor, Tensor]:
     """Return how far each response supports each answer, for soft SePer and for hard SePer, ``(S, A)`` each."""
     forward = _table(probs, responses, answers)  # (S, A, K)
-    backward = None if options.kernel == "forward" else _table(probs, answers, responses).transpose(0, 1)
+    backward = _table(probs, answers, responses).transpose(0, 1) if _reads_backward(options) else None
 
     def kernel(score: Callable[[Tensor], Tensor]) -> Tensor:
         return entailment_kernel(score(forward), None if backward is None else score(backward), options.kernel)
 
+    if options.match == "no_contradiction" and backward is not None:
+        return kernel(_probability), no_contradiction(forward, backward).float()
     return kernel(_probability), kernel(_agreement(options))
+
+
+def _reads_backward(options: Estimator) -> bool:
+    return options.kernel != "forward" or options.match == "no_contradiction"
 
 
 def _equivalent(options: Estimator, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
@@ -100,12 +113,12 @@ def _entails(options: Estimator, class_probs: Tensor) -> bool:
 
 
 def _agreement(options: Estimator) -> Callable[[Tensor], Tensor]:
-    return _likeliest if options.match == "argmax" else _probability
+    return _probability if options.match == "threshold" else _likeliest
 
 
 def _threshold(options: Estimator) -> float:
-    """Return the least agreement that counts; with ``argmax``, a majority of a cluster's members decides."""
-    return 0.5 if options.match == "argmax" else options.threshold
+    """Return the least agreement that counts; where it is 0 or 1, half of a cluster's members are enough."""
+    return options.threshold if options.match == "threshold" else 0.5
 
 
 def _table(probs: Mapping[Pair, Tensor], premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:

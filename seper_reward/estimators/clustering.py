@@ -1,34 +1,45 @@
 """Semantic clusters of sampled responses: pure functions on tensors."""
 
 from collections.abc import Sequence
+from typing import get_args
 
 import torch
 from torch import Tensor
 
+from seper_reward.estimators.seper import Clusters, check_choice
 
-def cluster_ids(equivalent: Tensor) -> Tensor:
-    """Group responses that mean the same: connected components of mutual entailment.
 
-    The paper (after Kuhn et al., arXiv:2302.09664) compares each response with the first member of each cluster,
-    so its clusters depend on the order of the samples when entailment is not transitive; components do not.
+def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:
+    """Group responses that mean the same, by mutual entailment.
+
+    ``components`` are the connected components, whatever the order of the samples. ``greedy`` goes through the samples
+    in their order, as the official code does: each that has no cluster yet opens one, and all later samples linked to
+    it join, even those that an earlier cluster had. The paper (after Kuhn et al., arXiv:2302.09664) too compares each
+    response with the first member of each cluster, but leaves it in the first that fits.
 
     Args:
         equivalent: ``(S, S)`` bool, whether response i entails response j; a link needs both directions, and each
             response is linked to itself.
+        clusters: ``"components"`` or ``"greedy"``.
 
     Returns:
         ``(S,)`` integers in [0, C), numbered in order of first appearance.
 
     Raises:
-        ValueError: The matrix is not square.
+        ValueError: The matrix is not square, or ``clusters`` is unknown.
 
     >>> cluster_ids(torch.tensor([[1, 0, 1], [0, 1, 0], [1, 0, 1]], dtype=torch.bool))
     tensor([0, 1, 0])
     """
+    check_choice("clusters", clusters, get_args(Clusters))
     if equivalent.ndim != 2 or equivalent.shape[0] != equivalent.shape[1]:
         raise ValueError(f"equivalent must be square (S, S), got {tuple(equivalent.shape)}")
-    samples = len(equivalent)
-    linked = equivalent & equivalent.T | torch.eye(samples, dtype=torch.bool)
+    linked = equivalent & equivalent.T | torch.eye(len(equivalent), dtype=torch.bool)
+    return _greedy(linked) if clusters == "greedy" else _components(linked)
+
+
+def _components(linked: Tensor) -> Tensor:
+    samples = len(linked)
     first = torch.arange(samples)
     for _ in range(samples):  # each round carries the smallest index of a component one link further
         reachable = torch.where(linked, first[None, :], samples)  # (S, S)
@@ -37,6 +48,16 @@ def cluster_ids(equivalent: Tensor) -> Tensor:
             break
         first = smallest
     ids: Tensor = torch.unique(first, sorted=True, return_inverse=True)[1]
+    return ids
+
+
+def _greedy(linked: Tensor) -> Tensor:
+    ids = torch.full((len(linked),), -1)
+    clusters = 0
+    for sample, others in enumerate(linked):
+        if ids[sample] < 0:
+            ids[sample:][others[sample:]] = clusters
+            clusters += 1
     return ids
 
 

@@ -72,10 +72,12 @@ class EntailmentScorer:
         return device
 
     def score(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
-        """Return P(premise entails hypothesis), ``(n,)`` in [0, 1], with the arguments of ``class_probs``."""
+        """Return P(premise entails hypothesis), ``(n,)`` in [0, 1], of the pairs and questions of ``class_probs``."""
         return self.class_probs(pairs, questions)[:, 0]
 
-    def class_probs(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
+    def class_probs(
+        self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None, *, verbatim: bool = False
+    ) -> Tensor:
         """Return class probabilities of pairs; the model scores each distinct pair once.
 
         Two rules need no model: texts that are equal after ``normalize_answer`` entail each other, and a blank text
@@ -86,6 +88,8 @@ class EntailmentScorer:
             pairs: The n ``(premise, hypothesis)`` texts.
             questions: For each pair, the question that both texts answer; its asking sentence is put in front of them
                 (``statements``). ``None`` scores the texts by themselves.
+            verbatim: Whether the model scores every pair, equal and blank ones too, of whole questions and texts as they
+                are, as in the official code of SePer: only ``?`` is added to a question that does not end in one.
 
         Returns:
             ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's own label order.
@@ -93,12 +97,18 @@ class EntailmentScorer:
         """
         if questions is None:
             questions = [""] * len(pairs)
-        asked = {question: self._inputs.asked(question) for question in set(questions)}
-        rows = [
-            Statement(_surface(premise), _surface(hypothesis), asked[question])
-            for (premise, hypothesis), question in zip(pairs, questions, strict=True)
-        ]
-        by_row = {row: self._without_model(row) for row in dict.fromkeys(rows)}
+        if verbatim:
+            rows = [
+                Statement(premise, hypothesis, _with_question_mark(question))
+                for (premise, hypothesis), question in zip(pairs, questions, strict=True)
+            ]
+        else:
+            asked = {question: self._inputs.asked(question) for question in set(questions)}
+            rows = [
+                Statement(_surface(premise), _surface(hypothesis), asked[question])
+                for (premise, hypothesis), question in zip(pairs, questions, strict=True)
+            ]
+        by_row = {row: None if verbatim else self._without_model(row) for row in dict.fromkeys(rows)}
         parts = {row: self._inputs.parts(row) for row, probs in by_row.items() if probs is None}
         lengths = {part: self._inputs.length(part) for grid in parts.values() for row in grid for part in row}
         by_part: dict[Statement, Tensor] = {}
@@ -200,6 +210,11 @@ def _most_entailed(probs: list[Tensor]) -> Tensor:
 
 def _least_entailed(probs: list[Tensor]) -> Tensor:
     return min(probs, key=lambda row: float(row[0]))
+
+
+def _with_question_mark(question: str) -> str:
+    """Return the question as sepermetric/seper shows it to the entailment model."""
+    return f"{question}?" if question and not question.endswith("?") else question
 
 
 def _surface(text: str) -> str:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from seper_reward.estimators.belief import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
 from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.estimators.seper import Estimator
+from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Belief, Responses
@@ -38,10 +38,16 @@ class BeliefJudge:
         entailment: The NLI model that judges.
         estimator: The options of SePer.
         cache: Where entailment scores are kept between runs.
+
+    Raises:
+        ValueError: ``match="no_contradiction"`` with an entailment model of two classes.
     """
 
     def __init__(self, entailment: EntailmentScorer, estimator: Estimator, cache: Cache | None) -> None:
         self._entailment, self._options, self._cache = entailment, estimator, cache
+        if estimator.match == "no_contradiction":  # it refuses two classes: here, before anything is sampled
+            no_pair = entailment.class_probs([])
+            no_contradiction(no_pair, no_pair)
 
     def beliefs(self, questions: Sequence[SampledQuestion]) -> list[list[Belief]]:
         """Return the belief in each context of each question; all questions are judged in the same batches."""
@@ -104,16 +110,19 @@ class BeliefJudge:
             for pair in sorted(pairs - question.known.keys())
         ]
 
+        verbatim = self._options.judged_texts == "verbatim"
+
         def compute(missing: list[int]) -> list[list[float]]:
             batch = [rows[at] for at in missing]
             with timed("entailment"):
                 probs: list[list[float]] = self._entailment.class_probs(
-                    [pair for _, pair in batch], [question.question for question, _ in batch]
+                    [pair for _, pair in batch], [question.question for question, _ in batch], verbatim=verbatim
                 ).tolist()
             return probs
 
         keys = [(question.question, *pair) for question, pair in rows]
-        class_probs = answers_through(self._cache, "entailment", self._entailment, keys, compute)
+        kind = "entailment_verbatim" if verbatim else "entailment"
+        class_probs = answers_through(self._cache, kind, self._entailment, keys, compute)
         for (question, pair), probs in zip(rows, torch.tensor(class_probs), strict=True):
             question.known[pair] = probs
 

@@ -1,13 +1,18 @@
 """Belief in the gold answers from sampled responses (SePer, arXiv:2503.01478): pure functions on tensors.
 
-Paper and official code differ. Each difference is a named option, and both are presets:
+Paper and official code (sepermetric/seper) differ. Each difference is a named option, and both are presets:
 
-| option      | paper      | official     | what it decides                                     |
-|-------------|------------|--------------|-----------------------------------------------------|
-| `weighting` | `sequence` | `mean_token` | the probability of a sampled response (eq. 7)       |
-| `aliases`   | `mean`     | `max`        | how several gold answers are joined (eq. 10)        |
-| `kernel`    | `forward`  | `max`        | which direction of entailment supports an answer    |
-| `match`     | `threshold`| `argmax`     | when a cluster counts as gold (hard SePer)          |
+| option         | paper        | official           | what it decides                                      |
+|----------------|--------------|--------------------|------------------------------------------------------|
+| `weighting`    | `sequence`   | `mean_token`       | the probability of a sampled response (eq. 7)        |
+| `end_token`    | `counted`    | `left_out`         | whether the token that ends a response is part of it |
+| `aliases`      | `mean`       | `max`              | how several gold answers are joined (eq. 10)         |
+| `hard_aliases` | as `aliases` | `any`              | the same for hard SePer                              |
+| `kernel`       | `forward`    | `max`              | which direction of entailment supports an answer     |
+| `match`        | `threshold`  | `no_contradiction` | when a response matches an answer (hard SePer)       |
+| `clusters`     | `components` | `greedy`           | how responses that mean the same are grouped         |
+| `judged_by`    | `members`    | `first`            | which members decide whether a cluster is gold       |
+| `judged_texts` | `cleaned`    | `verbatim`         | the texts that the entailment model reads            |
 """
 
 from collections.abc import Sequence
@@ -18,9 +23,13 @@ import torch
 from torch import Tensor
 
 Weighting = Literal["sequence", "mean_token", "uniform"]
-Aliases = Literal["mean", "max"]
+EndToken = Literal["counted", "left_out"]
+Aliases = Literal["mean", "max", "any"]
 Kernel = Literal["forward", "max", "bidirectional"]
-Match = Literal["threshold", "argmax"]
+Match = Literal["threshold", "argmax", "no_contradiction"]
+Clusters = Literal["components", "greedy"]
+JudgedBy = Literal["members", "first"]
+JudgedTexts = Literal["cleaned", "verbatim"]
 Preset = Literal["default", "paper", "official"]
 
 
@@ -30,27 +39,50 @@ class Estimator:
 
     Attributes:
         weighting: How the probability of a response is estimated, one of those of ``response_weights``.
-        aliases: ``"mean"`` over the gold answers (eq. 10) or the best-supported one (``"max"``).
+        end_token: Whether the token that ends a response, end-of-sequence or that of a stop string, counts in its
+            probability (``"counted"``) or not (``"left_out"``, see ``without_end_token``).
+        aliases: The mean over the gold answers (``"mean"``, eq. 10), the answer with the most mass (``"max"``), or for
+            each response the answer that it supports best (``"any"``).
+        hard_aliases: The same for hard SePer, where ``"any"`` sums the mass of all clusters that match some answer;
+            ``None`` takes ``aliases``.
         kernel: Which direction of entailment supports an answer, one of those of ``entailment_kernel``.
-        match: For hard SePer, a response matches an answer when the kernel reaches ``threshold``, or when
-            entailment is the most probable class (``"argmax"``).
+        match: For hard SePer, a response matches an answer when the kernel reaches ``threshold``, when entailment is
+            the most probable class (``"argmax"``), or by the rule of ``no_contradiction``, which reads both directions
+            whatever the kernel. Two responses mean the same when each entails the other, with probability
+            ``threshold`` or as the most probable class.
         threshold: The threshold τ of ``match="threshold"``, in (0, 1].
+        clusters: How responses that mean the same are grouped, one of those of ``cluster_ids``.
+        judged_by: Which members decide whether a cluster is gold, one of those of ``match_clusters``.
+        judged_texts: ``"cleaned"`` drops what never changes an answer (quotes, a full stop at the end) and decides
+            about equal and blank texts without the entailment model; ``"verbatim"`` shows it all texts as they are,
+            after the question, which gets a ``?`` where it does not end in one.
     """
 
     weighting: Weighting = "uniform"
+    end_token: EndToken = "counted"
     aliases: Aliases = "max"
+    hard_aliases: Aliases | None = None
     kernel: Kernel = "forward"
     match: Match = "threshold"
     threshold: float = 0.5
+    clusters: Clusters = "components"
+    judged_by: JudgedBy = "members"
+    judged_texts: JudgedTexts = "cleaned"
 
     def __post_init__(self) -> None:
         for name, allowed in (
             ("weighting", Weighting),
+            ("end_token", EndToken),
             ("aliases", Aliases),
             ("kernel", Kernel),
             ("match", Match),
+            ("clusters", Clusters),
+            ("judged_by", JudgedBy),
+            ("judged_texts", JudgedTexts),
         ):
-            _check_choice(name, getattr(self, name), get_args(allowed))
+            check_choice(name, getattr(self, name), get_args(allowed))
+        if self.hard_aliases is not None:
+            check_choice("hard_aliases", self.hard_aliases, get_args(Aliases))
         if not 0 < self.threshold <= 1:
             raise ValueError(f"threshold must lie in (0, 1], got {self.threshold}")
 
@@ -61,15 +93,46 @@ class Estimator:
         >>> Estimator.preset("official", aliases="mean").weighting
         'mean_token'
         """
-        _check_choice("estimator", name, tuple(_PRESETS))
+        check_choice("estimator", name, tuple(_PRESETS))
         return cls(**{**_PRESETS[name], **changes})  # type: ignore[arg-type]
 
 
 _PRESETS: dict[str, dict[str, object]] = {
     "default": {},
     "paper": {"weighting": "sequence", "aliases": "mean", "kernel": "forward", "match": "threshold"},
-    "official": {"weighting": "mean_token", "aliases": "max", "kernel": "max", "match": "argmax"},
+    "official": {
+        "weighting": "mean_token",
+        "end_token": "left_out",
+        "aliases": "max",
+        "hard_aliases": "any",
+        "kernel": "max",
+        "match": "no_contradiction",
+        "clusters": "greedy",
+        "judged_by": "first",
+        "judged_texts": "verbatim",
+    },
 }
+
+
+def without_end_token(token_log_probs: Sequence[Tensor], finished: Sequence[bool]) -> list[Tensor]:
+    """Leave out the last token of each response that ended by itself (official code).
+
+    That token is the end-of-sequence token or the one that completes a stop string; of a stop string of several tokens
+    the first ones stay. A response of one token keeps it.
+
+    Args:
+        token_log_probs: S tensors ``(T_s,)`` of natural-log token probabilities.
+        finished: Whether each response ended by itself, rather than by length.
+
+    Raises:
+        ValueError: The two differ in length.
+    """
+    if len(finished) != len(token_log_probs):
+        raise ValueError(
+            f"finished must say of each of {len(token_log_probs)} responses whether it ended by itself, got "
+            f"{len(finished)}; end_token='counted' does without"
+        )
+    return [row[:-1] if ended and len(row) > 1 else row for row, ended in zip(token_log_probs, finished, strict=True)]
 
 
 def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tensor:
@@ -94,7 +157,7 @@ def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tenso
     >>> response_weights([torch.tensor([0.5, 0.5]).log(), torch.tensor([0.75]).log()], "sequence")
     tensor([0.2500, 0.7500])
     """
-    _check_choice("weighting", weighting, get_args(Weighting))
+    check_choice("weighting", weighting, get_args(Weighting))
     if not token_log_probs:
         raise ValueError("token_log_probs must hold at least one response, got none")
     if any(bool(torch.isnan(log_probs).any()) for log_probs in token_log_probs):
@@ -125,12 +188,42 @@ def entailment_kernel(forward: Tensor, backward: Tensor | None, kernel: str) -> 
     Raises:
         ValueError: The kernel is unknown, or ``backward`` is missing where it is needed.
     """
-    _check_choice("kernel", kernel, get_args(Kernel))
+    check_choice("kernel", kernel, get_args(Kernel))
     if kernel == "forward":
         return forward
     if backward is None:
         raise ValueError(f"kernel={kernel!r} needs the backward direction, got None")
     return torch.maximum(forward, backward) if kernel == "max" else torch.minimum(forward, backward)
+
+
+def no_contradiction(forward: Tensor, backward: Tensor) -> Tensor:
+    """Decide whether two texts match by the official code's rule for gold answers.
+
+    The likeliest class must not be contradiction in either direction, and not be neutral in both.
+
+    Args:
+        forward: ``(..., K)`` class probabilities of one direction: entailment, neutral, contradiction, any others.
+        backward: ``(..., K)`` those of the other direction.
+
+    Returns:
+        ``(...)`` bool.
+
+    Raises:
+        ValueError: There are fewer than three classes.
+
+    >>> entails, neutral, contradicts = torch.eye(3)
+    >>> [bool(no_contradiction(entails, other)) for other in (entails, neutral, contradicts)]
+    [True, True, False]
+    >>> bool(no_contradiction(neutral, neutral))
+    False
+    """
+    if forward.shape[-1] < 3:
+        raise ValueError(
+            "match='no_contradiction' needs an entailment model with classes for neutral and contradiction, got one "
+            f"with {forward.shape[-1]} classes; take match='argmax' or another entailment model"
+        )
+    classes, others = forward.argmax(-1), backward.argmax(-1)
+    return (classes != 2) & (others != 2) & ~((classes == 1) & (others == 1))
 
 
 def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tensor:
@@ -139,7 +232,8 @@ def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tenso
     Args:
         weights: ``(S,)`` response probabilities, sum to 1.
         support: ``(S, A)`` entailment of answer by response, in [0, 1].
-        aliases: ``"mean"`` averages over answers (eq. 10), ``"max"`` takes the best.
+        aliases: ``"mean"`` averages over answers (eq. 10), ``"max"`` takes the answer with the most mass (official
+            code), ``"any"`` takes for each response the answer that it supports best.
 
     Returns:
         Scalar in [0, 1]; higher means a stronger belief.
@@ -155,7 +249,14 @@ def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tenso
         raise ValueError(
             f"weights (S,) and support (S, A) must share S, got {tuple(weights.shape)} and {tuple(support.shape)}"
         )
-    return _join_aliases(weights @ support.to(weights), aliases)
+    check_choice("aliases", aliases, get_args(Aliases))
+    if support.shape[1] == 0:
+        raise ValueError("support must have at least one answer, got A=0; drop unanswerable questions first")
+    support = support.to(weights)
+    if aliases == "any":
+        return (weights @ support.amax(1)).clamp(0.0, 1.0)
+    per_answer = weights @ support  # (A,)
+    return (per_answer.mean() if aliases == "mean" else per_answer.max()).clamp(0.0, 1.0)
 
 
 def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, aliases: str = "mean") -> Tensor:
@@ -165,7 +266,8 @@ def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, al
         weights: ``(S,)`` response probabilities, sum to 1.
         cluster_ids: ``(S,)`` integers in [0, C).
         cluster_support: ``(C, A)`` bool, whether the cluster matches the answer (``match_clusters``).
-        aliases: ``"mean"`` averages over answers (eq. 10), ``"max"`` takes the best.
+        aliases: ``"mean"`` averages over answers (eq. 10), ``"max"`` takes the answer with the most mass, ``"any"``
+            sums over the clusters that match some answer (official code).
 
     Returns:
         Scalar in [0, 1].
@@ -187,18 +289,25 @@ def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, al
     return seper_soft(weights, cluster_support[cluster_ids].to(weights), aliases)
 
 
-def match_clusters(cluster_ids: Tensor, support: Tensor, threshold: float) -> Tensor:
-    """Decide which clusters are gold: k(C, a) is the mean support of the members, compared with τ.
+def match_clusters(cluster_ids: Tensor, support: Tensor, threshold: float, judged_by: str = "members") -> Tensor:
+    """Decide which clusters are gold: k(C, a), compared with τ.
 
     Args:
         cluster_ids: ``(S,)`` integers in [0, C).
-        support: ``(S, A)`` in [0, 1]; for arg-max matching the indicator of "entailment is the likeliest class".
+        support: ``(S, A)`` in [0, 1]; for ``argmax`` and ``no_contradiction`` it is 1 where the response matches.
         threshold: τ in (0, 1].
+        judged_by: ``"members"`` takes the mean support of all members, ``"first"`` that of the first (official code).
 
     Returns:
         ``(C, A)`` bool.
+
+    Raises:
+        ValueError: ``judged_by`` is unknown.
     """
+    check_choice("judged_by", judged_by, get_args(JudgedBy))
     members = torch.nn.functional.one_hot(cluster_ids).to(support).T  # (C, S)
+    if judged_by == "first":
+        return support[members.argmax(1)] >= threshold
     return members @ support / members.sum(1, keepdim=True) >= threshold
 
 
@@ -212,7 +321,7 @@ def standard_error(weights: Tensor, support: Tensor, aliases: str = "mean") -> T
     Args:
         weights: ``(S,)`` response probabilities, sum to 1.
         support: ``(S, A)`` in [0, 1].
-        aliases: ``"mean"`` averages over answers, ``"max"`` takes the best.
+        aliases: How answers are joined, as in ``seper_soft``.
 
     Returns:
         Scalar in [0, 1].
@@ -222,19 +331,16 @@ def standard_error(weights: Tensor, support: Tensor, aliases: str = "mean") -> T
     if samples == 1:
         return torch.full_like(seper, 0.5)
     support = support.to(weights)
-    per_sample = support.mean(1) if aliases == "mean" else support[:, (weights @ support).argmax()]  # (S,)
+    per_sample = {  # (S,), with SePer as their weighted mean
+        "mean": support.mean(1),
+        "max": support[:, (weights @ support).argmax()],
+        "any": support.amax(1),
+    }[aliases]
     variance = (weights.square() * (per_sample - seper).square()).sum() * samples / (samples - 1)
     return variance.sqrt().clamp(max=1.0)
 
 
-def _join_aliases(per_answer: Tensor, aliases: str) -> Tensor:
-    _check_choice("aliases", aliases, get_args(Aliases))
-    if per_answer.numel() == 0:
-        raise ValueError("support must have at least one answer, got A=0; drop unanswerable questions first")
-    joined = per_answer.mean() if aliases == "mean" else per_answer.max()
-    return joined.clamp(0.0, 1.0)
-
-
-def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Raise a ``ValueError`` that names the option and its values if ``value`` is not one of them."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")

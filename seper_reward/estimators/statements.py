@@ -137,14 +137,14 @@ def in_windows(text: str, fits: Callable[[str], bool]) -> list[str]:
         fits: Whether a text is short enough; a single character counts as short enough.
 
     Returns:
-        The parts in order, without space around them; the text itself if it fits.
+        The parts in order, without space around them; the text as it is if it fits.
 
     >>> in_windows("It rained. We stayed in. Nobody came.", lambda text: len(text) <= 24)
     ['It rained. We stayed in.', 'Nobody came.']
     """
-    text = text.strip()
     if len(text) <= 1 or fits(text):
         return [text]
+    text = text.strip()
     middle = len(text) // 2
     for boundary in (r"(?<=[.!?])\s+", r"\s+"):
         cuts = [match.start() for match in re.finditer(boundary, text)]

@@ -21,9 +21,14 @@ CHANGES = [
     {"weighting": "sequence"},
     {"weighting": "mean_token"},
     {"aliases": "mean"},
+    {"aliases": "any"},
     {"kernel": "max"},
     {"kernel": "bidirectional"},
     {"match": "argmax"},
+    {"match": "no_contradiction"},
+    {"clusters": "greedy"},
+    {"judged_by": "first"},
+    {"judged_texts": "verbatim"},
     {"threshold": 0.8},
 ]
 

@@ -1,4 +1,4 @@
-"""Clusters are connected components of mutual entailment."""
+"""Clusters of mutual entailment: connected components, or the official code's greedy pass."""
 
 import pytest
 import torch
@@ -26,6 +26,7 @@ def test_one_direction_does_not_join():
 
 def test_no_and_one_response():
     assert cluster_ids(torch.zeros(0, 0, dtype=torch.bool)).tolist() == []
+    assert cluster_ids(torch.zeros(0, 0, dtype=torch.bool), "greedy").tolist() == []
     assert cluster_ids(torch.zeros(1, 1, dtype=torch.bool)).tolist() == [0]
 
 
@@ -46,6 +47,36 @@ def slow_components(samples, links):
 def test_against_a_slow_union(case):
     samples, links = case
     assert cluster_ids(matrix(samples, links)).tolist() == slow_components(samples, links)
+
+
+def test_a_later_cluster_takes_members_of_an_earlier_one():
+    # 0 takes 2; 1 is not linked to 0, opens a cluster and takes 2 from it; 3 is only linked to 2, which opens none
+    links = [(0, 2), (1, 2), (2, 3)]
+    assert cluster_ids(matrix(4, links), "greedy").tolist() == [0, 1, 1, 2]
+    assert cluster_ids(matrix(4, links), "components").tolist() == [0, 0, 0, 0]
+
+
+def test_the_way_to_cluster_is_checked():
+    with pytest.raises(ValueError, match="clusters must be one of components, greedy, got 'first'"):
+        cluster_ids(matrix(2, []), "first")
+
+
+def slow_greedy(samples, links):
+    linked = {frozenset(link) for link in links}
+    owner = {}
+    for one in range(samples):
+        if one not in owner:
+            for other in range(one, samples):
+                if other == one or frozenset((one, other)) in linked:
+                    owner[other] = one
+    order = sorted(set(owner.values()))
+    return [order.index(owner[sample]) for sample in range(samples)]
+
+
+@given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))))
+def test_greedy_against_a_slow_pass(case):
+    samples, links = case
+    assert cluster_ids(matrix(samples, links), "greedy").tolist() == slow_greedy(samples, links)
 
 
 @given(

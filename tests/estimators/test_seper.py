@@ -1,12 +1,15 @@
 """Estimators against hand calculations, a slow loop, and the invariants of the definition."""
 
 import math
+from typing import get_type_hints
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seper_reward import SePerScorer
+from seper_reward.config import ScorerConfig
 from seper_reward.estimators import (
     Estimator,
     entailment_kernel,
@@ -16,6 +19,8 @@ from seper_reward.estimators import (
     seper_soft,
     standard_error,
 )
+from seper_reward.estimators.seper import without_end_token
+from seper_reward.labels.rows import belief_fields
 
 WEIGHTS = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 SUPPORT = torch.tensor([[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]], dtype=torch.float64)
@@ -25,14 +30,26 @@ def test_soft_by_hand():
     # first answer .45 + .12 + 0 = .57, second .05 + .06 + .14 = .25
     assert float(seper_soft(WEIGHTS, SUPPORT, "mean")) == pytest.approx(0.41)
     assert float(seper_soft(WEIGHTS, SUPPORT, "max")) == pytest.approx(0.57)
+    # the best answers of the responses .45 + .12 + .14
+    assert float(seper_soft(WEIGHTS, SUPPORT, "any")) == pytest.approx(0.71)
 
 
 def test_hard_by_hand():
     ids = torch.tensor([1, 0, 1])
-    gold = torch.tensor([[True, False, False], [True, True, False]])  # (C=2, A=3)
-    # cluster masses .3 and .7: answers get 1.0, .7 and 0
-    assert float(seper_hard(WEIGHTS, ids, gold, "mean")) == pytest.approx(1.7 / 3)
-    assert float(seper_hard(WEIGHTS, ids, gold, "max")) == pytest.approx(1.0)
+    gold = torch.tensor([[True, False, False], [False, True, False]])  # (C=2, A=3)
+    # cluster masses .3 and .7: answers get .3, .7 and 0
+    assert float(seper_hard(WEIGHTS, ids, gold, "mean")) == pytest.approx(1.0 / 3)
+    assert float(seper_hard(WEIGHTS, ids, gold, "max")) == pytest.approx(0.7)
+    assert float(seper_hard(WEIGHTS, ids, gold, "any")) == pytest.approx(1.0)
+
+
+def test_right_answers_split_over_aliases_count_in_full_with_any():
+    weights, ids = torch.full((10,), 0.1), torch.tensor([0] * 5 + [1] * 5)
+    support = torch.tensor([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 5)
+    gold = match_clusters(ids, support, 0.5)
+    for aliases, expected in (("mean", 0.5), ("max", 0.5), ("any", 1.0)):
+        assert float(seper_soft(weights, support, aliases)) == pytest.approx(expected)
+        assert float(seper_hard(weights, ids, gold, aliases)) == pytest.approx(expected)
 
 
 def test_one_right_sample_of_ten_is_a_tenth_however_many_aliases():
@@ -42,7 +59,7 @@ def test_one_right_sample_of_ten_is_a_tenth_however_many_aliases():
         support = torch.zeros(10, answers)
         support[3] = 1.0
         ids = torch.arange(10)
-        for aliases in ("mean", "max"):
+        for aliases in ("mean", "max", "any"):
             assert float(seper_soft(weights, support, aliases)) == pytest.approx(0.1)
             hard = seper_hard(weights, ids, match_clusters(ids, support, 0.5), aliases)
             assert float(hard) == pytest.approx(0.1)
@@ -97,6 +114,13 @@ def test_empty_response_is_an_empty_product():
         (lambda: entailment_kernel(SUPPORT, None, "max"), "backward"),
         (lambda: Estimator(threshold=0.0), "threshold"),
         (lambda: Estimator.preset("mine"), "estimator must be one of"),
+        *[
+            (lambda name=name: Estimator(**{name: "mine"}), f"{name} must be one of")
+            for name in vars(Estimator())
+            if name != "threshold"
+        ],
+        (lambda: match_clusters(torch.tensor([0]), SUPPORT[:1], 0.5, "all"), "judged_by must be one of"),
+        (lambda: without_end_token([torch.tensor([-1.0])], ()), "of each of 1 responses .* got 0"),
     ],
 )
 def test_errors_name_what_is_wrong(call, message):
@@ -116,15 +140,31 @@ def test_presets_differ_where_paper_and_code_do():
     assert (paper.weighting, paper.aliases, paper.kernel, paper.match) == (
         "sequence", "mean", "forward", "threshold",
     )  # fmt: skip
-    assert (official.weighting, official.aliases, official.kernel, official.match) == (
-        "mean_token", "max", "max", "argmax",
-    )  # fmt: skip
+    assert vars(official) == {
+        "weighting": "mean_token", "end_token": "left_out", "aliases": "max", "hard_aliases": "any", "kernel": "max",
+        "match": "no_contradiction", "threshold": 0.5, "clusters": "greedy", "judged_by": "first",
+        "judged_texts": "verbatim",
+    }  # fmt: skip
+
+
+def test_each_option_is_a_setting_of_the_commands():
+    options, settings = get_type_hints(Estimator), get_type_hints(ScorerConfig)
+    assert {name: settings[name] for name in options} == {name: kind | None for name, kind in options.items()}
+
+
+def test_the_end_token_by_hand():
+    log_probs = [torch.tensor([0.5, 0.1]).log(), torch.tensor([0.5, 0.1]).log(), torch.tensor([0.2]).log()]
+    kept = without_end_token(log_probs, [True, False, True])
+    assert [row.exp().tolist() for row in kept] == [pytest.approx(row) for row in ([0.5], [0.5, 0.1], [0.2])]
 
 
 def test_match_clusters_by_hand():
     # cluster 0 = samples 0 and 2: mean support .45 and .4; cluster 1 = sample 1: .4 and .2
     matched = match_clusters(torch.tensor([0, 1, 0]), SUPPORT, 0.35)
     assert matched.tolist() == [[True, True], [True, False]]
+    # by their first members, samples 0 and 1: .9 and .1, .4 and .2
+    first = match_clusters(torch.tensor([0, 1, 0]), SUPPORT, 0.35, "first")
+    assert first.tolist() == [[True, False], [True, False]]
 
 
 def test_standard_error_is_that_of_a_mean_for_equal_weights():
@@ -137,6 +177,24 @@ def test_standard_error_by_hand_for_unequal_weights():
     # mean over answers .5, .3, .35; SePer .41; 3/2 * (.25 * .09**2 + .09 * .11**2 + .04 * .06**2)
     expected = math.sqrt(1.5 * (0.25 * 0.0081 + 0.09 * 0.0121 + 0.04 * 0.0036))
     assert float(standard_error(WEIGHTS, SUPPORT)) == pytest.approx(expected)
+
+
+def test_standard_error_with_several_aliases_by_hand():
+    # for max the first answer, .9, .4, 0 with SePer .57; for any .9, .4, .7 with SePer .71
+    of_max = math.sqrt(1.5 * (0.25 * 0.33**2 + 0.09 * 0.17**2 + 0.04 * 0.57**2))
+    of_any = math.sqrt(1.5 * (0.25 * 0.19**2 + 0.09 * 0.31**2 + 0.04 * 0.01**2))
+    assert float(standard_error(WEIGHTS, SUPPORT, "max")) == pytest.approx(of_max)
+    assert float(standard_error(WEIGHTS, SUPPORT, "any")) == pytest.approx(of_any)
+
+
+@pytest.mark.parametrize("options", [Estimator(aliases="any"), Estimator.preset("official", aliases="any")])
+def test_with_any_a_label_row_adds_up(tiny_scorer, options):
+    scorer = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", estimator=options)
+    (belief,) = scorer.beliefs("Who built the mill?", ["Peter Voss", "the monks", "Ann"], [()])
+    row = belief_fields(belief)
+    assert len({response["support"] for response in row["responses"]}) > 1
+    total = sum(response["weight"] * response["support"] for response in row["responses"])
+    assert row["seper"] == pytest.approx(total, abs=1e-6)
 
 
 def test_one_sample_says_nothing_about_spread():
@@ -173,21 +231,26 @@ def slow_soft(weights, support, aliases):
         for sample in range(support.shape[0]):
             mass += float(weights[sample]) * float(support[sample][answer])
         masses.append(mass)
+    if aliases == "any":
+        return sum(float(weight) * max(row) for weight, row in zip(weights, support.tolist(), strict=True))
     return max(masses) if aliases == "max" else sum(masses) / len(masses)
 
 
 def slow_hard(weights, ids, support, threshold, aliases):
-    masses = [0.0] * support.shape[1]
+    masses, gold = [0.0] * support.shape[1], set()
     for answer in range(support.shape[1]):
         for cluster in sorted(set(ids.tolist())):
             members = [sample for sample in range(len(ids)) if int(ids[sample]) == cluster]
             kernel = sum(float(support[sample][answer]) for sample in members) / len(members)
             if kernel >= threshold:
                 masses[answer] += sum(float(weights[sample]) for sample in members)
+                gold |= set(members)
+    if aliases == "any":
+        return sum(float(weights[sample]) for sample in gold)
     return max(masses) if aliases == "max" else sum(masses) / len(masses)
 
 
-@given(beliefs(), st.sampled_from(["sequence", "mean_token", "uniform"]), st.sampled_from(["mean", "max"]))
+@given(beliefs(), st.sampled_from(["sequence", "mean_token", "uniform"]), st.sampled_from(["mean", "max", "any"]))
 def test_against_a_slow_loop(belief, weighting, aliases):
     log_probs, support, ids = belief
     weights = response_weights(log_probs, weighting)
@@ -199,7 +262,7 @@ def test_against_a_slow_loop(belief, weighting, aliases):
     assert float(hard) == pytest.approx(slow_hard(weights, ids, indicator, 0.5, aliases), abs=1e-9)
 
 
-@given(beliefs(), st.randoms(use_true_random=False), st.sampled_from(["mean", "max"]))
+@given(beliefs(), st.randoms(use_true_random=False), st.sampled_from(["mean", "max", "any"]))
 def test_order_of_samples_and_answers_does_not_matter(belief, rng, aliases):
     log_probs, support, ids = belief
     samples = rng.sample(range(len(log_probs)), len(log_probs))
@@ -217,7 +280,7 @@ def test_order_of_samples_and_answers_does_not_matter(belief, rng, aliases):
     assert float(hard_after) == pytest.approx(float(hard), abs=1e-9)
 
 
-@given(beliefs(), st.sampled_from(["mean", "max"]), st.integers(2, 4))
+@given(beliefs(), st.sampled_from(["mean", "max", "any"]), st.integers(2, 4))
 def test_repeating_every_alias_changes_nothing(belief, aliases, times):
     log_probs, support, ids = belief
     weights = response_weights(log_probs, "uniform")
@@ -228,7 +291,7 @@ def test_repeating_every_alias_changes_nothing(belief, aliases, times):
     assert match_clusters(ids, repeated, 0.5).tolist() == match_clusters(ids, support, 0.5).repeat(1, times).tolist()
 
 
-@given(beliefs(), st.sampled_from(["mean", "max"]))
+@given(beliefs(), st.sampled_from(["mean", "max", "any"]))
 def test_range(belief, aliases):
     log_probs, support, _ = belief
     weights = response_weights(log_probs, "mean_token")
