@@ -165,6 +165,72 @@ def test_a_failure_is_not_a_zero(tiny_scorer):
     assert metrics["seper/unscored"] == pytest.approx(2 / 3)
 
 
+HALF = "Ida \ud800"  # half a surrogate pair: JSON may hold it, UTF-8 cannot
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"answers": [None]}, "answers[0] must be a text, got NoneType"),
+        ({"answers": [""]}, "answers[0] must be a text, got an empty one"),
+        ({"answers": ["Ida Voss", {}]}, "answers[1] must be a text, got dict"),
+        ({"answers": [True]}, "answers[0] must be a text, got bool"),
+        ({"answers": [float("nan")]}, "answers[0] must be a text, got float"),
+        ({"answers": [HALF]}, "answers[0] holds half a surrogate pair"),
+        ({"answers": None}, "answers must be a list of texts, got NoneType"),
+        ({"answers": "Ida Voss"}, "answers must be a list of texts, got str"),
+        ({"question": None}, "question must be a text, got NoneType"),
+        ({"question": HALF}, "question holds half a surrogate pair"),
+        ({"passages": [None]}, "passages[0] must be a text, got NoneType"),
+        ({"passages": [{}]}, "passages[0].text must be a text, got NoneType"),
+        ({"passages": [MILL.text, HALF]}, "passages[1] holds half a surrogate pair"),
+        (
+            {"passages": [{"text": "x", "title": []}, {"text": "x", "title": ["y"]}]},
+            "passages[1].title must be a text",
+        ),
+        ({"passages": [Passage(HALF)]}, "the rollout holds half a surrogate pair"),
+        ({"passages": 5}, "passages must be a list, got int"),
+        ({"completions": HALF}, "the rollout holds half a surrogate pair"),
+    ],
+)
+@pytest.mark.parametrize("variant", ["delta", "advantage"])
+def test_an_unusable_row_is_none_and_the_others_are_scored(tiny_scorer, row, reason, variant):
+    good = {"question": QUESTION, "answers": list(ANSWERS), "passages": [MILL.text], "completions": "Ida"}
+    batch = [good, {**good, **row}, good]
+    reward, table, metrics = SePerReward(tiny_scorer, variant=variant), {}, Metrics()
+    columns = {name: [each[name] for each in batch] for name in good}
+    first, bad, last = reward(**columns, log_extra=table.__setitem__, log_metric=metrics.log)
+    assert bad is None
+    assert first == last == reward(**{name: [good[name]] for name in good})[0] is not None
+    ((counted, times),) = reward.failures.items()
+    assert (counted.startswith(reason), times) == (True, 1)
+    assert {len(column) for column in table.values()} == {3}
+    assert table["exact_match"][1] is None
+    assert metrics["seper/unscored"] == pytest.approx(1 / 3)
+
+
+def test_numbers_are_read_as_texts(tiny_scorer):
+    reward = SePerReward(tiny_scorer)
+    texts = reward(question=["1912"] * 2, answers=[["1912", "3.5"]] * 2, passages=[["5"], [{"text": "5"}]])
+    numbers = reward(question=[1912] * 2, answers=[[1912.0, 3.5]] * 2, passages=[[5], [{"text": 5}]])
+    assert texts == numbers != [None, None]
+    assert not reward.failures
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"answers": ["Ida Voss"]}, "answers must be a list per row, got the text 'Ida Voss'; wrap it in a list"),
+        ({"answers": [5]}, "answers must be a list per row, got the int 5; wrap it in a list"),
+        ({"passages": ["The mill."]}, "passages must be a list per row, got the text 'The mill.'"),
+        ({"question": QUESTION}, "question must be a list of texts, got the text 'Who runs"),
+    ],
+)
+def test_a_column_of_another_type_is_refused(tiny_scorer, column, message):
+    with pytest.raises(ValueError, match=message):
+        SePerReward(tiny_scorer)(**{"question": [QUESTION], "answers": [list(ANSWERS)], **column})
+
+
 def test_metrics_and_table(tiny_scorer, seper):
     metrics, table = Metrics(), {}
     reward = SePerReward(tiny_scorer, needed=1.0, price=0.1)
@@ -206,8 +272,6 @@ def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
     assert (copy.__name__, copy.price, copy.variant) == ("seper_answer", 0.2, "answer")
     with pytest.raises(ValueError, match="does not travel"):
         reward_of(copy, searched(MILL.text))
-    with pytest.raises(ValueError, match="answers must be a list per row, got the text 'Ida Voss'"):
-        reward([""], ["x"], question=[QUESTION], answers=["Ida Voss"])
     for wrong, match in [({"variant": "x"}, "variant"), ({"reader": "x"}, "reader"), ({"price": -1.0}, "prices")]:
         with pytest.raises(ValueError, match=match):
             SePerReward(tiny_scorer, **wrong)
