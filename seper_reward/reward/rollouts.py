@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from seper_reward.reward.environment import Turn
+from seper_reward.data.rows import is_unicode
+from seper_reward.reward.environment import NO_MORE, NOTHING_FOUND, Turn
 from seper_reward.types import Belief, Passage, UnscorableError
+
+_ERRORS = ("{'error': ", '{"error": ')  # how TRL writes the error of a failed tool call, and how JSON would
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,9 @@ def read_rollouts(
 ) -> list[Rollout]:
     """Return one rollout per row; a row that is unusable becomes a rollout that says so in ``problem``.
 
-    A rollout's searches come from its environment (as many as the completion has tool results, since TRL rolls back
-    results that are too long), else from the column ``passages`` (one search), else from the completion's tool
-    messages. Numbers are read as texts.
+    A rollout's searches come from its environment (as many as the completion has results of its tools, since TRL rolls
+    back results that are too long), else from the column ``passages`` (one search), else from the completion's tool
+    messages. The error of a failed call is no result. Numbers are read as texts.
 
     Args:
         question: Column of questions.
@@ -122,7 +125,7 @@ def _rollout(question: Any, answers: Any, completion: Any, environment: Any, pas
             _last_answer(completion),
         )
         texts = (rollout.answer, *(passage.full_text for passage in rollout.passages))
-        return rollout if all(map(_is_unicode, texts)) else _unusable("the rollout holds half a surrogate pair")
+        return rollout if all(map(is_unicode, texts)) else _unusable("the rollout holds half a surrogate pair")
     except UnscorableError as error:
         return _unusable(str(error))
 
@@ -135,11 +138,6 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
-def _is_unicode(text: str) -> bool:
-    """Return whether a text can be written as UTF-8: half a surrogate pair, which JSON may hold, cannot."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
-
-
 def _text(value: Any, name: str) -> str:
     """Return a text or a number as a stripped text that is not empty."""
     if isinstance(value, Integral) and not isinstance(value, bool):
@@ -150,21 +148,22 @@ def _text(value: Any, name: str) -> str:
         raise UnscorableError(f"{name} must be a text, got {type(value).__name__}")
     if not value.strip():
         raise UnscorableError(f"{name} must be a text, got an empty one")
-    if not _is_unicode(value):
+    if not is_unicode(value):
         raise UnscorableError(f"{name} holds half a surrogate pair")
     return value.strip()
 
 
 def _turns(completion: Any, environment: Any, passages: Any) -> tuple[Turn, ...]:
-    results = _tool_results(completion)
     if environment is not None:
-        return tuple(environment.turns[: len(results)])
+        # of what TRL rolls back, only the end of a rollout, the environment knows nothing
+        return tuple(environment.turns[: len(_tool_results(completion, environment))])
     if passages is not None:
         if not _is_list(passages):
             raise UnscorableError(f"passages must be a list, got {type(passages).__name__}")
         found = tuple(_passage(passage, f"passages[{place}]") for place, passage in enumerate(passages))
         return (Turn("", found),) if found else ()
-    return tuple(Turn("", (Passage(text),)) for text in results)
+    results = [text for text in _tool_results(completion) if text != NO_MORE]
+    return tuple(Turn("", (Passage(text),) if text and text != NOTHING_FOUND else ()) for text in results)
 
 
 def _passage(value: Any, name: str) -> Passage:
@@ -177,10 +176,15 @@ def _passage(value: Any, name: str) -> Passage:
     return Passage(_text(value, name))
 
 
-def _tool_results(completion: Any) -> list[str]:
+def _tool_results(completion: Any, environment: Any = None) -> list[str]:
+    """Return what the tools answered, without the errors of failed calls; of an environment, its own tools only."""
     if isinstance(completion, str):
         return []
-    return [str(message.get("content") or "") for message in completion if message.get("role") == "tool"]
+    messages = [message for message in completion if message.get("role") == "tool"]
+    if environment is not None:
+        messages = [message for message in messages if hasattr(environment, message.get("name") or "search")]
+    results = [str(message.get("content") or "") for message in messages]
+    return [text for text in results if not text.startswith(_ERRORS)]
 
 
 def _last_answer(completion: Any) -> str:

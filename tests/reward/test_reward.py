@@ -1,5 +1,6 @@
 """The reward: sums by hand, contract with TRL, what can be gamed, and a trainer that does not notice it."""
 
+import json
 import pickle
 from types import SimpleNamespace
 
@@ -114,8 +115,85 @@ def test_where_passages_come_from(tiny_scorer):
 
 
 class Finds:
+    """A retriever that finds the mill for whatever it is asked, as sentence-transformers encodes any object."""
+
     def retrieve(self, questions, top_k):
         return [(MILL,)[:top_k] for _ in questions]
+
+
+class FindsNothing:
+    def retrieve(self, questions, top_k):
+        return [() for _ in questions]
+
+
+def said_by_tool(tool, **arguments):
+    """Call a tool and return the message that TRL writes."""
+    try:
+        result = tool(**arguments)
+    except Exception as error:
+        result = {"error": str(error)}
+    return {"role": "tool", "name": "search", "content": str(result)}
+
+
+@pytest.mark.parametrize("query", [{"text": "mill"}, ["a", "b"], None, 5, True, "mill \ud800"])
+def test_a_query_that_is_no_text_is_an_error_of_the_tool(tiny_scorer, query):
+    environment = environment_factory(Finds())()
+    answered = said_by_tool(environment.search, query=query)
+    assert answered["content"].startswith(
+        ("{'error': 'query must be a text, got ", "{'error': \"query must be a text")
+    )
+    assert not environment.turns
+    completion = [call("search", query=query), answered, {"role": "assistant", "content": "Ida Voss"}]
+    table = {}
+    assert (
+        reward_of(SePerReward(tiny_scorer), completion, environments=[environment], log_extra=table.__setitem__) == 0
+    )
+    assert table["query"] == [""]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"error": "RetrievalEnvironment.search() got an unexpected keyword argument 'Ida Voss runs the mill'"},
+        {"error": "Tool Ida Voss runs the mill's not found."},
+    ],
+)
+@pytest.mark.parametrize("written", [str, json.dumps])
+def test_the_error_of_a_tool_is_no_passage(tiny_scorer, seper, error, written):
+    said = {"role": "tool", "name": "search", "content": written(error)}
+    reward, last = SePerReward(tiny_scorer, price=0.1), {"role": "assistant", "content": "Ida Voss"}
+    assert reward_of(reward, [call("search"), said, last]) == 0
+    # one search after the failed call
+    expected = pytest.approx(seper(MILL) - seper() - 0.1, abs=1e-5)
+    assert reward_of(reward, [call("search"), said, *searched(MILL.text)]) == expected
+
+
+def test_a_search_that_was_rolled_back_is_not_counted(tiny_scorer, seper):
+    """A failed call and another tool's result stay in the completion, TRL rolls the search back."""
+    environment = environment_factory(Finds(), max_turns=2)()
+    failed = said_by_tool(environment.search, words="mill")
+    other = {"role": "tool", "name": "calculator", "content": "4"}
+    found = said_by_tool(environment.search, query="mill")
+    reward, kept = SePerReward(tiny_scorer, price=0.1), [call("search"), failed, call("calculator"), other]
+    assert reward_of(reward, [*kept, call("search")], environments=[environment]) == 0
+    expected = pytest.approx(seper(MILL) - seper() - 0.1, abs=1e-5)
+    assert reward_of(reward, [*kept, call("search"), found], environments=[environment]) == expected
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_what_the_tool_says_beside_passages_is_no_passage(tiny_scorer, seper, beside):
+    """The same with TRL's environments and without, as with ``AsyncGRPOTrainer``."""
+    nothing, something = environment_factory(FindsNothing())(), environment_factory(Finds())()
+    environments = {nothing: [nothing], something: [something]} if beside else dict.fromkeys([nothing, something])
+    reward = SePerReward(tiny_scorer, price=0.1)
+    said = said_by_tool(nothing.search, query="mill")
+    assert said["content"] == "Nothing was found."
+    assert reward_of(reward, [call("search"), said], environments=environments[nothing]) == pytest.approx(-0.1)
+    said = [said_by_tool(something.search, query="mill") for _ in range(2)]
+    assert said[1]["content"] == "No more searches. Answer now."
+    completion = [call("search"), said[0], call("search"), said[1]]
+    expected = pytest.approx(seper(MILL) - seper() - 0.1, abs=1e-5)
+    assert reward_of(reward, completion, environments=environments[something]) == expected
 
 
 class Counting:
