@@ -454,12 +454,18 @@ def test_questions_and_a_corpus(label, tmp_path):
     corpus = [
         {"id": f"p{n}", "text": f"Mill {n} was built by Voss {n} of {place}."} for n, place in enumerate("abcdef")
     ]
-    asked = [{"id": "q", "question": "Who built mill 3?", "answers": ["Voss 3"]}]
+    asked = [
+        {"id": "q", "question": "Who built mill 3?", "answers": ["Voss 3"]},
+        {"id": "x", "question": "When did the ferry sink?", "answers": ["1840"]},
+    ]
     words = label(write(tmp_path / "data.jsonl", asked), "out", "--corpus", write(tmp_path / "corpus.jsonl", corpus))
     assert main([*words, "--top_k", "3"]) == 0
     (row,) = labels_of(tmp_path / "out")
     assert len(row["passages"]) == 3
     assert row["passages"][0]["passage_id"] == "p3"
+    (rejected,) = map(json.loads, (tmp_path / "out" / "rejected.jsonl").read_text().splitlines())
+    assert "no passage of the corpus shares a word" in rejected["reason"]
+    assert rejected["row"] == {"id": "x", "question": "When did the ferry sink?"}
 
 
 def test_help_teaches(capsys):
