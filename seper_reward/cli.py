@@ -270,7 +270,7 @@ def _refuse(message: str) -> NoReturn:
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     """Read the questions to label, with retrieved passages where they have none, and the rejected rows."""
-    from seper_reward.data.queries import read_examples
+    from seper_reward.data.queries import Rejected, read_examples
     from seper_reward.data.splits import spread
 
     examples, corpus = read_examples(config.input, config.corpus)
@@ -282,4 +282,10 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
         retrieved = BM25Retriever(corpus).retrieve([queries[position].question for position in bare], config.top_k)
         for position, passages in zip(bare, retrieved, strict=True):
             queries[position] = replace(queries[position], passages=passages)
-    return queries, list(examples.rejected)
+    reason = "no passage of the corpus shares a word with the question; give it passages, or drop it"
+    unmatched = [
+        Rejected(f"{config.input}, id {query.id}", reason, {"id": query.id, "question": query.question})
+        for query in queries
+        if not query.passages
+    ]
+    return [query for query in queries if query.passages], [*examples.rejected, *unmatched]

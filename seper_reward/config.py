@@ -146,7 +146,7 @@ class ScorerConfig(JudgeConfig):
     cache: str | None = setting(
         None,
         "SQLite file that keeps responses and entailment scores between runs; not given: trainers keep one in their "
-        "output_dir, other commands none.",
+        "output_dir (on several machines: in the temporary folder of each), other commands none.",
     )
     engine: list[str] = setting(
         [],

@@ -28,6 +28,7 @@ from seper_reward.retrieval import BM25Retriever, DenseRetriever, Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.environment import RetrievalEnvironment, environment_factory
 from seper_reward.reward.reward import SePerReward, Variant
+from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
@@ -249,7 +250,7 @@ def claim_policy_folder(folder: Path, config: PolicyConfig, arguments: PolicyArg
 def read_settings(config: PolicyConfig, arguments: PolicyArguments) -> ScorerConfig:
     """Read the settings of the reader.
 
-    Sets its cache, if it has none, to a file in the output folder, and TRL's number of tool calls, if it is not given,
+    Sets its cache, if it has none, to that of ``trainer_cache``, and TRL's number of tool calls, if it is not given,
     to ``max_turns``.
 
     Raises:
@@ -262,7 +263,7 @@ def read_settings(config: PolicyConfig, arguments: PolicyArguments) -> ScorerCon
             f"reader={config.reader!r} reads with the policy's weights, but {config.scorer} names "
             f"{settings.engine or settings.reader}; give --reader separate, or leave it out there"
         )
-    settings.cache = settings.cache or str(Path(arguments.output_dir) / "cache.sqlite")
+    settings.cache = settings.cache or trainer_cache(Path(arguments.output_dir))
     if arguments.max_tool_calling_iterations is None:
         arguments.max_tool_calling_iterations = config.max_turns
     return settings

@@ -10,7 +10,7 @@ from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.splits import split_of
 from seper_reward.retrieval import Retriever
-from seper_reward.reward.environment import RetrievalEnvironment
+from seper_reward.reward.environment import NOTHING_FOUND, RetrievalEnvironment
 from seper_reward.types import Passage, Query
 from trainers.adapters.reader_data import UNKNOWN, states
 
@@ -73,9 +73,9 @@ def warm_up_rows(
     """
     rows = []
     queries = random.Random(seed).sample(queries, len(queries))
-    for query, (passage, *_) in zip(queries, retriever.retrieve([q.question for q in queries], 1), strict=True):
+    for query, found in zip(queries, retriever.retrieve([q.question for q in queries], 1), strict=True):
         messages, call = messages_of(query.question), call_of(query.question)
-        text = " ".join(passage.text.split()[:max_passage_words])
+        text = " ".join(found[0].text.split()[:max_passage_words]) if found else NOTHING_FOUND
         result = {"role": "tool", "name": "search", "content": text}
         gold = query.answers[0]
         from_memory = gold if query.metadata.get("group") == "known" else UNKNOWN

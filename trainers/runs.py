@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.pretrained import no_accelerator
 
 _CARDS = Path(__file__).parent / "cards"
@@ -18,7 +17,6 @@ class ThisMachine:
     use_cpu: bool
 
     def __post_init__(self) -> None:
-        process_state()  # before the trainer's own process group, whose waits time out after half an hour
         self.use_cpu = self.use_cpu or no_accelerator()
         super().__post_init__()  # type: ignore[misc]
 

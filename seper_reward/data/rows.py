@@ -116,3 +116,8 @@ def shown(value: Any) -> str:
     """Return a value as an error message shows it: with its type, and cut after 80 characters."""
     text = "nothing" if value is None else f"{value!r} ({type(value).__name__})"
     return text if len(text) <= 80 else text[:80] + "…"
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be written as UTF-8: half a surrogate pair, which JSON may hold, cannot."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

@@ -6,7 +6,6 @@ Finished questions are appended to ``progress/`` as they come, one file per proc
 
 import os
 import shutil
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +18,7 @@ from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.provenance import PROVENANCE, provenance, query_key
 from seper_reward.labels.rows import LABELS, label_row
 from seper_reward.labels.summary import summarize
-from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together
+from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together, wait_for_all
 from seper_reward.runtime.json_files import json_line, read_json, read_lines, write_json, write_lines
 from seper_reward.runtime.profiling import timed
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
@@ -45,6 +44,10 @@ class LabelRun:
         OSError: The folder cannot be made or written.
         ValueError: Another run works in the folder, or it holds labels of other settings or queries; or ``block`` is
             below 1, or above 1 with ``enough_std_error``.
+
+    Attributes:
+        complete: Whether all the work is done, by an earlier run or this one.
+        provenance: Content of ``provenance.json``.
     """
 
     def __init__(
@@ -66,12 +69,7 @@ class LabelRun:
         self._done = self._progress / "done.jsonl"
         self._lock: IO[str] | None = None
         self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
-        together(self._claim)
-
-    @property
-    def complete(self) -> bool:
-        """Whether an earlier run finished all the work."""
-        return (self.folder / SUMMARY).is_file() and (self.folder / LABELS).is_file()
+        self.complete: bool = together(self._claim)
 
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
@@ -88,23 +86,32 @@ class LabelRun:
         Raises:
             UnscorableError: A question cannot be scored, and ``strict``; finished questions stay on disk.
         """
+        # the main process reads and writes the folder, and tells the others: a network disk may show them old files
         if self.complete:
-            # anew: rows of ΔSePer hold soft and hard labels, and the earlier run may have summed up the others
-            before: dict[str, Any] = read_json(self.folder / SUMMARY)
-            return summarize(self.labels(), self._labeler.name, rejected=before["rejected"])
-        # from ``done.jsonl`` only, which nobody writes now: processes must agree on what is left
-        done = {entry["key"] for entry in read_lines(self._done) if "label" in entry or not strict}
-        left = [block for block in self._blocks if not {self._keys[query.id] for query in block} <= done]
+            return together(self._sum_up)
+        left = [self._blocks[place] for place in together(lambda: self._left(strict))]
         self._label(left, strict, on_label)
-        process_state().wait_for_everyone()
+        wait_for_all()
         with timed("io"):
-            together(self._publish)
-        summary: dict[str, Any] = read_json(self.folder / SUMMARY)
+            summary = together(self._publish)
+        self.complete = True
         return summary
 
     def labels(self) -> list[dict[str, Any]]:
         """Read ``labels.jsonl``."""
         return list(read_lines(self.folder / LABELS))
+
+    def _sum_up(self) -> dict[str, Any]:
+        """Return the summary anew: rows of ΔSePer hold soft and hard labels, and it may be of the others."""
+        before: dict[str, Any] = read_json(self.folder / SUMMARY)
+        return summarize(self.labels(), self._labeler.name, rejected=before["rejected"])
+
+    def _left(self, strict: bool) -> list[int]:
+        """Return the places of the blocks that are not yet labelled."""
+        # from ``done.jsonl`` only, which nobody writes now
+        done = {entry["key"] for entry in read_lines(self._done) if "label" in entry or not strict}
+        keys = [{self._keys[query.id] for query in block} for block in self._blocks]
+        return [place for place, wanted in enumerate(keys) if not wanted <= done]
 
     def _label(
         self, blocks: Sequence[Sequence[Query]], strict: bool, on_label: Callable[[Mapping[str, Any]], None]
@@ -143,26 +150,25 @@ class LabelRun:
         costs = [sum(map(query_cost, block)) for block in blocks]
         if reads_ahead(self._labeler):  # it takes many questions at once, which would empty a queue
             return shard(blocks, costs)
-        # a new name per run: processes that outlived a killed run must not take from this one's queue
-        counter = self._progress / together(lambda: f"taken-{uuid.uuid4().hex}")
-        together(lambda: SharedQueue.reset(counter))
-        return SharedQueue(blocks, costs, counter)
+        return SharedQueue(blocks, costs)
 
-    def _claim(self) -> None:
-        """Lock the folder, compare provenance, and gather what earlier processes finished."""
+    def _claim(self) -> bool:
+        """Lock the folder, compare provenance, and gather what earlier processes finished; return if it is all."""
         self._lock = lock_folder(self.folder)
         if (self.folder / LABELS).exists() and not (self.folder / PROVENANCE).is_file():
             raise ValueError(f"{self.folder} holds {LABELS} of unknown origin (no {PROVENANCE}); name another folder")
         claim_settings(self.folder / PROVENANCE, self.provenance, ["decides"], holds="labels made otherwise")
         self._progress.mkdir(exist_ok=True)
-        if self.complete:
+        if (self.folder / SUMMARY).is_file() and (self.folder / LABELS).is_file():
             shutil.rmtree(self._progress)
-            return
-        for counter in self._progress.glob("taken-*"):
-            counter.unlink()
+            return True
         write_lines(self._done, self._finished().values())
         for file in self._progress.glob("process-*.jsonl"):
             file.unlink()
+        for index in range(process_state().num_processes):
+            # made here, so that a network disk need not show this process the new files of others
+            (self._progress / f"process-{index}.jsonl").touch()
+        return False
 
     def _finished(self) -> dict[str, dict[str, Any]]:
         """Return the entries in ``progress/`` of this run's queries, by key."""
@@ -170,8 +176,8 @@ class LabelRun:
         entries = (entry for file in sorted(self._progress.glob("*.jsonl")) for entry in read_lines(file))
         return {entry["key"]: entry for entry in entries if entry["key"] in keys}
 
-    def _publish(self) -> None:
-        """Write the files of a finished run, ``summary.json`` last, and remove ``progress/``."""
+    def _publish(self) -> dict[str, Any]:
+        """Write the files of a finished run, ``summary.json`` last, remove ``progress/``, and return the summary."""
         done = self._finished()
         missing = [query.id for query in self._queries if self._keys[query.id] not in done]
         if missing:
@@ -193,5 +199,7 @@ class LabelRun:
         ]
         write_lines(self.folder / REJECTED, rejected, default=str)
         write_lines(self.folder / LABELS, labels)
-        write_json(self.folder / SUMMARY, summarize(labels, self._labeler.name, rejected=len(rejected)))
+        summary = summarize(labels, self._labeler.name, rejected=len(rejected))
+        write_json(self.folder / SUMMARY, summary)
         shutil.rmtree(self._progress)
+        return summary

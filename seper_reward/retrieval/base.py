@@ -10,7 +10,9 @@ class Retriever(Protocol):
     """Finds passages in one corpus."""
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages for each question, best first; a smaller corpus gives all it has.
+        """Return the ``top_k`` best passages for each question, best first.
+
+        There are fewer, or none, where the corpus is smaller or, by words, nothing else fits.
 
         Raises:
             ValueError: ``top_k`` is below 1.

@@ -1,6 +1,7 @@
 """BM25 retrieval with bm25s."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from seper_reward.retrieval.base import checked_top_k
 from seper_reward.types import Passage
@@ -11,6 +12,9 @@ class BM25Retriever:
 
     Args:
         corpus: Passages by id.
+
+    Raises:
+        ValueError: No passage has a word that is not a stop word.
     """
 
     def __init__(self, corpus: Mapping[str, Passage]) -> None:
@@ -20,19 +24,27 @@ class BM25Retriever:
         self._passages = list(corpus.values())
         self._stemmer = Stemmer.Stemmer("english")
         self._index = bm25s.BM25()
-        self._index.index(self._tokens([passage.full_text for passage in self._passages]), show_progress=False)
+        tokens = self._tokens([passage.full_text for passage in self._passages])
+        if not tokens.vocab:
+            raise ValueError(f"corpus must have words to search for, got none in {len(self._passages)} passages")
+        self._index.index(tokens, show_progress=False)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages for each question, best first.
+        """Return the ``top_k`` best passages for each question, best first: fewer where fewer share a word with it.
 
         Raises:
             ValueError: ``top_k`` is below 1.
         """
         top_k = checked_top_k(top_k, len(self._passages))
-        rows, _ = self._index.retrieve(self._tokens(questions), k=top_k, show_progress=False)
-        return [tuple(self._passages[int(index)] for index in row) for row in rows]
+        if not questions:
+            return []
+        found = self._index.retrieve(self._tokens(questions), k=top_k, show_progress=False)
+        return [
+            tuple(self._passages[int(index)] for index, score in zip(row, scores, strict=True) if score > 0)
+            for row, scores in zip(found.documents, found.scores, strict=True)
+        ]
 
-    def _tokens(self, texts: Sequence[str]) -> object:
+    def _tokens(self, texts: Sequence[str]) -> Any:
         import bm25s
 
         return bm25s.tokenize(

@@ -5,8 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from seper_reward.data.rows import is_unicode, shown
 from seper_reward.retrieval import Retriever
 from seper_reward.types import Passage
+
+NO_MORE = "No more searches. Answer now."
+NOTHING_FOUND = "Nothing was found."
 
 
 @dataclass(frozen=True)
@@ -48,13 +52,16 @@ class RetrievalEnvironment:
         Returns:
             The passages found.
         """
+        # the policy may have written anything; TRL shows it the error as the tool's answer
+        if not isinstance(query, str) or not is_unicode(query):
+            raise ValueError(f"query must be a text, got {shown(query)}; write the words to look for")
         if len(self.turns) >= self._max_turns:
-            return "No more searches. Answer now."
+            return NO_MORE
         start = time.perf_counter()
         (whole,) = self._retriever.retrieve([query], self._top_k)
         passages = tuple(Passage(self._cut(passage.full_text), id=passage.id) for passage in whole)
         self.turns.append(Turn(query, passages, time.perf_counter() - start))
-        return "\n".join(passage.text for passage in passages)
+        return "\n".join(passage.text for passage in passages) if passages else NOTHING_FOUND
 
 
 def environment_factory(

@@ -22,7 +22,7 @@ def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -
         "question": [rollout.question for rollout in rollouts],
         "query": [" | ".join(turn.query for turn in rollout.turns) for rollout in rollouts],
         "passages": [" | ".join(passage.text for passage in rollout.passages) for rollout in rollouts],
-        "exact_match": [exact_match(rollout.answer, rollout.answers) for rollout in rollouts],
+        "exact_match": [exact_match(row.answer, row.answers) if row.answers else None for row in rollouts],
         "baseline": [row[0].seper if row else None for row in beliefs],
         "gains": [None if score is None else score.gains for score in scores],
         "cost": [None if score is None else score.cost for score in scores],

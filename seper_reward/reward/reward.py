@@ -35,7 +35,8 @@ class SePerReward:
 
     It needs the columns ``question`` (text) and ``answers`` (aliases of the gold answer). A rollout's searches come
     from its environment, else from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search),
-    else from the texts of the completion's tool messages.
+    else from the texts of the completion's tool messages. A row of other types is a rollout that cannot be scored; a
+    whole column of another type is an error.
 
     Args:
         scorer: Scorer that measures beliefs; ``None`` loads the embedded models at the first call.
@@ -153,6 +154,8 @@ class SePerReward:
         """Put the beliefs that the rollouts need into memory, question by question."""
         by_question: dict[tuple[str, tuple[str, ...]], dict[tuple[Passage, ...], None]] = {}
         for rollout in rollouts:
+            if not rollout.answers:
+                continue
             contexts = by_question.setdefault((rollout.question, rollout.answers), {})
             contexts.update(dict.fromkeys(self._contexts(rollout)))
         if len(self._memo) > _MEMO:
@@ -162,7 +165,7 @@ class SePerReward:
         for key, contexts in by_question.items():
             new_contexts = [passages for passages in contexts if (*key, passages) not in self._memo]
             self._reused += [float(passages not in new_contexts) for passages in contexts]
-            if new_contexts and key[1]:
+            if new_contexts:
                 missing[key] = new_contexts
         for (question, _), new_contexts in missing.items():
             scorer.reader.expect(question, new_contexts)  # an engine works on all questions at once
@@ -184,7 +187,7 @@ class SePerReward:
 
     def _score(self, scorer: SePerScorer, rollout: Rollout) -> Score | None:
         if not rollout.answers:
-            self.failures["no gold answer"] += 1
+            self.failures[rollout.problem or "no gold answer"] += 1
             return None
         keys = [(rollout.question, rollout.answers, passages) for passages in self._contexts(rollout)]
         if any(key not in self._memo for key in keys):

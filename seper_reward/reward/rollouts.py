@@ -1,13 +1,18 @@
 """What a policy did with a question, read from TRL's completions, environments and columns, and its score."""
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from seper_reward.data.answers import stated_answer
-from seper_reward.reward.environment import Turn
-from seper_reward.types import Belief, Passage
+from seper_reward.data.rows import is_unicode
+from seper_reward.reward.environment import NO_MORE, NOTHING_FOUND, Turn
+from seper_reward.types import Belief, Passage, UnscorableError
+
+_ERRORS = ("{'error': ", '{"error": ')  # how TRL writes the error of a failed tool call, and how JSON would
 
 
 @dataclass(frozen=True)
@@ -19,12 +24,14 @@ class Rollout:
         answers: Aliases of its gold answer.
         turns: The searches, in order.
         answer: The answer that the policy states last (``stated_answer``); empty if it was cut off before one.
+        problem: Why it cannot be scored, of a rollout whose row is unusable; its other fields are empty then.
     """
 
     question: str
     answers: tuple[str, ...]
     turns: tuple[Turn, ...]
     answer: str
+    problem: str = ""
 
     @property
     def passages(self) -> tuple[Passage, ...]:
@@ -71,11 +78,11 @@ def read_rollouts(
     passages: Sequence[Sequence[Any] | None] | None,
     environments: Sequence[Any] | None,
 ) -> list[Rollout]:
-    """Return one rollout per row.
+    """Return one rollout per row; a row that is unusable becomes a rollout that says so in ``problem``.
 
-    A rollout's searches come from its environment (as many as the completion has tool results, since TRL rolls back
-    results that are too long), else from the column ``passages`` (one search), else from the completion's tool
-    messages.
+    A rollout's searches come from its environment (as many as the completion has results of its tools, since TRL rolls
+    back results that are too long), else from the column ``passages`` (one search), else from the completion's tool
+    messages. The error of a failed call is no result. Numbers are read as texts.
 
     Args:
         question: Column of questions.
@@ -85,12 +92,16 @@ def read_rollouts(
         environments: TRL's environments; ``None`` if the trainer has none.
 
     Raises:
-        ValueError: A row of ``answers`` or ``passages`` is a text instead of a list.
+        ValueError: A column has another type than these: ``question`` is one text, or no row of ``answers`` or
+            ``passages`` is a list.
     """
-    for name, column in (("answers", answers), ("passages", passages or [])):
-        wrong = next((row for row in column if isinstance(row, str)), None)
-        if wrong is not None:
-            raise ValueError(f"{name} must be a list per row, got the text {wrong[:80]!r}; wrap it in a list")
+    if isinstance(question, str):
+        raise ValueError(f"question must be a list of texts, got the text {question[:80]!r}; wrap it in a list")
+    for name, column in (("answers", answers), ("passages", passages if passages is not None else [])):
+        given = [row for row in column if row is not None]
+        if given and not any(map(_is_list, given)):
+            kind = "text" if isinstance(given[0], str) else type(given[0]).__name__
+            raise ValueError(f"{name} must be a list per row, got the {kind} {given[0]!r:.80}; wrap it in a list")
     rows = zip(
         question,
         answers,
@@ -99,33 +110,82 @@ def read_rollouts(
         passages if passages is not None else [None] * len(question),
         strict=True,
     )
-    return [
-        Rollout(row_question, tuple(aliases), _turns(completion, environment, row_passages), _last_answer(completion))
-        for row_question, aliases, completion, environment, row_passages in rows
-    ]
+    return list(itertools.starmap(_rollout, rows))
 
 
-def _turns(completion: Any, environment: Any, passages: Sequence[Any] | None) -> tuple[Turn, ...]:
-    results = _tool_results(completion)
+def _rollout(question: Any, answers: Any, completion: Any, environment: Any, passages: Any) -> Rollout:
+    if completion is None:
+        completion = ""
+    try:
+        if not _is_list(answers):
+            raise UnscorableError(f"answers must be a list of texts, got {type(answers).__name__}")
+        rollout = Rollout(
+            _text(question, "question"),
+            tuple(_text(answer, f"answers[{place}]") for place, answer in enumerate(answers)),
+            _turns(completion, environment, passages),
+            _last_answer(completion),
+        )
+        texts = (rollout.answer, *(passage.full_text for passage in rollout.passages))
+        return rollout if all(map(is_unicode, texts)) else _unusable("the rollout holds half a surrogate pair")
+    except UnscorableError as error:
+        return _unusable(str(error))
+
+
+def _unusable(problem: str) -> Rollout:
+    return Rollout("", (), (), "", problem)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+
+
+def _text(value: Any, name: str) -> str:
+    """Return a text or a number as a stripped text that is not empty."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, Real) and not isinstance(value, Integral) and math.isfinite(value):
+        return f"{float(value):.15g}"  # 1912.0, as a column with gaps holds it, is the answer 1912
+    if not isinstance(value, str):
+        raise UnscorableError(f"{name} must be a text, got {type(value).__name__}")
+    if not value.strip():
+        raise UnscorableError(f"{name} must be a text, got an empty one")
+    if not is_unicode(value):
+        raise UnscorableError(f"{name} holds half a surrogate pair")
+    return value.strip()
+
+
+def _turns(completion: Any, environment: Any, passages: Any) -> tuple[Turn, ...]:
     if environment is not None:
-        return tuple(environment.turns[: len(results)])
+        # of what TRL rolls back, only the end of a rollout, the environment knows nothing
+        return tuple(environment.turns[: len(_tool_results(completion, environment))])
     if passages is not None:
-        return (Turn("", tuple(map(_passage, passages))),) if len(passages) else ()
-    return tuple(Turn("", (Passage(text),)) for text in results)
+        if not _is_list(passages):
+            raise UnscorableError(f"passages must be a list, got {type(passages).__name__}")
+        found = tuple(_passage(passage, f"passages[{place}]") for place, passage in enumerate(passages))
+        return (Turn("", found),) if found else ()
+    results = [text for text in _tool_results(completion) if text != NO_MORE]
+    return tuple(Turn("", (Passage(text),) if text and text != NOTHING_FOUND else ()) for text in results)
 
 
-def _passage(value: Any) -> Passage:
+def _passage(value: Any, name: str) -> Passage:
     if isinstance(value, Passage):
         return value
-    if isinstance(value, str):
-        return Passage(value)
-    return Passage(value["text"], value.get("title") or "", str(value.get("id", "")))
+    if isinstance(value, Mapping):
+        title = value.get("title")
+        text = _text(value.get("text"), f"{name}.text")
+        return Passage(text, _text(title, f"{name}.title") if title else "", str(value.get("id", "")))
+    return Passage(_text(value, name))
 
 
-def _tool_results(completion: Any) -> list[str]:
+def _tool_results(completion: Any, environment: Any = None) -> list[str]:
+    """Return what the tools answered, without the errors of failed calls; of an environment, its own tools only."""
     if isinstance(completion, str):
         return []
-    return [str(message.get("content") or "") for message in completion if message.get("role") == "tool"]
+    messages = [message for message in completion if message.get("role") == "tool"]
+    if environment is not None:
+        messages = [message for message in messages if hasattr(environment, message.get("name") or "search")]
+    results = [str(message.get("content") or "") for message in messages]
+    return [text for text in results if not text.startswith(_ERRORS)]
 
 
 def _last_answer(completion: Any) -> str:

@@ -4,43 +4,66 @@ A key holds everything that decides its value: weights, text, options. So runs, 
 cache, and no entry of it goes stale. A value computed in a batch of another shape may differ in its low digits.
 """
 
+import hashlib
 import json
+import os
+import platform
 import sqlite3
-import time
-from collections.abc import Callable, Sequence
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from seper_reward.runtime.distributed import gather_in_order, process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.profiling import timed
 
 
 class Cache:
-    """A key-value store of JSON values in one SQLite file; safe for several processes at once.
+    """A key-value store of JSON values in one SQLite file; safe for several processes of one machine at once.
+
+    An entry that is damaged counts as missing. A file that cannot be read or written any more, as on a full disk,
+    costs time only: a warning says so, and values are computed.
 
     Args:
-        path: The file; made with its folder if absent. ``":memory:"`` keeps the entries in this process.
+        path: The file; made with its folder if absent. ``":memory:"`` keeps the entries in this process. On a network
+            file system it is only as safe as that system's file locks: processes of several machines should each name
+            a file of their own machine.
 
     Raises:
-        ValueError: The file exists and is no cache.
+        ValueError: The file exists and is no cache, or one of an earlier version.
         OSError: The file cannot be opened.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.hits = self.misses = 0
         self._path = str(path)
+        self._warned = False
         if self._path != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
             self._database = sqlite3.connect(self._path, timeout=60, isolation_level=None)
-            _switch_to_wal(self._database)
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
-            )
+            # no write-ahead log: its processes share memory, which a network file system does not have
+            self._database.execute("PRAGMA journal_mode=TRUNCATE")
+            with self._transaction():
+                self._database.execute(
+                    "CREATE TABLE IF NOT EXISTS entries "
+                    "(key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID"
+                )
+            columns = [row[1] for row in self._database.execute("PRAGMA table_info(entries)")]
         except sqlite3.OperationalError as error:
             raise OSError(f"cache={self._path!r} could not be opened: {error}") from error
         except sqlite3.DatabaseError as error:
-            raise ValueError(f"cache={self._path!r} is not a cache file ({error}); name another path") from error
+            raise ValueError(
+                f"cache={self._path!r} is not a cache file, or a damaged one ({error}); delete it or name another path"
+            ) from error
+        if columns != ["key", "value", "checksum"]:
+            raise ValueError(
+                f"cache={self._path!r} is not a cache file of this version; delete it or name another path"
+            )
 
     def through(self, keys: Sequence[str], compute: Callable[[list[int]], Sequence[Any]]) -> list[Any]:
         """Return the values of ``keys``, computing and storing those that are missing.
@@ -54,12 +77,9 @@ class Cache:
         missing = [position for position, key in enumerate(keys) if key not in values]
         self.hits, self.misses = self.hits + len(keys) - len(missing), self.misses + len(missing)
         if missing:
-            # one transaction: a unit of work is in the cache as a whole or not at all
             fresh = {keys[at]: json.dumps(value) for at, value in zip(missing, compute(missing), strict=True)}
             with timed("cache"):
-                self._database.execute("BEGIN IMMEDIATE")
-                self._database.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", fresh.items())
-                self._database.execute("COMMIT")
+                self._put(fresh)
             values.update(fresh)
         return [json.loads(values[key]) for key in keys]
 
@@ -77,9 +97,61 @@ class Cache:
         for start in range(0, len(keys), 500):  # SQLite bounds the number of parameters
             batch = keys[start : start + 500]
             parameters = ",".join("?" * len(batch))
-            rows = self._database.execute(f"SELECT key, value FROM entries WHERE key IN ({parameters})", batch)
-            values.update(rows)
+            try:
+                rows = self._database.execute(f"SELECT * FROM entries WHERE key IN ({parameters})", batch).fetchall()
+            except sqlite3.Error as error:
+                self._warn("read", error)
+                continue
+            values.update({key: value for key, value, checksum in rows if checksum == _checksum(key, value)})
         return values
+
+    def _put(self, values: Mapping[str, str]) -> None:
+        try:
+            with self._transaction():  # a unit of work is in the cache as a whole or not at all
+                self._database.executemany(
+                    "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)",
+                    [(key, value, _checksum(key, value)) for key, value in values.items()],
+                )
+        except sqlite3.Error as error:
+            self._warn("written", error)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._database.execute("COMMIT")
+        finally:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+
+    def _warn(self, verb: str, error: sqlite3.Error) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"cache={self._path!r} cannot be {verb}: {error}; the run goes on and computes what is missing",
+                stacklevel=4,
+            )
+
+
+def trainer_cache(output_dir: Path) -> str:
+    """Return the file of a trainer's cache; all processes must call this together.
+
+    It lies in the output folder. Where the processes run on several machines, it lies in each machine's temporary
+    folder instead, since SQLite's locks are not to be relied on over a network; a line says where.
+    """
+    if len(set(gather_in_order([platform.node()]))) == 1:
+        return str(output_dir / "cache.sqlite")
+    name = content_key(str(output_dir.resolve()))[:16]
+    path = Path(tempfile.gettempdir()) / f"seper-reward-{os.getuid()}" / f"{name}.sqlite"
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if process_state().is_main_process:
+        print(f"cache: {path}, on each machine its own; --cache names another file", file=sys.stderr)
+    return str(path)
+
+
+def _checksum(key: str, value: Any) -> str:
+    return hashlib.sha256(f"{key} {value}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 class HasWeights(Protocol):
@@ -116,16 +188,3 @@ def answers_through(
     if cache is None:
         return list(compute(list(range(len(asked)))))
     return cache.through(content_keys(kind, model, asked), compute)
-
-
-def _switch_to_wal(database: sqlite3.Connection) -> None:
-    """Turn on write-ahead logging, with retries: SQLite does not wait while another process opens the new file."""
-    for pause in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0):
-        try:
-            database.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error):
-                raise
-            time.sleep(pause)
-    database.execute("PRAGMA journal_mode=WAL")

@@ -1,17 +1,20 @@
 """Processes under Accelerate: which one this is, its share of the work, and results in input order."""
 
-import fcntl
 import functools
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 import torch
 
 T = TypeVar("T")
+
+# collective calls, such as those of training: processes make them at about the same time, so a longer wait is a fault
+_COLLECTIVE = timedelta(minutes=30)
+_WORK = timedelta(days=1)  # processes with hours of work of their own drift apart
+_meetings, _queues = itertools.count(), itertools.count()  # the same on all processes, which count together
 
 
 @functools.cache
@@ -19,8 +22,33 @@ def process_state() -> Any:
     """Return Accelerate's process state: one process, or those of ``torchrun`` (gloo where there is no GPU)."""
     from accelerate import PartialState
 
-    # processes with hours of work drift apart by more than the default timeout of half an hour
-    return PartialState(cpu=not torch.accelerator.is_available(), timeout=timedelta(days=7))
+    return PartialState(cpu=not torch.accelerator.is_available(), timeout=_COLLECTIVE)
+
+
+@functools.cache
+def _store() -> Any:
+    """Return the key-value store of all processes, served where ``torchrun`` or the main process listens."""
+    process_state()
+    store, _, _ = next(torch.distributed.rendezvous("env://", timeout=_COLLECTIVE))
+    return torch.distributed.PrefixStore("seper-reward", store)
+
+
+def wait_for_all() -> None:
+    """Wait until all processes have come here, a day at most: longer than a collective call waits.
+
+    Raises:
+        OSError: A process did not come, or the one that the others ask is gone.
+    """
+    processes = process_state().num_processes
+    if processes == 1:
+        return
+    name = f"meeting-{next(_meetings)}"
+    try:
+        if _store().add(name, 1) == processes:
+            _store().set(f"{name}-complete", "")
+        _store().wait([f"{name}-complete"], _WORK)
+    except RuntimeError as error:
+        raise OSError(f"another process has ended or does not come; run the same command again ({error})") from error
 
 
 def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
@@ -59,6 +87,7 @@ def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) ->
     if state.num_processes == 1:
         return list(local)
     shares: list[Any] = [None] * state.num_processes
+    wait_for_all()
     torch.distributed.all_gather_object(shares, list(local))
     if costs is None:
         longest = max(map(len, shares))
@@ -70,6 +99,8 @@ def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) ->
 
 def together(act: Callable[[], T]) -> T:
     """Run ``act`` on the main process and return its result on all processes; if it fails, all raise.
+
+    What it wrote to a disk that processes share may not be visible at once to those of other machines; its result is.
 
     Raises:
         ValueError: The main process failed; raised on the others, with its message. It raises its own error itself.
@@ -83,6 +114,7 @@ def together(act: Callable[[], T]) -> T:
         except Exception as error:  # raised below: the other processes wait for the broadcast
             failure = error
     outcome = [result, None if failure is None else str(failure)]
+    wait_for_all()
     torch.distributed.broadcast_object_list(outcome, src=0)
     if failure is not None:
         raise failure
@@ -94,34 +126,23 @@ def together(act: Callable[[], T]) -> T:
 class SharedQueue(Generic[T]):
     """A queue that all processes take from: the dearest item first, each to the process that is free next.
 
-    The results come in no order. A process that reads ahead takes more than its share; ``shard`` is for such work.
+    All processes make it together. The results come in no order. A process that reads ahead takes more than its share;
+    ``shard`` is for such work.
 
     Args:
         items: All the work, the same on every process.
         costs: Cost of each item, in any unit.
-        counter: File on a disk that all processes share; ``reset`` it before any of them takes an item.
     """
 
-    def __init__(self, items: Sequence[T], costs: Sequence[float], counter: Path) -> None:
-        self._items, self._counter = items, counter
-        self._order = list(range(len(items)))
-        if process_state().num_processes > 1:  # a single process keeps the order of the input
-            self._order.sort(key=lambda place: (-costs[place], place))
-
-    @staticmethod
-    def reset(counter: Path) -> None:
-        """Begin again with the first item; called by one process before any process takes an item."""
-        counter.write_text("0", encoding="utf-8")
+    def __init__(self, items: Sequence[T], costs: Sequence[float]) -> None:
+        self._items, self._name = items, f"queue-{next(_queues)}"
+        self._alone = process_state().num_processes == 1  # it keeps the order of the input
+        self._order = sorted(range(len(items)), key=lambda place: (-costs[place], place))
 
     def __iter__(self) -> Iterator[T]:
         """Take items until none is left."""
-        while (turn := self._next()) < len(self._order):
+        if self._alone:
+            yield from self._items
+            return
+        while (turn := _store().add(self._name, 1) - 1) < len(self._order):
             yield self._items[self._order[turn]]
-
-    def _next(self) -> int:
-        with self._counter.open("r+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # the lock ends when the file is closed
-            turn = int(file.read())
-            file.seek(0)
-            file.write(str(turn + 1))
-        return turn

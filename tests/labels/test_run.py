@@ -167,13 +167,30 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path, caps
     assert not progress.exists()
 
 
+BLIND = """
+import sys
+from seper_reward.cli import main
+from seper_reward.labels import run
+from seper_reward.runtime.distributed import process_state
+
+def absent(path):
+    raise FileNotFoundError(path)
+
+if process_state().process_index == 1:
+    run.read_json = run.read_lines = absent
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_two_processes_a_shuffled_file_and_one_process_give_the_same_bytes(label, tmp_path):
+    """The second sees nothing of what the first writes, as a network disk may have it for a while."""
+    (tmp_path / "blind.py").write_text(BLIND)
     records = rows(7)
     assert main(label(write(tmp_path / "data.jsonl", records), "one")) == 0
     random.Random(3).shuffle(records)
     two = run(
         label(write(tmp_path / "shuffled.jsonl", records), "two"),
-        launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"),
+        launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", tmp_path / "blind.py"),
     )
     assert two.returncode == 0, two.stderr
     lines = {name: (tmp_path / name / "labels.jsonl").read_bytes().splitlines() for name in ("one", "two")}
@@ -250,8 +267,7 @@ def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tm
     left = []
     monkeypatch.setattr(run, "_label", lambda blocks, *_: left.extend(query.id for (query,) in blocks))
     monkeypatch.setattr(run, "_publish", lambda: None)
-    with pytest.raises(FileNotFoundError):  # nothing was published
-        run.run()
+    run.run()
     assert left == ["q0", "q1", "q2"]
 
 
@@ -454,12 +470,18 @@ def test_questions_and_a_corpus(label, tmp_path):
     corpus = [
         {"id": f"p{n}", "text": f"Mill {n} was built by Voss {n} of {place}."} for n, place in enumerate("abcdef")
     ]
-    asked = [{"id": "q", "question": "Who built mill 3?", "answers": ["Voss 3"]}]
+    asked = [
+        {"id": "q", "question": "Who built mill 3?", "answers": ["Voss 3"]},
+        {"id": "x", "question": "When did the ferry sink?", "answers": ["1840"]},
+    ]
     words = label(write(tmp_path / "data.jsonl", asked), "out", "--corpus", write(tmp_path / "corpus.jsonl", corpus))
     assert main([*words, "--top_k", "3"]) == 0
     (row,) = labels_of(tmp_path / "out")
     assert len(row["passages"]) == 3
     assert row["passages"][0]["passage_id"] == "p3"
+    (rejected,) = map(json.loads, (tmp_path / "out" / "rejected.jsonl").read_text().splitlines())
+    assert "no passage of the corpus shares a word" in rejected["reason"]
+    assert rejected["row"] == {"id": "x", "question": "When did the ferry sink?"}
 
 
 def test_help_teaches(capsys):

@@ -1,5 +1,6 @@
 """The reward: sums by hand, contract with TRL, what can be gamed, and a trainer that does not notice it."""
 
+import json
 import pickle
 from types import SimpleNamespace
 
@@ -145,8 +146,85 @@ def test_where_passages_come_from(tiny_scorer):
 
 
 class Finds:
+    """A retriever that finds the mill for whatever it is asked, as sentence-transformers encodes any object."""
+
     def retrieve(self, questions, top_k):
         return [(MILL,)[:top_k] for _ in questions]
+
+
+class FindsNothing:
+    def retrieve(self, questions, top_k):
+        return [() for _ in questions]
+
+
+def said_by_tool(tool, **arguments):
+    """Call a tool and return the message that TRL writes."""
+    try:
+        result = tool(**arguments)
+    except Exception as error:
+        result = {"error": str(error)}
+    return {"role": "tool", "name": "search", "content": str(result)}
+
+
+@pytest.mark.parametrize("query", [{"text": "mill"}, ["a", "b"], None, 5, True, "mill \ud800"])
+def test_a_query_that_is_no_text_is_an_error_of_the_tool(tiny_scorer, query):
+    environment = environment_factory(Finds())()
+    answered = said_by_tool(environment.search, query=query)
+    assert answered["content"].startswith(
+        ("{'error': 'query must be a text, got ", "{'error': \"query must be a text")
+    )
+    assert not environment.turns
+    completion = [call("search", query=query), answered, {"role": "assistant", "content": "Ida Voss"}]
+    table = {}
+    assert (
+        reward_of(SePerReward(tiny_scorer), completion, environments=[environment], log_extra=table.__setitem__) == 0
+    )
+    assert table["query"] == [""]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"error": "RetrievalEnvironment.search() got an unexpected keyword argument 'Ida Voss runs the mill'"},
+        {"error": "Tool Ida Voss runs the mill's not found."},
+    ],
+)
+@pytest.mark.parametrize("written", [str, json.dumps])
+def test_the_error_of_a_tool_is_no_passage(tiny_scorer, seper, error, written):
+    said = {"role": "tool", "name": "search", "content": written(error)}
+    reward, last = SePerReward(tiny_scorer, price=0.1), {"role": "assistant", "content": "Ida Voss"}
+    assert reward_of(reward, [call("search"), said, last]) == 0
+    # one search after the failed call
+    expected = pytest.approx(seper(MILL) - seper() - 0.1, abs=1e-5)
+    assert reward_of(reward, [call("search"), said, *searched(MILL.text)]) == expected
+
+
+def test_a_search_that_was_rolled_back_is_not_counted(tiny_scorer, seper):
+    """A failed call and another tool's result stay in the completion, TRL rolls the search back."""
+    environment = environment_factory(Finds(), max_turns=2)()
+    failed = said_by_tool(environment.search, words="mill")
+    other = {"role": "tool", "name": "calculator", "content": "4"}
+    found = said_by_tool(environment.search, query="mill")
+    reward, kept = SePerReward(tiny_scorer, price=0.1), [call("search"), failed, call("calculator"), other]
+    assert reward_of(reward, [*kept, call("search")], environments=[environment]) == 0
+    expected = pytest.approx(seper(MILL) - seper() - 0.1, abs=1e-5)
+    assert reward_of(reward, [*kept, call("search"), found], environments=[environment]) == expected
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_what_the_tool_says_beside_passages_is_no_passage(tiny_scorer, seper, beside):
+    """The same with TRL's environments and without, as with ``AsyncGRPOTrainer``."""
+    nothing, something = environment_factory(FindsNothing())(), environment_factory(Finds())()
+    environments = {nothing: [nothing], something: [something]} if beside else dict.fromkeys([nothing, something])
+    reward = SePerReward(tiny_scorer, price=0.1)
+    said = said_by_tool(nothing.search, query="mill")
+    assert said["content"] == "Nothing was found."
+    assert reward_of(reward, [call("search"), said], environments=environments[nothing]) == pytest.approx(-0.1)
+    said = [said_by_tool(something.search, query="mill") for _ in range(2)]
+    assert said[1]["content"] == "No more searches. Answer now."
+    completion = [call("search"), said[0], call("search"), said[1]]
+    expected = pytest.approx(seper(MILL) - seper() - 0.1, abs=1e-5)
+    assert reward_of(reward, completion, environments=environments[something]) == expected
 
 
 class Counting:
@@ -196,6 +274,72 @@ def test_a_failure_is_not_a_zero(tiny_scorer):
     assert metrics["seper/unscored"] == pytest.approx(2 / 3)
 
 
+HALF = "Ida \ud800"  # half a surrogate pair: JSON may hold it, UTF-8 cannot
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"answers": [None]}, "answers[0] must be a text, got NoneType"),
+        ({"answers": [""]}, "answers[0] must be a text, got an empty one"),
+        ({"answers": ["Ida Voss", {}]}, "answers[1] must be a text, got dict"),
+        ({"answers": [True]}, "answers[0] must be a text, got bool"),
+        ({"answers": [float("nan")]}, "answers[0] must be a text, got float"),
+        ({"answers": [HALF]}, "answers[0] holds half a surrogate pair"),
+        ({"answers": None}, "answers must be a list of texts, got NoneType"),
+        ({"answers": "Ida Voss"}, "answers must be a list of texts, got str"),
+        ({"question": None}, "question must be a text, got NoneType"),
+        ({"question": HALF}, "question holds half a surrogate pair"),
+        ({"passages": [None]}, "passages[0] must be a text, got NoneType"),
+        ({"passages": [{}]}, "passages[0].text must be a text, got NoneType"),
+        ({"passages": [MILL.text, HALF]}, "passages[1] holds half a surrogate pair"),
+        (
+            {"passages": [{"text": "x", "title": []}, {"text": "x", "title": ["y"]}]},
+            "passages[1].title must be a text",
+        ),
+        ({"passages": [Passage(HALF)]}, "the rollout holds half a surrogate pair"),
+        ({"passages": 5}, "passages must be a list, got int"),
+        ({"completions": HALF}, "the rollout holds half a surrogate pair"),
+    ],
+)
+@pytest.mark.parametrize("variant", ["delta", "advantage"])
+def test_an_unusable_row_is_none_and_the_others_are_scored(tiny_scorer, row, reason, variant):
+    good = {"question": QUESTION, "answers": list(ANSWERS), "passages": [MILL.text], "completions": "Ida"}
+    batch = [good, {**good, **row}, good]
+    reward, table, metrics = SePerReward(tiny_scorer, variant=variant), {}, Metrics()
+    columns = {name: [each[name] for each in batch] for name in good}
+    first, bad, last = reward(**columns, log_extra=table.__setitem__, log_metric=metrics.log)
+    assert bad is None
+    assert first == last == reward(**{name: [good[name]] for name in good})[0] is not None
+    ((counted, times),) = reward.failures.items()
+    assert (counted.startswith(reason), times) == (True, 1)
+    assert {len(column) for column in table.values()} == {3}
+    assert table["exact_match"][1] is None
+    assert metrics["seper/unscored"] == pytest.approx(1 / 3)
+
+
+def test_numbers_are_read_as_texts(tiny_scorer):
+    reward = SePerReward(tiny_scorer)
+    texts = reward(question=["1912"] * 2, answers=[["1912", "3.5"]] * 2, passages=[["5"], [{"text": "5"}]])
+    numbers = reward(question=[1912] * 2, answers=[[1912.0, 3.5]] * 2, passages=[[5], [{"text": 5}]])
+    assert texts == numbers != [None, None]
+    assert not reward.failures
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"answers": ["Ida Voss"]}, "answers must be a list per row, got the text 'Ida Voss'; wrap it in a list"),
+        ({"answers": [5]}, "answers must be a list per row, got the int 5; wrap it in a list"),
+        ({"passages": ["The mill."]}, "passages must be a list per row, got the text 'The mill.'"),
+        ({"question": QUESTION}, "question must be a list of texts, got the text 'Who runs"),
+    ],
+)
+def test_a_column_of_another_type_is_refused(tiny_scorer, column, message):
+    with pytest.raises(ValueError, match=message):
+        SePerReward(tiny_scorer)(**{"question": [QUESTION], "answers": [list(ANSWERS)], **column})
+
+
 def test_metrics_and_table(tiny_scorer, seper):
     metrics, table = Metrics(), {}
     reward = SePerReward(tiny_scorer, needed=1.0, price=0.1)
@@ -237,8 +381,6 @@ def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
     assert (copy.__name__, copy.price, copy.variant) == ("seper_answer", 0.2, "answer")
     with pytest.raises(ValueError, match="does not travel"):
         reward_of(copy, searched(MILL.text))
-    with pytest.raises(ValueError, match="answers must be a list per row, got the text 'Ida Voss'"):
-        reward([""], ["x"], question=[QUESTION], answers=["Ida Voss"])
     for wrong, match in [({"variant": "x"}, "variant"), ({"reader": "x"}, "reader"), ({"price": -1.0}, "prices")]:
         with pytest.raises(ValueError, match=match):
             SePerReward(tiny_scorer, **wrong)

@@ -1,10 +1,15 @@
 """The cache returns what was computed, once, and tells its own files from others."""
 
 import multiprocessing
+import sqlite3
+import types
+import warnings
+from pathlib import Path
 
 import pytest
 
-from seper_reward.runtime.cache import Cache
+from seper_reward.runtime import cache as cache_module
+from seper_reward.runtime.cache import Cache, trainer_cache
 
 
 def test_only_missing_values_are_computed(tmp_path):
@@ -62,3 +67,107 @@ def test_another_file_is_refused(tmp_path):
     assert path.read_text().startswith("these are my notes")
     with pytest.raises(OSError, match="could not be opened"):
         Cache(tmp_path)
+
+
+def edit(path, statement, *values):
+    database = sqlite3.connect(path)
+    database.execute(statement, values)
+    database.commit()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "value"),
+    [
+        ("UPDATE entries SET value = ? WHERE key = 'b'", "null"),
+        ("UPDATE entries SET value = ? WHERE key = 'b'", "{}"),
+        (
+            "UPDATE entries SET value = ? WHERE key = 'b'",
+            "7.0",
+        ),  # a value of the right type, but not what was computed
+        ("UPDATE entries SET value = ? WHERE key = 'b'", "not JSON"),
+        ("UPDATE entries SET value = ? WHERE key = 'b'", b"\xff\xfe"),
+        ("UPDATE entries SET value = CAST(? AS TEXT) WHERE key = 'b'", b"\xff\xfe"),
+        ("UPDATE entries SET checksum = ? WHERE key = 'b'", ""),
+    ],
+)
+def test_a_damaged_entry_is_computed_again(tmp_path, statement, value):
+    path = tmp_path / "cache.sqlite"
+    Cache(path).through(["a", "b", "c"], lambda missing: [1.5, 2.5, 3.5])
+    edit(path, statement, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert Cache(path).through(["a", "b", "c"], lambda missing: [[1.5, 2.5, 3.5][at] for at in missing]) == [
+            1.5, 2.5, 3.5,
+        ]  # fmt: skip
+    assert Cache(path).through(["a", "b", "c"], lambda missing: 1 / 0) == [1.5, 2.5, 3.5]
+
+
+def test_a_damaged_file_costs_time_only(tmp_path):
+    """Truncated anywhere or overwritten in places, it is refused in one line, or what is missing is computed."""
+    whole = tmp_path / "whole.sqlite"
+    keys = [f"{at:064d}" for at in range(300)]
+    cache = Cache(whole)
+    cache.through(keys, lambda missing: [{"text": str(at) * 50} for at in missing])
+    cache.close()
+    content, refused = whole.read_bytes(), []
+    damaged = [content[:length] for length in (0, 10, 100, 1000, 4096, 5000, 20000, len(content) - 100)]
+    damaged += [content[:at] + bytes(4096) + content[at + 4096 :] for at in (0, 4096, 8192, 40960)]
+    for place, damage in enumerate(damaged):
+        path = tmp_path / f"{place}.sqlite"
+        path.write_bytes(damage)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                cache = Cache(path)
+            except ValueError as error:
+                refused.append(str(error))
+                continue
+            for _ in range(2):
+                found = cache.through(keys, lambda missing: [{"text": str(at) * 50} for at in missing])
+                assert found == [{"text": str(at) * 50} for at in range(300)]
+    assert 0 < len(refused) < len(damaged) - 4
+    assert all("is not a cache file" in message and "delete it or name" in message for message in refused)
+
+
+def test_a_full_disk_costs_time_only(tmp_path):
+    cache = Cache(tmp_path / "cache.sqlite")
+    pages = cache._database.execute("PRAGMA page_count").fetchone()[0]
+    cache._database.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.warns(UserWarning, match=r"cannot be written: database or disk is full; the run goes on") as told:
+        values = [cache.through([key], lambda missing, key=key: [key * 10**5]) for key in "ab"]
+    assert values == [["a" * 10**5], ["b" * 10**5]]
+    assert len(told) == 1
+    cache._database.execute("PRAGMA max_page_count=100000")  # there is room again
+    cache.through(["a"], lambda missing: ["a" * 10**5])
+    assert Cache(tmp_path / "cache.sqlite").through(["a"], lambda missing: 1 / 0) == ["a" * 10**5]
+
+
+def test_a_file_of_an_earlier_version_is_refused(tmp_path):
+    edit(tmp_path / "old.sqlite", "CREATE TABLE entries (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+    with pytest.raises(ValueError, match="is not a cache file of this version; delete it or name another path"):
+        Cache(tmp_path / "old.sqlite")
+
+
+def test_there_is_no_log_that_processes_share_in_memory(tmp_path):
+    Cache(tmp_path / "cache.sqlite").through(["a"], lambda missing: [1])
+    assert not list(tmp_path.glob("*-wal")) + list(tmp_path.glob("*-shm"))
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["a", "b"]])
+def test_machines_share_no_cache(tmp_path, monkeypatch, capsys, names):
+    monkeypatch.setattr(cache_module, "gather_in_order", lambda mine: names)
+    monkeypatch.setattr(cache_module, "process_state", lambda: types.SimpleNamespace(is_main_process=True))
+    monkeypatch.setattr(cache_module.tempfile, "gettempdir", lambda: str(tmp_path / "local"))
+    (tmp_path / "local").mkdir()
+    monkeypatch.chdir(tmp_path)
+    path = Path(trainer_cache(Path("shared/run")))
+    told = capsys.readouterr().err
+    if names == ["a", "a"]:
+        assert (path, told) == (Path("shared/run/cache.sqlite"), "")
+    else:
+        assert path.is_relative_to(tmp_path / "local")
+        assert str(path) in told
+        assert trainer_cache(tmp_path / "shared" / "run") == str(path)  # a resumed run finds it again
+        assert trainer_cache(Path("shared/other")) != str(path)
+        Cache(path)

@@ -1,15 +1,21 @@
 """Work split by cost: every item once, like loads, and the order of the input again after gathering."""
 
 import itertools
+import json
 import random
+import socket
+import subprocess
 import sys
 import types
-from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
+import torch
 
 from seper_reward.runtime import distributed
-from seper_reward.runtime.distributed import SharedQueue, gather_in_order, shard, split_by_cost
+from seper_reward.runtime.distributed import SharedQueue, gather_in_order, shard, split_by_cost, wait_for_all
+from tests.helpers import ENVIRONMENT
 
 
 @pytest.mark.parametrize(("count", "parts"), [(0, 2), (1, 3), (7, 2), (200, 4)])
@@ -35,6 +41,7 @@ def test_gathering_undoes_sharing(monkeypatch, costs):
             distributed, "process_state", lambda at=index: types.SimpleNamespace(num_processes=3, process_index=at)
         )
         sent[index] = shard(items, costs)
+    monkeypatch.setattr(distributed, "wait_for_all", lambda: None)
     monkeypatch.setattr(
         distributed.torch.distributed,
         "all_gather_object",
@@ -43,11 +50,18 @@ def test_gathering_undoes_sharing(monkeypatch, costs):
     assert gather_in_order(sent[2], costs) == items
 
 
-def test_a_slow_process_is_left_less_of_a_shared_queue(monkeypatch, tmp_path):
+@pytest.fixture
+def pretended(monkeypatch):
+    """Two processes in this one: the same store, and the same names of what they make together."""
+    store = torch.distributed.HashStore()
     monkeypatch.setattr(distributed, "process_state", lambda: types.SimpleNamespace(num_processes=2))
+    monkeypatch.setattr(distributed, "_store", lambda: store)
+    monkeypatch.setattr(distributed, "_queues", itertools.repeat(0))
+
+
+def test_a_slow_process_is_left_less_of_a_shared_queue(pretended):
     items, costs = list("abcdefg"), [1, 9, 2, 8, 3, 7, 4]
-    SharedQueue.reset(tmp_path / "taken")
-    fast, slow = (SharedQueue(items, costs, tmp_path / "taken") for _ in range(2))
+    fast, slow = (SharedQueue(items, costs) for _ in range(2))
     taking = iter(slow)
     taken = [next(taking)]
     others = list(itertools.islice(fast, 5))
@@ -55,20 +69,56 @@ def test_a_slow_process_is_left_less_of_a_shared_queue(monkeypatch, tmp_path):
     assert (taken, others) == (["b", "a"], ["d", "f", "g", "e", "c"])  # the dearest first, each once
 
 
-def test_takers_of_a_shared_queue_do_not_meet(tmp_path):
-    """Who reads and writes the counter at the same time waits: threads stand for processes, each with its own file."""
-    SharedQueue.reset(tmp_path / "taken")
-    queues = [SharedQueue(range(300), [1.0] * 300, tmp_path / "taken") for _ in range(4)]
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            taken = list(itertools.chain(*pool.map(list, queues)))
-    finally:
-        sys.setswitchinterval(before)
-    assert sorted(taken) == list(range(300))
+def test_one_process_keeps_the_order_of_a_shared_queue():
+    assert list(SharedQueue("abc", [1, 3, 2])) == ["a", "b", "c"]
 
 
-def test_one_process_keeps_the_order_of_a_shared_queue(tmp_path):
-    SharedQueue.reset(tmp_path / "taken")
-    assert list(SharedQueue("abc", [1, 3, 2], tmp_path / "taken")) == ["a", "b", "c"]
+def test_who_does_not_come_is_not_waited_for_forever(pretended, monkeypatch):
+    monkeypatch.setattr(distributed, "_WORK", timedelta(milliseconds=20))
+    with pytest.raises(OSError, match="another process has ended or does not come; run the same command again"):
+        wait_for_all()
+
+
+TWO = """
+import json, sys, time
+from datetime import timedelta
+from pathlib import Path
+from seper_reward.runtime import distributed
+distributed._COLLECTIVE = timedelta(seconds=2)
+me = distributed.process_state().process_index
+taken = [[*distributed.SharedQueue(range(count), [1.0] * count)] for count in (300, 0, 20)]
+distributed.gather_in_order([])
+time.sleep(4 * me)  # longer than a collective call waits
+gathered = distributed.gather_in_order([taken])
+said = distributed.together(lambda: time.sleep(4) or "published")
+if me == 0:
+    print(json.dumps([gathered, said]))
+"""
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "by hand"])
+def test_two_processes(tmp_path, launcher):
+    """Each takes what the other has not, and waits for the other, also where no ``torchrun`` serves the store."""
+    (tmp_path / "two.py").write_text(TWO)
+    with socket.socket() as free:
+        free.bind(("", 0))
+        environment = {**ENVIRONMENT, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    environment |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "PYTHONPATH": str(Path.cwd())}
+    if launcher == "torchrun":
+        words = [["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]]
+    else:
+        words = [[], []]
+    started = [
+        subprocess.Popen(
+            [sys.executable, *before, tmp_path / "two.py"],
+            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank, before in enumerate(words)
+    ]  # fmt: skip
+    (out, err), *_ = [process.communicate(timeout=120) for process in started]
+    assert out, err
+    gathered, said = json.loads(out)
+    assert said == "published"
+    for one, other, count in zip(*gathered, (300, 0, 20), strict=True):
+        assert sorted(one + other) == list(range(count))

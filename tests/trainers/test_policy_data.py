@@ -42,6 +42,12 @@ def test_each_question_shows_both_actions(tokenizer):
     assert len(by_kind["after a search", True]["prompt"].split()) < 90  # long passages are cut
 
 
+def test_a_search_that_finds_nothing(tokenizer):
+    rows = warm_up_rows([Query("3", "Zzz?", ("Paris",))], BM25Retriever(CORPUS), tokenizer, seed=0)
+    assert "Nothing was found." in rows[2]["prompt"]
+    assert rows[2]["completion"] == "unknown"
+
+
 def test_other_orders_for_other_seeds(tokenizer):
     one, other = (warm_up_rows(QUERIES * 3, BM25Retriever(CORPUS), tokenizer, seed=seed) for seed in (0, 1))
     assert one != other

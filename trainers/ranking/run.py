@@ -15,6 +15,7 @@ from seper_reward.labels.targets import informative, quantize, shortened, sure, 
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import measures_table
 from seper_reward.reports.tracking import Run
+from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
@@ -84,11 +85,11 @@ class RankingRun(NamedTuple):
 def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun:
     """Read the questions, and load the labelling scorer and the other readers.
 
-    Without a name for the cache, ``config.cache`` is set to a file in the output folder.
+    Without a name for the cache, ``config.cache`` is set to that of ``trainer_cache``.
     """
     folder = Path(arguments.output_dir)
     config.refuse_auto()
-    config.cache = config.cache or str(folder / "cache.sqlite")
+    config.cache = config.cache or trainer_cache(folder)
     questions = read_questions(config)
     scorer = load_scorer(config, arguments.seed)
     return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))

@@ -1,0 +1,34 @@
+"""BM25 finds passages that share words with the question, and no others."""
+
+import pytest
+
+from seper_reward.retrieval import BM25Retriever
+from seper_reward.types import Passage
+
+TEXTS = ["Ida Voss runs the mill.", "Sheep graze on hills.", "The mill has 5 wheels, and this mill is old."]
+CORPUS = {str(at): Passage(text, id=str(at)) for at, text in enumerate(TEXTS)}
+
+
+@pytest.mark.parametrize(
+    ("question", "top_k", "ids"),
+    [
+        ("Where are mills?", 1, ["2"]),
+        ("Where are mills?", 3, ["2", "0"]),
+        ("Who has 5?", 99, ["2"]),
+        ("Ferry?", 1, []),
+        ("Who is the?", 2, []),  # stop words only
+        ("", 2, []),
+    ],
+)
+def test_only_passages_that_match_are_found(question, top_k, ids):
+    (beside, found) = BM25Retriever(CORPUS).retrieve(["the sheep", question], top_k)
+    assert [passage.id for passage in found] == ids
+    assert [passage.id for passage in beside] == ["1"]
+
+
+def test_no_questions_and_no_corpus():
+    assert BM25Retriever(CORPUS).retrieve([], 2) == []
+    with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
+        BM25Retriever(CORPUS).retrieve(["mill"], 0)
+    with pytest.raises(ValueError, match="got none in 1 passages"):
+        BM25Retriever({"a": Passage("The!")})
