@@ -11,6 +11,7 @@ from seper_reward import label_dataset
 from seper_reward.cli import main
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.reader.sampler import AdaptiveSampling, ReaderOptions
+from seper_reward.runtime.json_files import checked_line
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
 from tests.helpers import labels_of, run
@@ -246,7 +247,7 @@ def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tm
     queries = [as_query(row) for row in rows(3)]
     run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), queries)
     labelled = {"key": run._keys["q1"], "label": {"id": "q1"}}
-    (tmp_path / "out" / "progress" / "process-1.jsonl").write_text(json.dumps(labelled) + "\n")
+    (tmp_path / "out" / "progress" / "process-1.jsonl").write_text(checked_line(labelled))
     left = []
     monkeypatch.setattr(run, "_label", lambda blocks, *_: left.extend(query.id for (query,) in blocks))
     monkeypatch.setattr(run, "_publish", lambda: None)
