@@ -27,6 +27,7 @@ from seper_reward.runtime.json_files import (
     read_checked_lines,
     read_json,
     read_lines,
+    without_nan,
     write_checked_lines,
     write_json,
     write_lines,
@@ -130,12 +131,14 @@ class LabelRun:
         with bar, path.open("a", encoding="utf-8") as file:
             for query, labeled in label_blocks(self._labeler, self._mine(blocks)):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
-                if isinstance(labeled, UnscorableError):
-                    if strict:
-                        raise UnscorableError(f"question id={query.id!r}: {labeled}") from labeled
-                    entry["reason"] = str(labeled)
-                else:
+                try:
+                    if isinstance(labeled, UnscorableError):
+                        raise labeled
                     entry["label"] = label_row(labeled, self._labeler.name)
+                except UnscorableError as error:
+                    if strict:
+                        raise UnscorableError(f"question id={query.id!r}: {error}") from error
+                    entry["reason"] = str(error)
                 with timed("io"), naming(path):
                     file.write(checked_line(entry))
                     file.flush()
@@ -236,7 +239,7 @@ class LabelRun:
             )
         entries = [(query, done[self._keys[query.id]]) for query in self._queries]
         labels = [entry["label"] for _, entry in entries if "label" in entry]
-        rejected = [{"where": row.where, "reason": row.reason, "row": row.row} for row in self._rejected]
+        rejected = [{"where": row.where, "reason": row.reason, "row": without_nan(row.row)} for row in self._rejected]
         rejected += [
             {
                 "where": f"id {query.id}",
@@ -246,7 +249,7 @@ class LabelRun:
             for query, entry in entries
             if "reason" in entry
         ]
-        write_lines(self.folder / REJECTED, rejected, default=str)
+        write_lines(self.folder / REJECTED, rejected, allow_nan=False)
         write_lines(self.folder / LABELS, labels, allow_nan=False)
         write_json(self.folder / SUMMARY, self._summary())
         shutil.rmtree(self._progress)

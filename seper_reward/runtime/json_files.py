@@ -20,6 +20,11 @@ def json_line(row: Any, **options: Any) -> str:
     return json.dumps(row, **options) + "\n"  # half a surrogate pair cannot be written as UTF-8
 
 
+def without_nan(value: Any) -> Any:
+    """Return a value as strict JSON holds it: NaN, infinities and what JSON does not know become texts."""
+    return json.loads(json.dumps(value, default=str), parse_constant=str)
+
+
 def read_lines(path: Path) -> Iterator[Any]:
     """Yield the rows of a JSON lines file, without a last line that a killed process left unfinished.
 
