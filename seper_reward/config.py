@@ -17,6 +17,7 @@ from seper_reward.estimators.seper import (
     Preset,
     Weighting,
 )
+from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.sampler import AdaptiveSampling, Backend, EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
@@ -166,6 +167,11 @@ class ScorerConfig(JudgeConfig):
     )
     engine_timeout: float = setting(300.0, "Longest wait for a server's answer, in seconds, > 0.")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for url in self.engine:  # also where none is asked: settings are written to provenance and logs
+            check_url(url)
+
     def refuse_auto(self) -> None:
         """Refuse ``backend=auto``, which could choose otherwise when a run is resumed.
 
@@ -302,7 +308,7 @@ class StressConfig(JudgeConfig):
 class ExportConfig:
     """Write labels in the format of another trainer or of an evaluation tool."""
 
-    labels: str = setting("runs/demo", "Folder written by `seper-reward label`.")
+    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     format: str = setting(
         "sentence-transformers",
         "sentence-transformers (query, docs, labels: listwise losses), sentence-transformers-triplets (anchor, "
@@ -349,7 +355,7 @@ class SaveConfig:
 class ReportConfig:
     """Plot how passages moved the reader's belief, for one question of a label folder."""
 
-    labels: str = setting("runs/demo", "Folder written by `seper-reward label`.")
+    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     question: str | None = setting(None, "Id of the question; not given: the question whose labels differ most.")
     output: str = setting("runs/belief.svg", "Image file; its ending decides the format (svg, png, pdf).")
 

@@ -1,5 +1,6 @@
 """Read and check questions, answers, passages and corpora; every error names file, row and remedy."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,10 @@ from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.rows import BadRowError, BrokenRow, read_rows, shown
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Passage, Query
+
+# fields that hold an id, the first that is there: ours, BEIR's, and that of our label rows
+_IDS = ("id", "_id")
+_PASSAGE_IDS = (*_IDS, "passage_id")
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,8 @@ def read_queries(path: str | Path, corpus: Mapping[str, Passage] | None = None) 
     Args:
         path: JSON, JSONL (either may end in .gz) or Parquet of ``{id?, question, answers, passages}``, or a folder
             written by ``datasets.Dataset.save_to_disk``. A passage is a text, ``{id?, title?, text}``, or, with a
-            corpus, ``{id}``; other fields are kept as metadata.
+            corpus, ``{id}``; other fields are kept as metadata. An id may also be called ``_id``, that of a passage
+            ``passage_id``, so that a file of labels can be read, too.
         corpus: Passages by id. With a corpus, rows may lack ``passages``; a retriever fills them in later.
 
     Raises:
@@ -76,20 +82,31 @@ def read_examples(source: str, corpus_file: str | None = None) -> tuple[Examples
 
 
 def read_corpus(path: str | Path) -> dict[str, Passage]:
-    """Read a corpus of ``{id, title?, text}`` rows, by id.
+    """Read a corpus of ``{id, title?, text}`` rows, by id; BEIR's ``_id`` is an id, too.
+
+    Where no row has an id, the ids are the places of the rows, from 0.
 
     Raises:
         OSError: The file is missing or cannot be read.
-        ValueError: There is no row, or one is unusable; leaving it out would renumber the rows that have no id.
+        ValueError: There is no row, one is unusable, or some have an id and some have none; leaving a row out would
+            renumber the rows that have no id.
     """
     corpus: dict[str, Passage] = {}
+    named = False
     for where, row in read_rows(path):
         try:
             if isinstance(row, BrokenRow):
                 raise BadRowError(row.reason)
             passage = _passage(row, position=len(corpus), corpus=None)
-            if not passage.id or passage.id in corpus:
-                raise BadRowError(f"expected an 'id' that no other passage has, got {passage.id!r}; add or rename it")
+            has_id = isinstance(row, Mapping) and _id_field(row, _PASSAGE_IDS) is not None
+            if corpus and has_id != named:
+                raise BadRowError(
+                    f"expected {'an' if named else 'no'} id, as in the rows before, got {'none' if named else 'one'}; "
+                    "give every row an 'id' or '_id', or none"
+                )
+            named = has_id
+            if passage.id in corpus:
+                raise BadRowError(f"expected an id that no other passage has, got {passage.id!r}; rename or drop one")
         except BadRowError as error:
             raise ValueError(f"{where}: {error}") from error
         corpus[passage.id] = passage
@@ -99,7 +116,7 @@ def read_corpus(path: str | Path) -> dict[str, Passage]:
 
 
 def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
-    """Check one record ``{id?, question, answers, passages}``; equal answers count once.
+    """Check one record ``{id?, question, answers, passages}``; equal answers count once, other fields are metadata.
 
     Raises:
         BadRowError: The record is unusable; the message names the field, what was expected, what came and what to do.
@@ -121,8 +138,9 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
         distinct.setdefault(normalize_answer(answer), answer)
     answers = tuple(distinct.values())
     passages = _passages(row.get("passages"), corpus)
-    metadata = {key: row[key] for key in row if key not in {"id", "question", "answers", "passages"}}
-    identity = _identifier(row["id"]) if row.get("id") is not None else _content_id(question, answers, passages)
+    id_field = _id_field(row, _IDS)
+    metadata = _metadata(row, {"id", id_field, "question", "answers", "passages"}, "")
+    identity = _identifier(row[id_field], id_field) if id_field else _content_id(question, answers, passages)
     return Query(identity, question, answers, passages, metadata)
 
 
@@ -146,7 +164,7 @@ def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Qu
 
 
 def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[Passage, ...]:
-    if value is None and corpus is not None:
+    if corpus is not None and (value is None or value == []):
         return ()  # a retriever fills them in later
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise BadRowError(
@@ -167,8 +185,9 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
         return Passage(_text(value, name), id=str(position))
     if not isinstance(value, Mapping):
         raise BadRowError(f"{name} must be a text or {{id?, title?, text}}, got {shown(value)}")
-    identity = _identifier(value["id"]) if value.get("id") is not None else str(position)
-    metadata = {key: value[key] for key in value if key not in {"id", "title", "text"}}
+    id_field = _id_field(value, _PASSAGE_IDS)
+    identity = _identifier(value[id_field], f"{name}.{id_field}") if id_field else str(position)
+    metadata = _metadata(value, {"id", id_field, "title", "text"}, f"{name}.")
     if value.get("text") is None and corpus is not None:
         if identity not in corpus:
             raise BadRowError(f"{name} has neither a text nor an id of the corpus, got id {identity!r}; add one")
@@ -181,17 +200,41 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise BadRowError(f"{name} must be a non-empty text, got {shown(value)}; fill it in or drop the row")
+    return _encodable(value, name).strip()
+
+
+def _encodable(value: str, name: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
         raise BadRowError(f"{name} holds half a surrogate pair at {error.start}; repair the text") from error
-    return value.strip()
+    return value
 
 
-def _identifier(value: Any) -> str:
+def _id_field(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """Return the first of the names whose field is not empty."""
+    return next((name for name in names if row.get(name) is not None), None)
+
+
+def _identifier(value: Any, name: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
-        raise BadRowError(f"id must be a text or a whole number, got {shown(value)}; rename it or leave it out")
-    return str(value)
+        raise BadRowError(f"{name} must be a text or a whole number, got {shown(value)}; rename it or leave it out")
+    return _encodable(str(value), name)
+
+
+def _metadata(row: Mapping[str, Any], ours: set[str | None], prefix: str) -> dict[str, Any]:
+    """Return the other fields of a row, which must be such that strict JSON in UTF-8 can hold them."""
+    metadata = {key: value for key, value in row.items() if key not in ours}
+    for key, value in metadata.items():
+        try:
+            json.dumps({key: value}, ensure_ascii=False, allow_nan=False, default=str).encode()
+        except UnicodeEncodeError as error:
+            raise BadRowError(f"{prefix}{key!a} holds half a surrogate pair; repair the text") from error
+        except ValueError as error:
+            raise BadRowError(f"{prefix}{key!a} holds NaN or an infinity; write null or leave it out") from error
+        except (TypeError, RecursionError) as error:
+            raise BadRowError(f"{prefix}{key!a} cannot be written as JSON ({error}); leave it out") from error
+    return metadata
 
 
 def _content_id(question: str, answers: Sequence[str], passages: Sequence[Passage]) -> str:

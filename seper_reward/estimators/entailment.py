@@ -88,8 +88,8 @@ class EntailmentScorer:
             pairs: The n ``(premise, hypothesis)`` texts.
             questions: For each pair, the question that both texts answer; its asking sentence is put in front of them
                 (``statements``). ``None`` scores the texts by themselves.
-            verbatim: Whether the model scores every pair, equal and blank ones too, of questions and texts as they are,
-                as in the official code of SePer: only ``?`` is added to a question that does not end in one.
+            verbatim: Whether the model scores every pair, also equal and blank ones, of questions and texts as they
+                are, as in the official code of SePer: only ``?`` is added to a question that does not end in one.
 
         Returns:
             ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's own label order.

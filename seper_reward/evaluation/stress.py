@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+import torch
+
 from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.estimators.entailment import EntailmentScorer
@@ -49,4 +51,4 @@ def _support(scorer: EntailmentScorer, rows: Iterable[Any]) -> list[float]:
     rows = list(rows)
     pairs = [(row["response"], alias) for row in rows for alias in row["answers"]]
     scores = scorer.score(pairs, [row["question"] for row in rows for _ in row["answers"]])
-    return [float(group.max()) for group in scores.split([len(row["answers"]) for row in rows])]
+    return [float(group.max()) for group in torch.split(scores, [len(row["answers"]) for row in rows])]

@@ -64,8 +64,8 @@ def query_key(query: Query) -> str:
 def backend_of(output_dir: str | Path) -> Backend | None:
     """Return the backend that made a folder's labels, ``"process"`` or ``"engine"``; ``None`` if none is known."""
     path = Path(output_dir) / PROVENANCE
-    backend: Backend | None = read_json(path).get("decides", {}).get("backend") if path.is_file() else None
-    return backend
+    decides = read_json(path).get("decides") if path.is_file() else None
+    return decides.get("backend") if isinstance(decides, dict) else None
 
 
 def _device_kind(device: torch.device) -> str:

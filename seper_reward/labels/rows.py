@@ -1,18 +1,20 @@
 """Label rows: one JSON object per question, as written to ``labels.jsonl`` and read from it."""
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.types import Belief, LabeledQuery, Passage, Query, Utility
+from seper_reward.types import Belief, LabeledQuery, Passage, Query, UnscorableError, Utility
 
 LABELS = "labels.jsonl"
 DELTA_SEPER = "delta_seper"
 _DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
-_QUERY_FIELDS = {"id", "question", "answers", "baseline", "passages"}
+INPUT = "input"
+_QUERY_FIELDS = {"id", "question", "answers", "labeler", "baseline", "passages", INPUT}
 _PASSAGE_FIELDS = {
-    "passage_id", "title", "text", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses",
+    "passage_id", "title", "text", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses", INPUT,
 }  # fmt: skip
 
 
@@ -22,7 +24,9 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER) -> dict[str, An
     Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (what the labeler tells of the question
     without a passage) and ``passages``, each with ``passage_id``, ``title``, ``text``, its metadata, its label in a
     field of the labeler's name, ``std_error`` of the label, and what else the labeler tells of it. Rows of another
-    labeler than ΔSePer have its name in ``labeler``.
+    labeler than ΔSePer have its name in ``labeler``. Metadata that has the name of one of these fields, or of the
+    label of an earlier labeler whose rows were the input, is in ``input``: nothing is overwritten, and no earlier
+    label passes for a new one.
 
     ΔSePer's rows have ``baseline`` (``seper``, ``seper_hard``, ``std_error``, ``responses``) and per passage
     ``seper``, ``delta_seper``, ``delta_seper_hard``, ``std_error`` (of ``delta_seper``) and ``responses``. A response
@@ -31,15 +35,19 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER) -> dict[str, An
     Args:
         labeled: The labelled query.
         labeler: Name of the labeler.
+
+    Raises:
+        UnscorableError: A number of the labeler is NaN or infinite.
     """
     query = labeled.query
     # details of ΔSePer hold its labels
     other_labeler = not labeled.details or labeler not in labeled.details[0]
+    passage_fields = _PASSAGE_FIELDS | {labeler, str(query.metadata.get("labeler"))}
     return {
         "id": query.id,
         "question": query.question,
         "answers": list(query.answers),
-        **query.metadata,
+        **_carried(query.metadata, _QUERY_FIELDS),
         **({"labeler": labeler} if other_labeler else {}),
         **({"baseline": _rounded(labeled.baseline)} if labeled.baseline else {}),
         "passages": [
@@ -47,7 +55,7 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER) -> dict[str, An
                 "passage_id": passage.id,
                 "title": passage.title,
                 "text": passage.text,
-                **{key: value for key, value in passage.metadata.items() if key != "passage_id"},
+                **_carried(passage.metadata, passage_fields | set(detail)),
                 **({labeler: _rounded(label), "std_error": _rounded(error)} if other_labeler else {}),
                 **_rounded(detail),
             }
@@ -112,21 +120,19 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
     Raises:
         KeyError: A field is missing.
     """
-    column = label or labeler_of([row])
-    fields = _PASSAGE_FIELDS | {column}
+    labeler = labeler_of([row])
+    column = label or labeler
     passages = tuple(
         Passage(
             passage["text"],
             passage["title"],
             passage["passage_id"],
-            {key: value for key, value in passage.items() if key not in fields},
+            _metadata(passage, _PASSAGE_FIELDS | {column, labeler}),
         )
         for passage in row["passages"]
     )
-    query_fields = _QUERY_FIELDS | (set() if labeler_of([row]) == DELTA_SEPER else {"labeler"})
-    metadata = {key: row[key] for key in row if key not in query_fields}
     return LabeledQuery(
-        Query(row["id"], row["question"], tuple(row["answers"]), passages, metadata),
+        Query(row["id"], row["question"], tuple(row["answers"]), passages, _metadata(row, _QUERY_FIELDS)),
         labels=tuple(passage[column] for passage in row["passages"]),
         std_errors=tuple(passage["std_error"] for passage in row["passages"]),
     )
@@ -134,9 +140,19 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
 
 def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the name of the labeler that wrote the rows; it is also the field of their labels."""
-    first = next(iter(rows), {})
-    name = str(first.get("labeler"))  # or a field of the input that is called so
-    return name if any(name in passage for passage in first.get("passages", [])) else DELTA_SEPER
+    return str(next(iter(rows), {}).get("labeler", DELTA_SEPER))
+
+
+def _carried(metadata: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
+    """Return the input's own fields as a label row has them: those called like one of ours are in ``input``."""
+    own = {key: value for key, value in metadata.items() if key not in ours}
+    clashing = {key: value for key, value in metadata.items() if key in ours}
+    return {**own, INPUT: clashing} if clashing else own
+
+
+def _metadata(row: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
+    """Return what ``_carried`` was given."""
+    return {**{key: value for key, value in row.items() if key not in ours}, **(row.get(INPUT) or {})}
 
 
 def _empty(labeled: LabeledQuery) -> list[dict[str, Any]]:
@@ -152,8 +168,16 @@ def _responses(belief: Belief) -> list[dict[str, Any]]:
 
 
 def _rounded(value: Any) -> Any:
-    """Round the floats in a JSON-able value."""
+    """Round the floats in a JSON-able value.
+
+    Raises:
+        UnscorableError: One is NaN or infinite.
+    """
     if isinstance(value, float):
+        if not math.isfinite(value):
+            raise UnscorableError(
+                f"the labeler gave {value}, expected a finite number; look at its models and settings"
+            )
         return round(value, _DIGITS) + 0.0  # turns -0.0 into 0.0
     if isinstance(value, Mapping):
         return {key: _rounded(item) for key, item in value.items()}

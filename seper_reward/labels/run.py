@@ -1,12 +1,12 @@
 """One label run in one folder: locked, resumable after SIGKILL, with the same bytes however often it is interrupted.
 
-Finished questions are appended to ``progress/`` as they come, one file per process. At the end they are written to
-``labels.jsonl`` in input order.
+Finished questions are appended to ``progress/`` as they come, one file per process, each line with a checksum. At the
+end they are written to ``labels.jsonl`` in input order, and ``summary.json`` holds the SHA-256 of what was written.
 """
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,12 +19,23 @@ from seper_reward.labels.provenance import PROVENANCE, provenance, query_key
 from seper_reward.labels.rows import LABELS, label_row
 from seper_reward.labels.summary import summarize
 from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together, wait_for_all
-from seper_reward.runtime.json_files import json_line, read_json, read_lines, write_json, write_lines
+from seper_reward.runtime.hashing import file_hash
+from seper_reward.runtime.json_files import (
+    checked_line,
+    naming,
+    read_checked_lines,
+    read_json,
+    read_lines,
+    without_nan,
+    write_checked_lines,
+    write_json,
+    write_lines,
+)
 from seper_reward.runtime.profiling import timed
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
 from seper_reward.types import Query, UnscorableError
 
-REJECTED, SUMMARY = "rejected.jsonl", "summary.json"
+REJECTED, SUMMARY, PROGRESS = "rejected.jsonl", "summary.json", "progress"
 
 
 class LabelRun:
@@ -42,11 +53,12 @@ class LabelRun:
 
     Raises:
         OSError: The folder cannot be made or written.
-        ValueError: Another run works in the folder, or it holds labels of other settings or queries; or ``block`` is
-            below 1, or above 1 with ``enough_std_error``.
+        ValueError: Another run works in the folder, it holds labels of other settings or queries, or its files are not
+            what a run left there; or ``block`` is below 1, or above 1 with ``enough_std_error``.
 
     Attributes:
         complete: Whether all the work is done, by an earlier run or this one.
+        finished: How many questions an interrupted run finished.
         provenance: Content of ``provenance.json``.
     """
 
@@ -65,11 +77,11 @@ class LabelRun:
         self._keys = {query.id: query_key(query) for query in queries}
         # over all queries, also those labelled already: labels depend on the block, and must not change on resuming
         self._blocks = [queries[start : start + block] for start in range(0, len(queries), block)]
-        self._progress = self.folder / "progress"
+        self._progress = self.folder / PROGRESS
         self._done = self._progress / "done.jsonl"
         self._lock: IO[str] | None = None
         self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
-        self.complete: bool = together(self._claim)
+        self.complete, self.finished = together(self._claim)
 
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
@@ -81,14 +93,15 @@ class LabelRun:
             on_label: Function that is called with each row that this process labels, as it comes.
 
         Returns:
-            What ``summarize`` returns; ``summary.json`` holds it.
+            What ``summarize`` returns, and ``sha256``, the hashes of the files of rows; ``summary.json`` holds it.
 
         Raises:
             UnscorableError: A question cannot be scored, and ``strict``; finished questions stay on disk.
         """
         # the main process reads and writes the folder, and tells the others: a network disk may show them old files
         if self.complete:
-            return together(self._sum_up)
+            # anew: rows of ΔSePer hold soft and hard labels, and the earlier run may have summed up the others
+            return together(self._summary)
         left = [self._blocks[place] for place in together(lambda: self._left(strict))]
         self._label(left, strict, on_label)
         wait_for_all()
@@ -101,15 +114,10 @@ class LabelRun:
         """Read ``labels.jsonl``."""
         return list(read_lines(self.folder / LABELS))
 
-    def _sum_up(self) -> dict[str, Any]:
-        """Return the summary anew: rows of ΔSePer hold soft and hard labels, and it may be of the others."""
-        before: dict[str, Any] = read_json(self.folder / SUMMARY)
-        return summarize(self.labels(), self._labeler.name, rejected=before["rejected"])
-
     def _left(self, strict: bool) -> list[int]:
         """Return the places of the blocks that are not yet labelled."""
         # from ``done.jsonl`` only, which nobody writes now
-        done = {entry["key"] for entry in read_lines(self._done) if "label" in entry or not strict}
+        done = {entry["key"] for entry in self._entries(self._done) if "label" in entry or not strict}
         keys = [{self._keys[query.id] for query in block} for block in self._blocks]
         return [place for place, wanted in enumerate(keys) if not wanted <= done]
 
@@ -125,20 +133,20 @@ class LabelRun:
             unit="question",
             disable=not state.is_main_process,
         )
-        with (
-            bar,
-            (self._progress / f"process-{state.process_index}.jsonl").open("a", encoding="utf-8") as file,
-        ):
+        path = self._progress / f"process-{state.process_index}.jsonl"
+        with bar, path.open("a", encoding="utf-8") as file:
             for query, labeled in label_blocks(self._labeler, self._mine(blocks)):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
-                if isinstance(labeled, UnscorableError):
-                    if strict:
-                        raise UnscorableError(f"question id={query.id!r}: {labeled}") from labeled
-                    entry["reason"] = str(labeled)
-                else:
+                try:
+                    if isinstance(labeled, UnscorableError):
+                        raise labeled
                     entry["label"] = label_row(labeled, self._labeler.name)
-                with timed("io"):
-                    file.write(json_line(entry, default=str))
+                except UnscorableError as error:
+                    if strict:
+                        raise UnscorableError(f"question id={query.id!r}: {error}") from error
+                    entry["reason"] = str(error)
+                with timed("io"), naming(path):
+                    file.write(checked_line(entry))
                     file.flush()
                     os.fsync(file.fileno())
                 bar.update(min(state.num_processes, len(self._queries) - bar.n))  # if all keep pace
@@ -152,29 +160,83 @@ class LabelRun:
             return shard(blocks, costs)
         return SharedQueue(blocks, costs)
 
-    def _claim(self) -> bool:
-        """Lock the folder, compare provenance, and gather what earlier processes finished; return if it is all."""
+    def _claim(self) -> tuple[bool, int]:
+        """Lock the folder, compare provenance, and gather what earlier processes finished.
+
+        Returns:
+            Whether that is all the work, and else how many questions.
+        """
         self._lock = lock_folder(self.folder)
-        if (self.folder / LABELS).exists() and not (self.folder / PROVENANCE).is_file():
-            raise ValueError(f"{self.folder} holds {LABELS} of unknown origin (no {PROVENANCE}); name another folder")
+        if not (self.folder / PROVENANCE).is_file():
+            self._refuse_unknown()
         claim_settings(self.folder / PROVENANCE, self.provenance, ["decides"], holds="labels made otherwise")
         self._progress.mkdir(exist_ok=True)
-        if (self.folder / SUMMARY).is_file() and (self.folder / LABELS).is_file():
+        if (self.folder / SUMMARY).is_file() and (self.folder / LABELS).is_file() and self._verified():
             shutil.rmtree(self._progress)
-            return True
-        write_lines(self._done, self._finished().values())
+            return True, 0
+        finished = self._finished()
+        write_checked_lines(self._done, finished.values())
         for file in self._progress.glob("process-*.jsonl"):
             file.unlink()
         for index in range(process_state().num_processes):
             # made here, so that a network disk need not show this process the new files of others
             (self._progress / f"process-{index}.jsonl").touch()
+        return False, len(finished)
+
+    def _refuse_unknown(self) -> None:
+        """Raise if the folder has files of a run: without provenance nobody knows which settings made them."""
+        found = [name for name in (LABELS, REJECTED, SUMMARY, PROGRESS) if (self.folder / name).exists()]
+        if found:
+            raise ValueError(
+                f"{self.folder} holds {', '.join(found)} of unknown origin (no {PROVENANCE}); restore {PROVENANCE}, "
+                "delete them, or name another folder"
+            )
+
+    def _verified(self) -> bool:
+        """Tell whether a finished folder's files are what was written; if not, whether they can be written again.
+
+        Returns:
+            ``False`` if a file was changed and ``progress/`` still has all entries, so that the run is to end anew.
+
+        Raises:
+            ValueError: A file was changed, and the entries are gone.
+        """
+        written = read_json(self.folder / SUMMARY).get("sha256")
+        known = written if isinstance(written, dict) else {}
+        changed = " and ".join(name for name, found in self._hashes().items() if known.get(name, "") != found)
+        if not changed:
+            return True
+        if not set(self._keys.values()) <= set(self._finished()):
+            raise ValueError(
+                f"{self.folder}: {changed} changed after the run ended (the SHA-256 is not the one in {SUMMARY}); "
+                f"restore what was there, or delete {LABELS} and {SUMMARY} to label again"
+            )
+        tqdm.write(f"{self.folder}: {changed} changed after the run ended; written again from {PROGRESS}/")
+        (self.folder / SUMMARY).unlink()
         return False
 
     def _finished(self) -> dict[str, dict[str, Any]]:
         """Return the entries in ``progress/`` of this run's queries, by key."""
         keys = set(self._keys.values())
-        entries = (entry for file in sorted(self._progress.glob("*.jsonl")) for entry in read_lines(file))
+        entries = (entry for file in sorted(self._progress.glob("*.jsonl")) for entry in self._entries(file))
         return {entry["key"]: entry for entry in entries if entry["key"] in keys}
+
+    def _entries(self, file: Path) -> Iterator[dict[str, Any]]:
+        """Yield the whole entries of a file in ``progress/``; a damaged one is reported and left out."""
+        return read_checked_lines(
+            file,
+            lambda where: tqdm.write(
+                f"{where}: damaged, does not match its checksum; that question is labelled again"
+            ),
+        )
+
+    def _hashes(self) -> dict[str, str | None]:
+        return {name: file_hash(self.folder / name) for name in (LABELS, REJECTED)}
+
+    def _summary(self) -> dict[str, Any]:
+        """Sum up the labels on disk."""
+        rejected = sum(1 for _ in read_lines(self.folder / REJECTED))
+        return {**summarize(self.labels(), self._labeler.name, rejected=rejected), "sha256": self._hashes()}
 
     def _publish(self) -> dict[str, Any]:
         """Write the files of a finished run, ``summary.json`` last, remove ``progress/``, and return the summary."""
@@ -187,7 +249,7 @@ class LabelRun:
             )
         entries = [(query, done[self._keys[query.id]]) for query in self._queries]
         labels = [entry["label"] for _, entry in entries if "label" in entry]
-        rejected = [{"where": row.where, "reason": row.reason, "row": row.row} for row in self._rejected]
+        rejected = [{"where": row.where, "reason": row.reason, "row": without_nan(row.row)} for row in self._rejected]
         rejected += [
             {
                 "where": f"id {query.id}",
@@ -197,9 +259,9 @@ class LabelRun:
             for query, entry in entries
             if "reason" in entry
         ]
-        write_lines(self.folder / REJECTED, rejected, default=str)
-        write_lines(self.folder / LABELS, labels)
-        summary = summarize(labels, self._labeler.name, rejected=len(rejected))
+        write_lines(self.folder / REJECTED, rejected, allow_nan=False)
+        write_lines(self.folder / LABELS, labels, allow_nan=False)
+        summary = self._summary()
         write_json(self.folder / SUMMARY, summary)
         shutil.rmtree(self._progress)
         return summary

@@ -1,7 +1,8 @@
-"""Hashes by content: of texts and options, and of models."""
+"""Hashes by content: of texts and options, of files, and of models."""
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +15,14 @@ def content_key(*parts: Any) -> str:
     """Return a SHA-256 hash of JSON-able parts, 64 hexadecimal digits; what JSON cannot hold counts by its text."""
     text = json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_hash(path: Path) -> str | None:
+    """Return the SHA-256 hash of a file, 64 hexadecimal digits; ``None`` if there is no such file."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def weights_hash(model: nn.Module) -> str:

@@ -1,11 +1,15 @@
-"""JSON and JSON lines on disk: a killed process leaves no half-written file, and a half-written line is not read."""
+"""JSON and JSON lines on disk: whole, or as they were before; what is damaged is named with its file and line."""
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+_CHECKSUM_DIGITS = 16  # hexadecimal
 
 
 def json_line(row: Any, **options: Any) -> str:
@@ -16,17 +20,33 @@ def json_line(row: Any, **options: Any) -> str:
     return json.dumps(row, **options) + "\n"  # half a surrogate pair cannot be written as UTF-8
 
 
+def without_nan(value: Any) -> Any:
+    """Return a value as strict JSON holds it: NaN, infinities and what JSON does not know become texts."""
+    return json.loads(json.dumps(value, default=str), parse_constant=str)
+
+
 def read_lines(path: Path) -> Iterator[Any]:
-    """Yield the rows of a JSON lines file, without a last line that a killed process left unfinished."""
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if line.endswith("\n"):
-                yield json.loads(line)
+    """Yield the rows of a JSON lines file, without a last line that a killed process left unfinished.
+
+    Raises:
+        ValueError: A line is not JSON; the message names file and line.
+    """
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.endswith(b"\n"):
+                yield _parsed(line, f"{path}, line {number}")
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object.
+
+    Raises:
+        ValueError: The file holds something else; the message names it.
+    """
+    value = _parsed(path.read_bytes(), str(path))
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}; restore or delete the file")
+    return value
 
 
 def write_lines(path: Path, rows: Iterable[Any], **options: Any) -> None:
@@ -39,10 +59,70 @@ def write_json(path: Path, value: Any, **options: Any) -> None:
     _write(path, json_line(value, indent=2, **options))
 
 
+def checked_line(row: Any) -> str:
+    """Return a line for ``read_checked_lines``: a checksum, a space, and the value as strict JSON.
+
+    Raises:
+        ValueError: The value holds a number that JSON does not know, such as NaN.
+    """
+    text = json_line(row, default=str, allow_nan=False)
+    return f"{_checksum(text.encode())} {text}"
+
+
+def read_checked_lines(path: Path, on_damage: Callable[[str], None]) -> Iterator[Any]:
+    """Yield the rows of a file of ``checked_line``, without a last line that a killed process left unfinished.
+
+    Args:
+        path: The file.
+        on_damage: Function that is called with file and line of each line that does not match its checksum; such a
+            line is left out.
+    """
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            checksum, _, text = line.partition(b" ")
+            if not line.endswith(b"\n"):
+                continue
+            if checksum == _checksum(text).encode():
+                yield json.loads(text)
+            else:
+                on_damage(f"{path}, line {number}")
+
+
+def write_checked_lines(path: Path, rows: Iterable[Any]) -> None:
+    """Write rows for ``read_checked_lines``."""
+    _write(path, "".join(map(checked_line, rows)))
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in errors of the system that do not, such as that of a full disk.
+
+    Raises:
+        OSError: The block raised one.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _parsed(text: bytes, where: str) -> Any:
+    try:
+        return json.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: expected JSON in UTF-8 ({error}); restore or delete the file") from error
+
+
+def _checksum(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:_CHECKSUM_DIGITS]
+
+
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(path.name + ".tmp")
-    with scratch.open("w", encoding="utf-8") as file:
+    with naming(path), scratch.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

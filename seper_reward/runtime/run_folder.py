@@ -43,7 +43,7 @@ def claim_settings(
         holds: What a refused folder holds, for the message.
 
     Raises:
-        ValueError: The folder was begun with other settings; the message says what changed.
+        ValueError: The folder was begun with other settings, and the message says what changed; or the file is broken.
     """
     settings = json.loads(json.dumps(settings, default=str))
     if not path.is_file():

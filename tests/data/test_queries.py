@@ -102,6 +102,19 @@ def test_formats(tmp_path, kind):
             r"distinct ids, got \['a'\] twice",
         ),
         ({**GOOD, "id": [1]}, r"id must be a text or a whole number"),
+        ({**GOOD, "id": "half \ud83d"}, r"id holds half a surrogate pair at 5"),
+        ({**GOOD, "group": "\ud800"}, r"'group' holds half a surrogate pair"),
+        ({**GOOD, "\ud800": 1}, r"'\\ud800' holds half a surrogate pair"),
+        (
+            {**GOOD, "passages": [{"text": "a", "source": ["b", "\ud800"]}]},
+            r"passages\[0\]\.'source' holds half a surrogate pair",
+        ),
+        ({**GOOD, "passages": [{"_id": "\ud800", "text": "a"}]}, r"passages\[0\]\._id holds half a surrogate"),
+        ({**GOOD, "score": float("nan")}, r"'score' holds NaN or an infinity; write null"),
+        (
+            {**GOOD, "passages": [{"text": "a", "scores": {"bm25": float("inf")}}]},
+            r"passages\[0\]\.'scores' holds NaN or an infinity",
+        ),
         ({**GOOD, "question": "half \ud83d pair"}, r"half a surrogate pair at 5"),
         ([1, 2], r"expected an object"),
         (b"{broken", r"expected one JSON object on the line"),
@@ -164,9 +177,60 @@ def test_passages_by_id_from_a_corpus(tmp_path):
     query = as_query({**GOOD, "passages": [{"id": "p1", "role": "supporting"}]}, corpus)
     assert query.passages == (Passage("one", "T", "p1"),)
     assert query.passages[0].metadata == {"role": "supporting"}
-    assert as_query({"question": "Who?", "answers": ["Ann"]}, corpus).passages == ()
+    for absent in ({}, {"passages": None}, {"passages": []}):
+        assert as_query({"question": "Who?", "answers": ["Ann"], **absent}, corpus).passages == ()
     with pytest.raises(BadRowError, match="id of the corpus, got id 'p9'"):
         as_query({**GOOD, "passages": [{"id": "p9"}]}, corpus)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ids"),
+    [
+        ({"_id": "doc7", "title": "", "text": "one"}, {"_id": "doc42", "text": "two"}, ["doc7", "doc42"]),  # BEIR
+        ({"passage_id": "a", "text": "one"}, {"id": 3, "text": "two"}, ["a", "3"]),
+        ({"text": "one"}, "two", ["0", "1"]),
+    ],
+)
+def test_the_ids_of_a_corpus(tmp_path, first, second, ids):
+    corpus = read_corpus(write(tmp_path / "corpus.jsonl", first, second))
+    assert [(passage.id, passage.text, dict(passage.metadata)) for passage in corpus.values()] == [
+        (ids[0], "one", {}),
+        (ids[1], "two", {}),
+    ]
+    assert list(corpus) == ids
+
+
+def test_ids_by_other_names_and_the_other_ids_stay():
+    row = {
+        **GOOD,
+        "_id": "q7",
+        "passages": [
+            {"_id": "doc7", "text": "a"},
+            {"passage_id": "c0-2", "text": "b"},
+            {"id": 1, "_id": 2, "text": "c"},
+        ],
+    }
+    query = as_query(row)
+    assert (query.id, query.metadata) == ("q7", {})
+    assert [(passage.id, passage.metadata) for passage in query.passages] == [
+        ("doc7", {}),
+        ("c0-2", {}),
+        ("1", {"_id": 2}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ({"_id": "a", "text": "one"}, {"text": "two"}, "line 2: expected an id, as in the rows before, got none"),
+        ({"text": "one"}, {"_id": "a", "text": "two"}, "line 2: expected no id, as in the rows before, got one"),
+        ({"_id": "a", "text": "one"}, {"_id": "a", "text": "two"}, "line 2: expected an id that no other passage has"),
+        ({"_id": "a", "text": "1"}, {"_id": "b", "text": "2", "x": float("nan")}, "line 2: .*'x' holds NaN"),
+    ],
+)
+def test_a_corpus_whose_ids_are_in_doubt_is_refused(tmp_path, first, second, message):
+    with pytest.raises(ValueError, match=message):
+        read_corpus(write(tmp_path / "corpus.jsonl", first, second))
 
 
 @pytest.mark.parametrize("row", [{"id": "p1", "text": ""}, {"id": "p0", "text": "again"}, "{broken"])

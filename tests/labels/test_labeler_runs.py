@@ -5,13 +5,13 @@ import json
 import pytest
 
 from seper_reward.cli import main
-from seper_reward.data.queries import as_query
+from seper_reward.data.queries import as_query, read_queries
 from seper_reward.labels.blocks import block_size
 from seper_reward.labels.dataset import label_dataset
 from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler, load_labeler
-from seper_reward.labels.rows import label_row, read_labels
+from seper_reward.labels.rows import label_row, labeler_of, read_labels
 from seper_reward.labels.run import LabelRun
-from seper_reward.types import UnscorableError
+from seper_reward.types import LabeledQuery, UnscorableError
 from tests.helpers import labels_of
 
 
@@ -85,12 +85,66 @@ def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
     assert found == hard
 
 
-def test_a_field_of_the_input_that_is_called_labeler_stays(tmp_path, tiny_scorer):
-    query = as_query({**records(1)[0], "labeler": "alice"})
-    row = label_row(load_labeler("delta_seper", lambda: tiny_scorer).label(query), "delta_seper")
+@pytest.mark.parametrize("name", ["delta_seper", "erag_token_f1", "gold"])
+def test_fields_of_the_input_that_are_called_like_ours_stay(tmp_path, tiny_scorer, name):
+    own = {"labeler": "alice", "baseline": "mine", "input": {"a": 1}, "source": "web"}
+    own_of_passage = {
+        "seper": "x",
+        "std_error": "y",
+        "responses": [3],
+        "delta_seper": 9,
+        "gold": 8,
+        "input": 0,
+        "page": 7,
+    }
+    first, second = records(1)[0]["passages"]
+    query = as_query({**records(1)[0], **own, "passages": [{**first, **own_of_passage, "passage_id": "mine"}, second]})
+    labeler = load_labeler(name, lambda: tiny_scorer)
+    labeled = labeler.label(query)
+    row = label_row(labeled, labeler.name)
+    assert row["source"] == "web"
+    assert row["input"] == {"labeler": "alice", "baseline": "mine", "input": {"a": 1}}
+    kept = row["passages"][0]
+    assert kept["passage_id"] == "s"
+    assert kept["page"] == 7
+    assert kept["input"].items() >= {"seper": "x", "std_error": "y", "delta_seper": 9, "input": 0}.items()
+    assert kept["input"]["passage_id"] == "mine"
+    assert "input" not in row["passages"][1]
     (tmp_path / "labels.jsonl").write_text(json.dumps(row) + "\n")
-    (labeled,) = read_labels(tmp_path)
-    assert labeled.query.metadata["labeler"] == "alice"
+    (found,) = read_labels(tmp_path)
+    assert found.query.metadata == query.metadata
+    assert [each.metadata for each in found.query.passages] == [each.metadata for each in query.passages]
+    assert found.labels == pytest.approx(labeled.labels, abs=1e-6)
+
+
+def test_a_detail_of_a_labeler_overwrites_no_field_of_the_input(tmp_path):
+    query = as_query({**records(1)[0], "passages": [{"text": "Corn.", "pace": "slow"}]})
+    row = label_row(LabeledQuery(query, (0.5,), (0.0,), details=({"pace": 3},)), "mine")
+    assert row["passages"][0]["pace"] == 3
+    assert row["passages"][0]["input"] == {"pace": "slow"}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(row) + "\n")
+    assert read_labels(tmp_path)[0].query.passages[0].metadata == {"pace": "slow"}
+
+
+@pytest.mark.parametrize(("first", "second"), [("erag", "gold"), ("gold", "delta_seper"), ("delta_seper", "gold")])
+def test_labels_of_an_earlier_labeler_do_not_pass_for_new_ones(tmp_path, tiny_scorer, first, second):
+    queries = [as_query(record) for record in records(2)]
+    LabelRun(tmp_path / "first", load_labeler(first, lambda: tiny_scorer), queries).run()
+    examples = read_queries(tmp_path / "first" / "labels.jsonl")
+    assert not examples.rejected
+    LabelRun(tmp_path / "second", load_labeler(second, lambda: tiny_scorer), examples.queries).run()
+    LabelRun(tmp_path / "alone", load_labeler(second, lambda: tiny_scorer), queries).run()
+    old, new, alone = (labels_of(tmp_path / name) for name in ("first", "second", "alone"))
+    column = labeler_of(old)
+    assert labeler_of(new) == second
+    with pytest.raises(ValueError, match=f"'{column}' is missing"):
+        read_labels(tmp_path / "second", column)
+    for before, after, expected in zip(old, new, alone, strict=True):
+        for was, judged, passage in zip(before["passages"], after["passages"], expected["passages"], strict=True):
+            assert judged.pop("input")[column] == was[column]
+            assert judged == passage  # ids, marks, labels
+        assert after.pop("input", {}).get("baseline") == before.get("baseline")
+        assert {**after, "passages": 0} == {**expected, "passages": 0}
 
 
 def test_only_labelers_that_gain_by_it_have_blocks(tiny_scorer):

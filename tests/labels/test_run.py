@@ -11,6 +11,7 @@ from seper_reward import label_dataset
 from seper_reward.cli import main
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.reader.sampler import AdaptiveSampling, ReaderOptions
+from seper_reward.runtime.json_files import checked_line
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
 from tests.helpers import labels_of, run
@@ -242,11 +243,38 @@ def test_labels_of_unknown_origin_are_not_overwritten(label, tmp_path, capsys):
     assert (tmp_path / "out" / "labels.jsonl").read_text() == "mine\n"
 
 
-def test_half_a_surrogate_pair_is_rejected_and_nothing_is_lost(label, tmp_path):
-    records = [{**rows(1)[0], "source": "half \ud83d"}, {**rows(2)[1], "question": "half \ud83d"}]
-    assert main(label(write(tmp_path / "data.jsonl", records), "out")) == 0
-    assert labels_of(tmp_path / "out")[0]["source"] == "half \ud83d"
-    assert json.loads((tmp_path / "out" / "rejected.jsonl").read_text())["row"]["question"] == "half \ud83d"
+def test_what_strict_json_cannot_hold_is_rejected_and_nothing_is_lost(tmp_path, capsys):
+    broken = [{"group": "\ud800"}, {"question": "half \ud83d"}, {"id": "\ud800"}, {"score": float("nan")}]
+    records = [*rows(1), *({**rows(1)[0], "id": f"bad{n}", **change} for n, change in enumerate(broken))]
+    source = write(tmp_path / "data.jsonl", records)
+    assert main(["label", "--labeler", "gold", "--input", str(source), "--output_dir", str(tmp_path / "out")]) == 0
+    assert "4 rows rejected" in capsys.readouterr().out
+
+    def strict(name):
+        lines = (tmp_path / "out" / name).read_text(encoding="utf-8").splitlines()
+        return [json.loads(line, parse_constant=pytest.fail) for line in lines]
+
+    assert [row["id"] for row in strict("labels.jsonl")] == ["q0"]
+    kept = [row["row"] for row in strict("rejected.jsonl")]
+    assert kept == [*records[1:-1], {**records[-1], "score": "NaN"}]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_a_label_that_is_no_number_is_rejected(tmp_path, value):
+    from seper_reward.data.queries import as_query
+    from seper_reward.labels.labelers import GoldLabeler
+    from seper_reward.labels.run import LabelRun
+    from seper_reward.types import LabeledQuery
+
+    class Broken(GoldLabeler):
+        def label(self, query):
+            return LabeledQuery(query, (0.5, value if query.id == "q1" else 0.1), (0.0, 0.0))
+
+    queries = [as_query(row) for row in rows(3)]
+    with pytest.raises(UnscorableError, match=r"question id='q1': the labeler gave (nan|-inf), expected a finite"):
+        LabelRun(tmp_path, Broken(), queries).run(strict=True)
+    assert LabelRun(tmp_path, Broken(), queries).run()["rejected"] == 1
+    assert [row["id"] for row in labels_of(tmp_path)] == ["q0", "q2"]
 
 
 def test_a_foreign_provenance_file_is_refused(label, tmp_path, capsys):
@@ -263,7 +291,7 @@ def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tm
     queries = [as_query(row) for row in rows(3)]
     run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), queries)
     labelled = {"key": run._keys["q1"], "label": {"id": "q1"}}
-    (tmp_path / "out" / "progress" / "process-1.jsonl").write_text(json.dumps(labelled) + "\n")
+    (tmp_path / "out" / "progress" / "process-1.jsonl").write_text(checked_line(labelled))
     left = []
     monkeypatch.setattr(run, "_label", lambda blocks, *_: left.extend(query.id for (query,) in blocks))
     monkeypatch.setattr(run, "_publish", lambda: None)

@@ -25,6 +25,21 @@ _COOL_DOWN = 60.0  # seconds for which a server that failed comes after all othe
 _PROMPT_AT_FAULT = (400, 413, 422)  # HTTP statuses by which a server refuses the request itself
 
 
+def check_url(url: str) -> None:
+    """Refuse a URL with a password or a query, which would be in provenance and logs, or one that is no HTTP address.
+
+    Raises:
+        ValueError: The URL is refused; the message does not show what may be a secret.
+    """
+    parts = urlsplit(url)
+    if set("@?#") & set(url):
+        raise ValueError(
+            f"engine must not hold a password or a query (on {parts.hostname}); put the key into ${API_KEY}"
+        )
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"engine must be URLs such as http://localhost:8000/v1, got {url!r}")
+
+
 class Server:
     """One server, and how busy it is.
 
@@ -35,15 +50,11 @@ class Server:
 
     Raises:
         OSError: The library ``openai`` is not installed.
-        ValueError: The URL is not an HTTP address, or holds a password.
+        ValueError: The URL is not an HTTP address, or holds what may be a secret.
     """
 
     def __init__(self, url: str, timeout: float, retries: int) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"engine must be URLs such as http://localhost:8000/v1, got {url!r}")
-        if parts.username or parts.password:
-            raise ValueError(f"engine must not hold a password (on {parts.hostname}); put the key into ${API_KEY}")
+        check_url(url)
         openai = need("openai", "engine")
         self.url, self._errors = url, openai.APIError
         self._client = openai.AsyncOpenAI(
@@ -82,7 +93,9 @@ class Server:
         finally:
             self.in_flight -= 1
         if not isinstance(answer, dict):
-            raise UnscorableError(f"engine gave half an answer: expected a JSON object, got {str(answer)[:60]!r}")
+            raise UnscorableError(
+                f"engine gave half an answer: expected a JSON object, got {_without_key(str(answer))[:60]!r}"
+            )
         return answer
 
     async def models(self) -> dict[str, dict[str, Any]]:
@@ -166,5 +179,11 @@ def _only(server: Server, models: dict[str, Any]) -> str:
 
 
 def _message(error: Exception) -> str:
-    cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
-    return f"{str(error)[:300] or type(error).__name__}{cause}"
+    cause = f" ({_without_key(str(error.__cause__))})" if error.__cause__ is not None else ""
+    return f"{_without_key(str(error))[:300] or type(error).__name__}{cause}"
+
+
+def _without_key(text: str) -> str:
+    """Return a server's words without the key, which some of them repeat."""
+    key = os.environ.get(API_KEY)
+    return text.replace(key, f"${API_KEY}") if key else text

@@ -1,5 +1,6 @@
 """The engine against a server in this process: same responses, and failures that are counted or stop the run."""
 
+import asyncio
 import json
 import socket
 import sys
@@ -14,6 +15,7 @@ from seper_reward import ResponseSampler, SePerReward, SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadOptions
@@ -248,14 +250,42 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
         ),
         (["localhost:8000"], {}, ValueError, "engine must be URLs such as"),
         (["http://me:secret@localhost/v1"], {}, ValueError, "must not hold a password"),
+        (
+            ["http://localhost/v1?token=secret"],
+            {},
+            ValueError,
+            r"a query \(on localhost\); put the key into \$SEPER_EN",
+        ),
+        (["localhost/v1?token=secret"], {}, ValueError, r"a query \(on None\)"),
         ([], {}, ValueError, "at least one URL"),
         ([server.url], {"requests": 0}, ValueError, "requests=0"),
     ]:
-        with pytest.raises(error, match=message):
+        with pytest.raises(error, match=message) as raised:
             EngineSampler(EngineOptions(tuple(urls), **options), tiny_sampler.tokenizer)
+        assert "secret" not in str(raised.value)
     server.models = lambda: {"data": [{"id": "one"}, {"id": "two"}]}
     with pytest.raises(ValueError, match="serves one, two; name one with engine_model"):
         EngineSampler(EngineOptions((server.url,)), tiny_sampler.tokenizer)
+
+
+@pytest.mark.parametrize("url", ["http://localhost/v1?token=s3cret", "http://me:s3cret@localhost/v1"])
+@pytest.mark.parametrize("words", [["--labeler", "gold"], ["--backend", "process"]])
+def test_a_secret_in_a_url_is_written_nowhere(tmp_path, capsys, url, words):
+    assert main(["label", "--output_dir", str(tmp_path / "out"), "--engine", url, *words]) == 2
+    shown = capsys.readouterr()
+    assert "put the key into $SEPER_ENGINE_API_KEY" in shown.err
+    assert "s3cret" not in shown.err + shown.out
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("status", [401, 422])
+def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch, serve, status):
+    monkeypatch.setenv("SEPER_ENGINE_API_KEY", "sk-" + "s3cret" * 50)
+    told = f"wrong key {'x' * 200} sk-{'s3cret' * 50}"
+    server = serve(fault=lambda body: (status, {"error": {"message": told}}))
+    with pytest.raises((ConnectionError, UnscorableError), match="wrong key") as raised:
+        asyncio.run(Server(server.url, 5.0, 0).complete({"model": "tiny", "prompt": "Hello"}))
+    assert "s3cret" not in str(raised.value)
 
 
 def test_a_missing_library_is_named(tiny_sampler, monkeypatch):

@@ -1,0 +1,160 @@
+"""A label folder that something happened to: what a run did not write is reported, never believed."""
+
+import json
+import shutil
+
+import pytest
+
+from seper_reward.cli import main
+from seper_reward.data.queries import as_query
+from seper_reward.labels.labelers import GoldLabeler
+from seper_reward.labels.provenance import backend_of
+from seper_reward.labels.run import LabelRun
+from tests.helpers import labels_of
+
+RECORDS = [
+    {
+        "id": f"q{number}",
+        "question": f"Who built mill {number}?",
+        "answers": [f"Voss {number}"],
+        "passages": [
+            {"id": "s", "text": f"Voss {number} built it. 🙂", "relevant": True},
+            {"id": "u", "text": "Corn.", "relevant": False},
+        ],
+    }
+    for number in range(4)
+]
+QUERIES = [as_query(record) for record in RECORDS]
+PUBLISHED = ["labels.jsonl", "rejected.jsonl", "summary.json"]
+
+
+class Counting(GoldLabeler):
+    """Counts what it labels, and fails before it would label more than ``most`` queries."""
+
+    def __init__(self, most=4):
+        self.asked, self.most = [], most
+
+    def label(self, query):
+        if len(self.asked) == self.most:
+            raise KeyboardInterrupt
+        self.asked.append(query.id)
+        return super().label(query)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a finished folder."""
+    LabelRun(tmp_path / "out", GoldLabeler(), QUERIES).run()
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def unfinished(tmp_path):
+    """Return a folder with three of four questions in ``progress/``."""
+    with pytest.raises(KeyboardInterrupt):
+        LabelRun(tmp_path / "cut", Counting(3), QUERIES).run()
+    return tmp_path / "cut"
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Return the words of the command whose folder this is."""
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    words = ["label", "--input", str(tmp_path / "data.jsonl"), "--labeler", "gold"]
+    return lambda folder: [*words, "--output_dir", str(folder)]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("labels.jsonl", "cut"), ("labels.jsonl", "edited"), ("rejected.jsonl", "edited"), ("rejected.jsonl", "gone")],
+)
+def test_a_changed_file_of_a_finished_run_is_reported(folder, command, capsys, name, change):
+    before = (folder / name).read_bytes()
+    if change == "gone":
+        (folder / name).unlink()
+    else:
+        changed = before.partition(b"\n")[0] + b"\n" if change == "cut" else before.replace(b"Voss 1", b"Boss 1")
+        (folder / name).write_bytes(changed if changed != before else b"{}\n")
+    assert main(command(folder)) == 2
+    error = capsys.readouterr().err
+    assert f"{folder}: {name} changed after the run ended" in error
+    assert "delete labels.jsonl and summary.json to label again" in error
+    (folder / "labels.jsonl").unlink()
+    (folder / "summary.json").unlink()
+    assert main(command(folder)) == 0  # the way out is one
+    assert (folder / name).read_bytes() == before
+
+
+def test_a_changed_file_is_written_again_while_progress_is_there(folder, tmp_path, monkeypatch, capsys):
+    before = [(folder / name).read_bytes() for name in PUBLISHED]
+    monkeypatch.setattr(shutil, "rmtree", lambda path: None)  # as a kill after summary.json leaves it
+    LabelRun(tmp_path / "new", GoldLabeler(), QUERIES).run()
+    monkeypatch.undo()
+    (tmp_path / "new" / "labels.jsonl").write_text("")
+    labeler = Counting(0)
+    assert LabelRun(tmp_path / "new", labeler, QUERIES).run()["questions"] == 4
+    assert "labels.jsonl changed after the run ended; written again from progress/" in capsys.readouterr().out
+    assert [(tmp_path / "new" / name).read_bytes() for name in PUBLISHED] == before
+    assert not (tmp_path / "new" / "progress").exists()
+
+
+def test_a_finished_folder_is_summed_up_as_before(folder):
+    summary = json.loads((folder / "summary.json").read_text())
+    assert LabelRun(folder, Counting(0), QUERIES).run() == summary
+    assert set(summary["sha256"]) == {"labels.jsonl", "rejected.jsonl"}
+
+
+def test_no_changed_byte_in_progress_is_published(folder, unfinished, tmp_path, capsys):
+    (file,) = (unfinished / "progress").glob("process-*.jsonl")
+    whole, lines = file.read_bytes(), file.read_bytes().splitlines(keepends=True)
+    for place in range(3, len(whole), 53):
+        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+        shutil.copytree(unfinished, tmp_path / "copy")
+        copy = tmp_path / "copy" / "progress" / file.name
+        copy.write_bytes(whole[:place] + bytes([whole[place] ^ 2]) + whole[place + 1 :])
+        labeler = Counting()
+        LabelRun(tmp_path / "copy", labeler, QUERIES).run()
+        line = 1 + whole[:place].count(b"\n")
+        assert f"{copy}, line {line}: damaged" in capsys.readouterr().out
+        assert labeler.asked == [f"q{line - 1}", "q3"]
+        assert (tmp_path / "copy" / "labels.jsonl").read_bytes() == (folder / "labels.jsonl").read_bytes()
+    assert len(lines) == 3
+
+
+def test_progress_whose_settings_are_unknown_is_refused(unfinished, command, capsys):
+    (unfinished / "provenance.json").unlink()
+    assert main(command(unfinished)) == 2
+    assert "holds progress of unknown origin (no provenance.json); restore" in capsys.readouterr().err
+    assert list((unfinished / "progress").glob("process-*.jsonl"))
+
+
+@pytest.mark.parametrize("name", ["provenance.json", "summary.json"])
+@pytest.mark.parametrize(("text", "message"), [('{"a": 1,\n b}', "expected JSON"), ("[]", "expected a JSON object")])
+def test_a_broken_file_is_named(folder, command, capsys, name, text, message):
+    (folder / name).write_text(text)
+    assert main([*command(folder), "--backend", "auto"]) == 2
+    error = capsys.readouterr().err
+    assert f"{folder / name}: {message}" in error
+    assert error.count("\n") == 1
+
+
+def test_a_foreign_provenance_names_no_backend(tmp_path):
+    (tmp_path / "provenance.json").write_text('{"decides": 3}')
+    assert backend_of(tmp_path) is None
+
+
+def test_only_what_really_changed_is_named(tiny_scorer, tmp_path, monkeypatch):
+    from seper_reward.labels.labelers import DeltaSePerLabeler
+
+    LabelRun(tmp_path, DeltaSePerLabeler(tiny_scorer), QUERIES)._lock.close()
+    monkeypatch.setitem(tiny_scorer.fingerprint, "reader", "other")
+    with pytest.raises(ValueError, match=r"; changed: reader was '[^']*', is 'other'\. Name another"):
+        LabelRun(tmp_path, DeltaSePerLabeler(tiny_scorer), QUERIES)
+
+
+def test_an_unfinished_folder_gives_the_same_bytes(folder, unfinished):
+    LabelRun(unfinished, Counting(1), QUERIES).run()
+    assert [(unfinished / name).read_bytes() for name in PUBLISHED] == [
+        (folder / name).read_bytes() for name in PUBLISHED
+    ]
+    assert [row["id"] for row in labels_of(unfinished)] == ["q0", "q1", "q2", "q3"]
