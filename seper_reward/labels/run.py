@@ -47,6 +47,7 @@ class LabelRun:
 
     Attributes:
         complete: Whether all the work is done, by an earlier run or this one.
+        finished: How many questions an interrupted run finished.
         provenance: Content of ``provenance.json``.
     """
 
@@ -69,7 +70,7 @@ class LabelRun:
         self._done = self._progress / "done.jsonl"
         self._lock: IO[str] | None = None
         self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
-        self.complete: bool = together(self._claim)
+        self.complete, self.finished = together(self._claim)
 
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
@@ -152,8 +153,12 @@ class LabelRun:
             return shard(blocks, costs)
         return SharedQueue(blocks, costs)
 
-    def _claim(self) -> bool:
-        """Lock the folder, compare provenance, and gather what earlier processes finished; return if it is all."""
+    def _claim(self) -> tuple[bool, int]:
+        """Lock the folder, compare provenance, and gather what earlier processes finished.
+
+        Returns:
+            Whether that is all the work, and else how many questions.
+        """
         self._lock = lock_folder(self.folder)
         if (self.folder / LABELS).exists() and not (self.folder / PROVENANCE).is_file():
             raise ValueError(f"{self.folder} holds {LABELS} of unknown origin (no {PROVENANCE}); name another folder")
@@ -161,14 +166,15 @@ class LabelRun:
         self._progress.mkdir(exist_ok=True)
         if (self.folder / SUMMARY).is_file() and (self.folder / LABELS).is_file():
             shutil.rmtree(self._progress)
-            return True
-        write_lines(self._done, self._finished().values())
+            return True, 0
+        finished = self._finished()
+        write_lines(self._done, finished.values())
         for file in self._progress.glob("process-*.jsonl"):
             file.unlink()
         for index in range(process_state().num_processes):
             # made here, so that a network disk need not show this process the new files of others
             (self._progress / f"process-{index}.jsonl").touch()
-        return False
+        return False, len(finished)
 
     def _finished(self) -> dict[str, dict[str, Any]]:
         """Return the entries in ``progress/`` of this run's queries, by key."""
