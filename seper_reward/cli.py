@@ -106,8 +106,9 @@ def _label(arguments: list[str]) -> None:
     labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed))
     run = LabelRun(config.output_dir, labeler, queries, rejected, settings, config.block_on(labeler.device))
     report_to = "none" if run.complete else config.report_to
-    with Run(report_to, "label", {**settings, "provenance": run.provenance}) as tracked:
-        tracker = LabelTracker(tracked, labeler.name, labeler.scorer.cache if labeler.scorer is not None else None)
+    with Run(report_to, "label", {**settings, "provenance": run.provenance}, run.folder) as tracked:
+        cache = labeler.scorer.cache if labeler.scorer is not None else None
+        tracker = LabelTracker(tracked, labeler.name, cache, run.finished)
         with profiling() if config.profile else nullcontext() as profile:
             summary = run.run(strict=config.strict, on_label=tracker.progress)
         if profile is not None:

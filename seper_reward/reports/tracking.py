@@ -1,5 +1,9 @@
-"""Weights & Biases: numbers, tables, histograms and files of a run, also offline (``WANDB_MODE=offline``)."""
+"""Weights & Biases: numbers, tables, histograms and files of a run, also offline (``WANDB_MODE=offline``).
 
+wandb's own environment variables, such as ``WANDB_PROJECT`` and ``WANDB_NAME``, win over what is said here.
+"""
+
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.imports import need
 
 _EXAMPLES = 50  # questions in the table of examples
+_RUN_ID = "wandb_run_id.txt"
 
 
 class Run:
@@ -19,18 +24,39 @@ class Run:
         report_to: Trackers by name; ``"wandb"``, or a list that holds it, starts a run on the main process.
         job_type: Kind of the run in W&B, such as ``"label"``.
         config: The run's settings.
+        folder: Folder that keeps the run's id, so that a resumed run goes on in W&B, too; ``None`` for a new run.
 
     Raises:
-        OSError: wandb is not installed.
+        OSError: wandb is not installed, or cannot start a run.
     """
 
-    def __init__(self, report_to: str | Sequence[str], job_type: str, config: Mapping[str, Any]) -> None:
+    def __init__(
+        self, report_to: str | Sequence[str], job_type: str, config: Mapping[str, Any], folder: Path | None = None
+    ) -> None:
         trackers = [report_to] if isinstance(report_to, str) else report_to
         self._wandb: Any = None
         self._run: Any = None
         if "wandb" in trackers and process_state().is_main_process:
             self._wandb = need("wandb", "wandb")
-            self._run = self._wandb.init(project="seper-reward", job_type=job_type, config=dict(config))
+            self._run = self._init(job_type, config, folder)
+
+    def _init(self, job_type: str, config: Mapping[str, Any], folder: Path | None) -> Any:
+        project = os.environ.get("WANDB_PROJECT", "seper-reward")
+        known: dict[str, str] = {}
+        if folder is not None:
+            known["resume"] = os.environ.get("WANDB_RESUME", "allow")
+            if "WANDB_RUN_ID" not in os.environ and (folder / _RUN_ID).is_file():
+                known["id"] = (folder / _RUN_ID).read_text(encoding="utf-8").strip()
+        try:
+            run = self._wandb.init(project=project, job_type=job_type, config=dict(config), **known)
+        except self._wandb.Error as error:
+            raise OSError(
+                f"W&B cannot start a run: {error}; run `wandb login`, set WANDB_MODE=offline, or leave out "
+                "--report_to wandb"
+            ) from error
+        if folder is not None:
+            (folder / _RUN_ID).write_text(f"{run.id}\n", encoding="utf-8")
+        return run
 
     def __enter__(self) -> "Run":
         return self
@@ -80,11 +106,12 @@ class LabelTracker:
         run: The run in W&B.
         column: Field of the labels in the rows.
         cache: Cache whose hits and misses are logged; ``None`` if there is none.
+        finished: Number of questions that an interrupted run finished.
     """
 
-    def __init__(self, run: Run, column: str, cache: Cache | None = None) -> None:
+    def __init__(self, run: Run, column: str, cache: Cache | None = None, finished: int = 0) -> None:
         self._run, self._column, self._cache = run, column, cache
-        self._questions = 0
+        self._questions = finished
 
     def progress(self, row: Mapping[str, Any]) -> None:
         """Log the label row of one question."""

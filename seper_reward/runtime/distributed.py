@@ -28,9 +28,11 @@ def process_state() -> Any:
 @functools.cache
 def _store() -> Any:
     """Return the key-value store of all processes, served where ``torchrun`` or the main process listens."""
+    from torch.distributed.rendezvous import rendezvous
+
     process_state()
-    store, _, _ = next(torch.distributed.rendezvous("env://", timeout=_COLLECTIVE))
-    return torch.distributed.PrefixStore("seper-reward", store)
+    store, _, _ = next(rendezvous("env://", timeout=_COLLECTIVE))
+    return store
 
 
 def wait_for_all() -> None:
@@ -42,7 +44,7 @@ def wait_for_all() -> None:
     processes = process_state().num_processes
     if processes == 1:
         return
-    name = f"meeting-{next(_meetings)}"
+    name = f"seper-reward/meeting-{next(_meetings)}"
     try:
         if _store().add(name, 1) == processes:
             _store().set(f"{name}-complete", "")
@@ -135,7 +137,7 @@ class SharedQueue(Generic[T]):
     """
 
     def __init__(self, items: Sequence[T], costs: Sequence[float]) -> None:
-        self._items, self._name = items, f"queue-{next(_queues)}"
+        self._items, self._name = items, f"seper-reward/queue-{next(_queues)}"
         self._alone = process_state().num_processes == 1  # it keeps the order of the input
         self._order = sorted(range(len(items)), key=lambda place: (-costs[place], place))
 

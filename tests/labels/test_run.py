@@ -304,11 +304,12 @@ def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path
     from seper_reward.labels.run import LabelRun
 
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
-    run = LabelRun(
-        tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [as_query(row) for row in [rows(2)[0], long, rows(2)[1]]]
-    )
+    queries = [as_query(row) for row in [rows(2)[0], long, rows(2)[1]]]
+    run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), queries)
     with pytest.raises(UnscorableError, match="question id='long'"):
         run.run(strict=True)
+    run._lock.close()
+    assert LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), queries).finished == 1
     summary = run.run()
     assert (summary["questions"], summary["rejected"]) == (2, 1)
 
@@ -544,5 +545,6 @@ def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeyp
         b"profile/prefill_seconds",
     ):
         assert logged in stored
+    assert (tmp_path / "out" / "wandb_run_id.txt").read_text().strip() in offline.name
     (table,) = offline.rglob("examples*.table.json")
     assert json.loads(table.read_text())["data"][0][0] == "q0"

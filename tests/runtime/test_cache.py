@@ -81,10 +81,7 @@ def edit(path, statement, *values):
     [
         ("UPDATE entries SET value = ? WHERE key = 'b'", "null"),
         ("UPDATE entries SET value = ? WHERE key = 'b'", "{}"),
-        (
-            "UPDATE entries SET value = ? WHERE key = 'b'",
-            "7.0",
-        ),  # a value of the right type, but not what was computed
+        ("UPDATE entries SET value = ? WHERE key = 'b'", "7.0"),  # of the right type, but not what was computed
         ("UPDATE entries SET value = ? WHERE key = 'b'", "not JSON"),
         ("UPDATE entries SET value = ? WHERE key = 'b'", b"\xff\xfe"),
         ("UPDATE entries SET value = CAST(? AS TEXT) WHERE key = 'b'", b"\xff\xfe"),
