@@ -4,6 +4,8 @@ Source: Dai et al., "SePer: Measure Retrieval Utility Through The Lens Of Semant
 ICLR 2025, arXiv:2503.01478.
 """
 
+from importlib.metadata import version
+
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.seper import Estimator
 from seper_reward.labels.dataset import label_dataset
@@ -12,6 +14,8 @@ from seper_reward.reward import SePerReward
 from seper_reward.reward.environment import environment_factory
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Passage, Query, Utility
+
+__version__ = version("seper-reward")
 
 __all__ = [
     "Belief",

@@ -1,12 +1,17 @@
 """Command line: ``seper-reward label``, ``evaluate``, ``export``, ``report`` and ``save-reader``."""
 
+import difflib
+import io
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
+
+import yaml
 
 from seper_reward.config import (
     CorrelationConfig,
@@ -21,6 +26,7 @@ from seper_reward.config import (
     entailment_options,
     load_scorer,
 )
+from seper_reward.runtime.json_files import naming
 
 C = TypeVar(
     "C",
@@ -35,7 +41,7 @@ C = TypeVar(
 )
 
 _USAGE = """\
-usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...]
+usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...] | --version
 
 Measures what retrieved passages do to a reader model's belief in the right answer (ΔSePer).
 
@@ -55,28 +61,52 @@ the command line wins. Several processes: torchrun --nproc_per_node 2 -m seper_r
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return 0, or 2 after a message if the input or a setting is at fault."""
+    """Run a command; return 0, 2 after a message if the input or a setting is at fault, or 130 after Ctrl-C."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # tables hold Δ and –, which not every terminal can show
     arguments = list(sys.argv[1:] if argv is None else argv)
-    commands: dict[tuple[str, ...], Callable[[list[str]], None]] = {
-        ("label",): _label,
-        ("evaluate", "correlation"): _correlation,
-        ("evaluate", "counterfactual"): _counterfactual,
-        ("evaluate", "equivalence"): _equivalence,
-        ("evaluate", "stress"): _stress,
-        ("export",): _export,
-        ("report",): _report,
-        ("save-reader",): _save_reader,
+    commands: dict[str, Callable[[list[str]], None]] = {
+        "label": _label,
+        "evaluate correlation": _correlation,
+        "evaluate counterfactual": _counterfactual,
+        "evaluate equivalence": _equivalence,
+        "evaluate stress": _stress,
+        "export": _export,
+        "report": _report,
+        "save-reader": _save_reader,
     }
-    for words, command in commands.items():
-        if tuple(arguments[: len(words)]) == words:
-            try:
-                command(arguments[len(words) :])
-            except (OSError, ValueError) as error:
-                print(f"seper-reward {' '.join(words)}: {error}", file=sys.stderr)
-                return 2
-            return 0
-    print(_USAGE, file=sys.stdout if {"-h", "--help"} & set(arguments) else sys.stderr)
-    return 0 if {"-h", "--help"} & set(arguments) else 2
+    if arguments == ["--version"]:
+        print(f"seper-reward {version('seper-reward')}")
+        return 0
+    for words in (1, 2):
+        name = " ".join(arguments[:words])
+        if name in commands:
+            return _run(name, commands[name], arguments[words:])
+    if {"-h", "--help"} & set(arguments):
+        print(_USAGE)
+        return 0
+    if not arguments:
+        print(_USAGE, file=sys.stderr)
+        return 2
+    name = " ".join(arguments[: 2 if arguments[0] == "evaluate" else 1])
+    nearest = difflib.get_close_matches(name, commands, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"expected one of {', '.join(commands)}"
+    print(f"seper-reward: unknown command {name!r}; {hint} (seper-reward --help)", file=sys.stderr)
+    return 2
+
+
+def _run(name: str, command: Callable[[list[str]], None], arguments: list[str]) -> int:
+    """Run a command and return its exit status; errors that a user can mend are one line."""
+    try:
+        command(arguments)
+    except (OSError, ValueError) as error:
+        print(f"seper-reward {name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        hint = "; what is finished stays on disk, and the same command goes on" if name == "label" else ""
+        print(f"\nseper-reward {name}: interrupted{hint}", file=sys.stderr)
+        return 130
+    return 0
 
 
 def _label(arguments: list[str]) -> None:
@@ -122,6 +152,12 @@ def _label(arguments: list[str]) -> None:
             f"{summary['harmful']} harm by more than two standard errors; {summary['rejected']} rows rejected"
         )
         print(f"labels: {run.folder / LABELS}")
+        if summary["truncated"]:
+            print(
+                f"warning: {summary['truncated']} passages were longer than the reader's window or "
+                "max_passage_tokens; their labels tell of the beginning only, and their rows have 'truncated': true",
+                file=sys.stderr,
+            )
         if profile is not None:
             print(f"\n{profile_table(profile)}")
 
@@ -197,7 +233,8 @@ def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig | St
         path = Path(config.json)
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({**result, "settings": asdict(config)}, indent=2)
-        path.write_text(text + "\n", encoding="utf-8")
+        with naming(path):
+            path.write_text(text + "\n", encoding="utf-8")
 
 
 def _export(arguments: list[str]) -> None:
@@ -230,11 +267,11 @@ def _save_reader(arguments: list[str]) -> None:
 
 def _report(arguments: list[str]) -> None:
     config = _parse(ReportConfig, arguments, "seper-reward report")
-    from seper_reward.data.rows import read_rows
+    from seper_reward.data.rows import read_valid_rows
     from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of
     from seper_reward.reports.figures import plot_belief
 
-    rows = {row["id"]: row for _, row in read_rows(Path(config.labels) / LABELS)}
+    rows = {row["id"]: row for _, row in read_valid_rows(Path(config.labels) / LABELS)}
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
         raise ValueError(f"{config.labels} holds labels of {labeler!r}; a figure of beliefs needs those of ΔSePer")
     if config.question is not None and config.question not in rows:
@@ -246,7 +283,7 @@ def _report(arguments: list[str]) -> None:
     print(f"question {chosen}: {config.output}")
 
 
-def _spread(row: dict[str, Any]) -> float:
+def _spread(row: Mapping[str, Any]) -> float:
     """Return the difference between a label row's greatest and least ΔSePer."""
     deltas = [passage["delta_seper"] for passage in row["passages"]]
     return float(max(deltas) - min(deltas))
@@ -261,7 +298,14 @@ def _parse(kind: type[C], arguments: list[str], program: str) -> C:
     parser.error = _refuse  # one line, as for all other errors, instead of argparse's page of usage
     if words[-1:] == ["--config"]:
         raise ValueError("--config needs the path of a YAML file")
-    config: C = parser.parse_args_and_config(words)[0]
+    try:
+        config: C = parser.parse_args_and_config(words)[0]
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        path = words[words.index("--config") + 1]
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or getattr(error, "reason", error)
+        where = f"{path}, line {mark.line + 1}" if mark is not None else path
+        raise ValueError(f"{where}: expected YAML in UTF-8, got {problem}; repair the file") from error
     return config
 
 

@@ -11,7 +11,7 @@ from seper_reward.data.queries import as_query
 from seper_reward.labels.blocks import block_size, label_blocks
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
-from seper_reward.labels.rows import label_row
+from seper_reward.labels.rows import cut_passages, label_row
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query, UnscorableError
@@ -71,11 +71,11 @@ def _label_shard(
         disable=not process_state().is_main_process,
     )
     labels: dict[int, dict[str, Any]] = {}
-    for index, (_, labeled) in bar:
+    for index, (query, labeled) in bar:
         with _row_errors(index, strict):
             if isinstance(labeled, UnscorableError):
                 raise labeled
-            labels[index] = label_row(labeled, labeler.name)
+            labels[index] = label_row(labeled, labeler.name, cut_passages(labeler, query))
     return [[labels[index] for index in rows if index in labels] for rows in usable]
 
 

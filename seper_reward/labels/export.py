@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.labels.targets import grade, split_by_help, triplets
+from seper_reward.runtime.json_files import naming
 from seper_reward.types import LabeledQuery, Passage
 
 _Writer = Callable[[Sequence[LabeledQuery], float], Iterator[str]]
@@ -37,7 +38,8 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
         )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with naming(path):
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return len(lines)
 
 

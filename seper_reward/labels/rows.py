@@ -1,12 +1,15 @@
 """Label rows: one JSON object per question, as written to ``labels.jsonl`` and read from it."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.types import Belief, LabeledQuery, Passage, Query, UnscorableError, Utility
+
+if TYPE_CHECKING:
+    from seper_reward.labels.labelers.base import PassageLabeler
 
 LABELS = "labels.jsonl"
 DELTA_SEPER = "delta_seper"
@@ -14,17 +17,19 @@ _DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 INPUT = "input"
 _QUERY_FIELDS = {"id", "question", "answers", "labeler", "baseline", "passages", INPUT}
 _PASSAGE_FIELDS = {
-    "passage_id", "title", "text", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses", INPUT,
+    "passage_id", "title", "text", "truncated", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses",
+    INPUT,
 }  # fmt: skip
 
 
-def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER) -> dict[str, Any]:
+def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequence[bool] = ()) -> dict[str, Any]:
     """Return the label row of one question: JSON-able, numbers rounded to 6 digits.
 
     Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (what the labeler tells of the question
     without a passage) and ``passages``, each with ``passage_id``, ``title``, ``text``, its metadata, its label in a
     field of the labeler's name, ``std_error`` of the label, and what else the labeler tells of it. Rows of another
-    labeler than ΔSePer have its name in ``labeler``. Metadata that has the name of one of these fields, or of the
+    labeler than ΔSePer have its name in ``labeler``. A passage whose end the reader did not see has
+    ``"truncated": True``. Metadata that has the name of one of these fields, or of the
     label of an earlier labeler whose rows were the input, is in ``input``: nothing is overwritten, and no earlier
     label passes for a new one.
 
@@ -35,6 +40,7 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER) -> dict[str, An
     Args:
         labeled: The labelled query.
         labeler: Name of the labeler.
+        truncated: Of each passage, whether it was cut (``cut_passages``); empty if none was.
 
     Raises:
         UnscorableError: A number of the labeler is NaN or infinite.
@@ -56,14 +62,28 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER) -> dict[str, An
                 "title": passage.title,
                 "text": passage.text,
                 **_carried(passage.metadata, passage_fields | set(detail)),
+                **({"truncated": True} if cut else {}),
                 **({labeler: _rounded(label), "std_error": _rounded(error)} if other_labeler else {}),
                 **_rounded(detail),
             }
-            for passage, label, error, detail in zip(
-                query.passages, labeled.labels, labeled.std_errors, labeled.details or _empty(labeled), strict=True
+            for passage, label, error, detail, cut in zip(
+                query.passages,
+                labeled.labels,
+                labeled.std_errors,
+                labeled.details or [{}] * len(labeled.labels),
+                truncated or [False] * len(labeled.labels),
+                strict=True,
             )
         ],
     }
+
+
+def cut_passages(labeler: "PassageLabeler", query: Query) -> list[bool]:
+    """Tell of each passage whether the labeler's reader saw its beginning only; empty if no reader is asked."""
+    if labeler.scorer is None:
+        return []
+    prompts = labeler.scorer.reader.prompts
+    return [prompts.cuts(query.question, [passage]) for passage in query.passages]
 
 
 def belief_fields(belief: Belief) -> dict[str, Any]:
@@ -153,10 +173,6 @@ def _carried(metadata: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
 def _metadata(row: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
     """Return what ``_carried`` was given."""
     return {**{key: value for key, value in row.items() if key not in ours}, **(row.get(INPUT) or {})}
-
-
-def _empty(labeled: LabeledQuery) -> list[dict[str, Any]]:
-    return [{}] * len(labeled.labels)
 
 
 def _responses(belief: Belief) -> list[dict[str, Any]]:

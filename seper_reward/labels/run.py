@@ -16,7 +16,7 @@ from seper_reward.data.queries import Rejected
 from seper_reward.labels.blocks import block_size, label_blocks, query_cost, reads_ahead
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.provenance import PROVENANCE, provenance, query_key
-from seper_reward.labels.rows import LABELS, label_row
+from seper_reward.labels.rows import LABELS, cut_passages, label_row
 from seper_reward.labels.summary import summarize
 from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together, wait_for_all
 from seper_reward.runtime.hashing import file_hash
@@ -134,18 +134,18 @@ class LabelRun:
             disable=not state.is_main_process,
         )
         path = self._progress / f"process-{state.process_index}.jsonl"
-        with bar, path.open("a", encoding="utf-8") as file:
+        with bar:
             for query, labeled in label_blocks(self._labeler, self._mine(blocks)):
                 entry: dict[str, Any] = {"key": self._keys[query.id]}
                 try:
                     if isinstance(labeled, UnscorableError):
                         raise labeled
-                    entry["label"] = label_row(labeled, self._labeler.name)
+                    entry["label"] = label_row(labeled, self._labeler.name, cut_passages(self._labeler, query))
                 except UnscorableError as error:
                     if strict:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error
                     entry["reason"] = str(error)
-                with timed("io"), naming(path):
+                with timed("io"), naming(path), path.open("a", encoding="utf-8") as file:
                     file.write(checked_line(entry))
                     file.flush()
                     os.fsync(file.fileno())

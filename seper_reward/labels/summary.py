@@ -23,9 +23,10 @@ def summarize(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER, *,
         rejected: How many rows of the input have no labels.
 
     Returns:
-        Numbers of ``questions``, ``passages`` and ``rejected`` rows; ``helpful`` and ``harmful``, how many passages
-        have a label more than two standard errors above or below 0; and ``groups``, each with ``questions``,
-        ``baseline_seper`` (for ΔSePer only), the mean label by role and the number of ``passages`` by role.
+        Numbers of ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows; ``helpful`` and
+        ``harmful``, how many passages have a label more than two standard errors above or below 0; and ``groups``,
+        each with ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the number of
+        ``passages`` by role.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in labels:
@@ -34,6 +35,7 @@ def summarize(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER, *,
     return {
         "questions": len(labels),
         "passages": len(passages),
+        "truncated": sum(passage.get("truncated", False) for passage in passages),
         "rejected": rejected,
         "helpful": sum(passage[column] > 2 * passage["std_error"] for passage in passages),
         "harmful": sum(passage[column] < -2 * passage["std_error"] for passage in passages),

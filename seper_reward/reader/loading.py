@@ -68,7 +68,7 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
     dtype = resolve_dtype(options.dtype, device)
     source, adapter, hub = _source(name, options)
     tokenizer = load_tokenizer(name, options)
-    with helpful_errors("reader", name, _EXPECTED):
+    with helpful_errors("reader", name, _EXPECTED, _converted(source)):
         model = AutoModelForCausalLM.from_pretrained(
             source, dtype=torch.float32 if adapter else dtype, use_safetensors=True, **hub
         )
@@ -82,7 +82,7 @@ def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -
     from transformers import AutoTokenizer
 
     source, _, hub = _source(name, options)
-    with helpful_errors("reader", name, _EXPECTED):
+    with helpful_errors("reader", name, _EXPECTED, _converted(source)):
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -128,3 +128,8 @@ def _source(name: str, options: LoadOptions) -> tuple[str | Path, Path | None, d
     if adapter or name == PLAIN:
         return embedded_reader_folder(), adapter, {}
     return name, None, options.hub
+
+
+def _converted(source: str | Path) -> Path | None:
+    """Return the source of a reader if this machine made it from the wheel."""
+    return source if isinstance(source, Path) else None

@@ -1,5 +1,7 @@
 """Prompts without and with passages: wording, chat template, passages cut to fit the model's window."""
 
+import copy
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -134,6 +136,12 @@ class PromptBuilder:
                 return prompt
             longest -= max(1, excess // len(texts))  # tokens merge differently where texts meet
         return self._render(question, [""] * len(texts))
+
+    def cuts(self, question: str, passages: Sequence[Passage]) -> bool:
+        """Tell whether ``build`` cuts a passage."""
+        unbounded = copy.copy(self)
+        unbounded.max_prompt_tokens, unbounded.max_passage_tokens = sys.maxsize, None
+        return self.build(question, passages) != unbounded.build(question, passages)
 
     def response_text(self, answer: str) -> str:
         """Return an answer as it would continue a prompt: after a space where there is no chat template."""

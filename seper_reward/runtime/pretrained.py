@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 
 from seper_reward.runtime.distributed import process_state
 
@@ -152,16 +153,27 @@ def wheel_folder(module: str, wheel: str) -> Path:
 
 
 @contextmanager
-def helpful_errors(setting: str, name: str, expected: str) -> Iterator[None]:
+def helpful_errors(setting: str, name: str, expected: str, converted: str | Path | None = None) -> Iterator[None]:
     """Say which setting named the model and what would work, keeping the loader's own message.
 
+    Args:
+        setting: Name of the setting.
+        name: The model's name.
+        expected: What would be a name.
+        converted: Folder that the weights were converted into, if they were; deleted, it is made again.
+
     Raises:
-        OSError: The block raised ``OSError`` or ``ValueError``.
+        OSError: The block raised ``OSError``, ``ValueError`` or an error of damaged weights.
     """
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE")
         hint = "offline mode is on: only models in the local hub cache can load" if offline else ""
         message = f"{setting}={name!r} could not be loaded: expected {expected}"
+        if converted is not None:
+            message, hint = (
+                f"{setting}={name!r} could not be loaded from {converted}",
+                "delete that folder: it is made again",
+            )
         raise OSError("; ".join(filter(None, [message, hint, str(error)]))) from error

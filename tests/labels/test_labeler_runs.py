@@ -147,6 +147,21 @@ def test_labels_of_an_earlier_labeler_do_not_pass_for_new_ones(tmp_path, tiny_sc
         assert {**after, "passages": 0} == {**expected, "passages": 0}
 
 
+def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys):
+    first, second = records(1)[0]["passages"]
+    row = {**records(1)[0], "passages": [first, {**second, "text": "A mill grinds corn. " * 300}]}
+    (tmp_path / "long.jsonl").write_text(json.dumps(row) + "\n")
+    assert main([*words("likelihood", "out"), "--input", str(tmp_path / "long.jsonl")]) == 0
+    assert "warning: 1 passages were longer than the reader's window" in capsys.readouterr().err
+    (labels,) = labels_of(tmp_path / "out")
+    assert ["truncated" in passage for passage in labels["passages"]] == [False, True]
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["truncated"] == 1
+    (found,) = read_labels(tmp_path / "out")
+    assert found.query.passages[1].metadata == {"relevant": False}
+    mine = as_query({**row, "passages": [{**first, "truncated": "mine"}]})
+    assert label_row(GoldLabeler().label(mine), "gold")["passages"][0]["input"] == {"truncated": "mine"}
+
+
 def test_only_labelers_that_gain_by_it_have_blocks(tiny_scorer):
     sizes = {name: block_size(load_labeler(name, lambda: tiny_scorer), 4) for name in ("delta_seper", "erag", "gold")}
     assert sizes == {"delta_seper": 4, "erag": 1, "gold": 1}

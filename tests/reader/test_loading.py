@@ -39,6 +39,25 @@ def test_conversion_from_the_wheel(tmp_path, monkeypatch):
     assert weights_hash(load_reader("plain", LoadOptions(device="cpu", dtype="bfloat16")).model) == "e1abb9b743129b40"
 
 
+@pytest.mark.parametrize("damaged", ["model.safetensors", "tokenizer.json"])
+def test_a_damaged_copy_of_the_embedded_weights_is_named(tmp_path, monkeypatch, damaged):
+    source = embedded_reader_folder()
+    copy = tmp_path / source.name
+    copy.mkdir()
+    for path in source.iterdir():
+        (copy / path.name).write_bytes(b"{" if path.name == damaged else path.read_bytes()[:9_000_000])
+    monkeypatch.setenv("SEPER_REWARD_HOME", str(tmp_path))
+    with pytest.raises(OSError, match=f"reader='plain' could not be loaded from {copy}; delete that folder"):
+        load_reader("plain", LoadOptions(device="cpu"))
+
+
+def test_a_damaged_model_folder_is_named(tiny_reader, tmp_path):
+    for path in tiny_reader.iterdir():
+        (tmp_path / path.name).write_bytes(b"{" if path.suffix == ".safetensors" else path.read_bytes())
+    with pytest.raises(OSError, match=f"reader='{tmp_path}' could not be loaded"):
+        load_reader(str(tmp_path), LoadOptions(device="cpu"))
+
+
 def test_a_missing_wheel_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("SEPER_REWARD_HOME", str(tmp_path))
