@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.reader.in_process.decoding import Layout, keep_logits
+from seper_reward.reader.in_process.layout import keep_logits
 from seper_reward.reader.in_process.masks import left_pad, tree_mask
+from seper_reward.reader.sampler import Layout
 
 
 @torch.no_grad()
@@ -18,7 +19,7 @@ def forced_log_probs(
     """Return the log-probabilities of given tokens after given prompts (teacher forcing), at temperature 1.
 
     In the layout ``tree`` a prompt is read once, with all its continuations after it, each seeing the prompt and
-    itself; in the other layouts it is read once for each continuation.
+    itself; in the other layouts it is read once for each continuation, in ``reread`` without padding.
 
     Args:
         model: Causal language model in eval mode.
@@ -30,7 +31,8 @@ def forced_log_probs(
         Per line and continuation, ``(T,)`` natural-log probabilities of its T tokens.
     """
     alone = [(prompt, [continuation]) for prompt, continuations in lines for continuation in continuations]
-    log_probs = iter(_forced(model, lines if layout == "tree" else alone, pad_id))
+    batches = [[line] for line in alone] if layout == "reread" else [lines if layout == "tree" else alone]
+    log_probs = itertools.chain.from_iterable(_forced(model, batch, pad_id) for batch in batches)
     return [[next(log_probs) for _ in continuations] for _, continuations in lines]
 
 
