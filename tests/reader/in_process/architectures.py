@@ -43,11 +43,14 @@ class Architecture:
     def __str__(self) -> str:
         return self.family
 
+    def configuration(self) -> Any:
+        """Return the model's configuration."""
+        return getattr(transformers, f"{self.config}Config")(**{**_SIZES, **_GROUPED, **self.sizes})
+
     def model(self) -> Any:
         """Return the random model, in eval mode."""
-        config = getattr(transformers, f"{self.config}Config")(**{**_SIZES, **_GROUPED, **self.sizes})
         torch.manual_seed(0)
-        return transformers.AutoModelForCausalLM.from_config(config).eval().requires_grad_(False)
+        return transformers.AutoModelForCausalLM.from_config(self.configuration()).eval().requires_grad_(False)
 
 
 def tokenizer() -> Any:
