@@ -100,6 +100,7 @@ def refuse_other_kinds(config: Any, name: str) -> None:
 
     kind = type(config)
     masks = not (getattr(config, "is_decoder", False) or getattr(config, "causal", False))
+    own_code = getattr(config, "auto_map", None) or {}
     problem = None
     if getattr(config, "is_encoder_decoder", False):
         problem = "is an encoder-decoder"
@@ -107,9 +108,7 @@ def refuse_other_kinds(config: Any, name: str) -> None:
         problem = "is half of an encoder-decoder"
     elif kind in MODEL_FOR_MASKED_LM_MAPPING and masks:
         problem = "is an encoder"
-    elif kind not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in (
-        getattr(config, "auto_map", None) or {}
-    ):
+    elif kind not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in own_code:
         problem = "does not continue texts"
     if problem:
         architecture = (config.architectures or [config.model_type])[0]

@@ -58,6 +58,18 @@ def window_of(model: Any) -> int | None:
     return window if window and window > 0 else None
 
 
+def rope_switch(model: Any) -> int | None:
+    """Return the length from which on a model with long rope (Phi-3, Phi-4-mini) has other rotary factors, if any.
+
+    The longest row of a call decides for all its rows and tokens: beyond so many tokens it takes the long factors.
+    Dynamic rope also changes, but from the end of the window on, which no prompt with its response passes.
+    """
+    rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+    kinds = [rope] if "rope_type" in rope else [each for each in rope.values() if isinstance(each, dict)]
+    switches = [each["original_max_position_embeddings"] for each in kinds if each.get("rope_type") == "longrope"]
+    return min(switches, default=None)
+
+
 def keep_logits(model: Any, which: int | torch.Tensor) -> dict[str, int | torch.Tensor]:
     """Return the model's argument for logits of the last ``which`` positions, or of given ones, if it has one."""
     return {"logits_to_keep": which} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from seper_reward.reader.in_process.compiled import compiled_if_it_works
 from seper_reward.reader.in_process.decoding import TreeDecoder, make_decoder
-from seper_reward.reader.in_process.layout import choose_layout, window_of
+from seper_reward.reader.in_process.layout import choose_layout, rope_switch, window_of
 from seper_reward.reader.in_process.rows import Row, RowWriter
 from seper_reward.reader.in_process.self_check import (
     PROBE,
@@ -81,6 +81,7 @@ class ResponseSampler:
         # what stands in padding has no effect, so that a tokenizer without a token for it can be used
         self._pad_id: int = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
         self._window = window_of(model) or tokenizer.model_max_length
+        self._switch = rope_switch(model)
         self._rows = RowWriter(model, tokenizer, name, self.options)
         if options.compile_reader:
             self._model = compiled_if_it_works(model, self._trial)
@@ -149,13 +150,15 @@ class ResponseSampler:
         if self.device.type == "cpu" and self._since_given_back >= _GIVE_BACK:
             self._since_given_back = 0
             give_back()
-        if self._layout == "tree" and self.refill:
-            order = sorted(encoded, key=lambda prompt: (len(encoded[prompt]), prompt))
-            sampled.update(zip(order, self._refilled(order, encoded), strict=True))
-        else:
-            more = more if self._layout == "tree" else None
-            act = functools.partial(self._sample_batch, encoded, first or 1, more)
-            for batch in self._batches(encoded):
+        for layout, together in self._apart(encoded):
+            if layout == "tree" and self.refill:
+                order = sorted(together, key=lambda prompt: (len(encoded[prompt]), prompt))
+                sampled.update(zip(order, self._refilled(order, encoded), strict=True))
+                continue
+            act = functools.partial(
+                self._sample_batch, encoded, first or 1, more if layout == "tree" else None, layout
+            )
+            for batch in self._batches(together):
                 sampled.update(zip(batch, in_halves(act, batch), strict=True))
         return [sampled[prompt] for prompt in prompts]
 
@@ -223,13 +226,14 @@ class ResponseSampler:
         probe = copy.copy(self)
         probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=())
         probe._rows = RowWriter(model, self.tokenizer, self.name, probe.options, end_tokens=())
-        prompts = probe_ids(self.tokenizer(prompt).input_ids, self._window - PROBE_TOKENS)
+        room = min(self._window, self._switch or self._window) - PROBE_TOKENS
+        prompts = probe_ids(self.tokenizer(prompt).input_ids, room)
         names = [f"{prompt} {number}" for number in range(len(prompts))]  # they decide the noise
         reader = f"reader {self.name!r} ({type(model).__name__}, layout {self._layout})"
         way_out = "" if self._layout == "reread" else "reader_layout=reread, which is slow and fits any model, or "
         way_out = f"take {way_out}another reader"
         try:
-            sampled = probe._sample_batch(dict(zip(names, prompts, strict=True)), 1, None, names)
+            sampled = probe._sample_batch(dict(zip(names, prompts, strict=True)), 1, None, self._layout, names)
             lines = [(ids, responses.token_ids) for ids, responses in zip(prompts, sampled, strict=True)]
             forced = forced_log_probs(model, lines, pad_id, self._layout)
             plain = [row for ids, rows in lines for row in plain_log_probs(model, ids, rows)]
@@ -258,6 +262,25 @@ class ResponseSampler:
     def _encode(self, prompt: str) -> list[int]:
         return encode_prompt(self.tokenizer, prompt, self._window - self.options.max_new_tokens)
 
+    def _apart(self, encoded: dict[str, list[int]]) -> list[tuple[Layout, dict[str, list[int]]]]:
+        """Divide prompts into groups that may be read together, and name their layout.
+
+        Where long rope has a switch, prompts that stay below it with their responses, and those beyond it, are
+        batched apart. Those that may cross it while they are decoded have no use for a cache: its keys would be
+        turned by the wrong factors.
+        """
+        switch = self._window if self._switch is None else self._switch
+        groups: dict[str, tuple[Layout, dict[str, list[int]]]] = {}
+        for prompt, ids in encoded.items():
+            if len(ids) > switch:
+                group = groups.setdefault("beyond", (self._layout, {}))
+            elif len(ids) + self.options.max_new_tokens <= switch:
+                group = groups.setdefault("below", (self._layout, {}))
+            else:
+                group = groups.setdefault("across", ("reread", {}))
+            group[1][prompt] = ids
+        return list(groups.values())
+
     def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
         """Group prompts of similar length, as many as the key-value cache may hold."""
         slots = {prompt: self._slots(len(ids)) for prompt, ids in encoded.items()}
@@ -265,12 +288,12 @@ class ResponseSampler:
 
     @torch.no_grad()
     def _sample_batch(
-        self, encoded: dict[str, list[int]], first: int, more: NeedsMore | None, prompts: list[str]
+        self, encoded: dict[str, list[int]], first: int, more: NeedsMore | None, layout: Layout, prompts: list[str]
     ) -> list[Responses]:
         """Sample the first responses of all prompts, then, over the same cache, the rest of those that need more."""
         samples = self.options.num_samples
         all_rows = self._rows.new(prompts)
-        decoder = make_decoder(self._model, self._pad_id, self._layout, samples)
+        decoder = make_decoder(self._model, self._pad_id, layout, samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
             logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
         counts = dict.fromkeys(prompts, 0)

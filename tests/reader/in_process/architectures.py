@@ -72,16 +72,17 @@ def tokenizer() -> Any:
     )
 
 
-def _phi3_long() -> dict[str, Any]:
+def long_rope(switch: int) -> dict[str, Any]:
+    """Return the fields of a configuration whose rotary factors change beyond so many tokens."""
     rope = {
         "rope_type": "longrope",
         "rope_theta": 10_000.0,
         "short_factor": [1.0] * 8,
         "long_factor": [4.0] * 8,
-        "original_max_position_embeddings": 40,
+        "original_max_position_embeddings": switch,
         "factor": 6.4,
     }
-    return {"rope_parameters": rope, "original_max_position_embeddings": 40}
+    return {"rope_parameters": rope, "original_max_position_embeddings": switch}
 
 
 _MLA = {
@@ -128,6 +129,7 @@ ARCHITECTURES = [
     Architecture("Gemma", "Gemma", "tree", {"head_dim": 16}),
     Architecture("Phi", "Phi", "tree"),
     Architecture("Phi-3", "Phi3", "tree"),
+    Architecture("Phi-3 and Phi-4-mini with long rope", "Phi3", "tree", long_rope(180)),
     Architecture("PhiMoE", "Phimoe", "tree", {"num_local_experts": 4}),
     Architecture("OLMo", "Olmo", "tree"),
     Architecture("OLMo 2", "Olmo2", "tree"),
