@@ -18,7 +18,7 @@ from seper_reward.estimators.seper import (
     Weighting,
 )
 from seper_reward.reader.engine.servers import check_url
-from seper_reward.reader.sampler import AdaptiveSampling, Backend, EngineOptions, ReaderOptions
+from seper_reward.reader.sampler import AdaptiveSampling, Backend, EngineOptions, Layout, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.settings import check_types, setting
@@ -143,6 +143,12 @@ class ScorerConfig(JudgeConfig):
         False,
         "Whether the reader is compiled (torch.compile), for long runs: it takes minutes before the first question, "
         "then is faster, but after interruptions and on several processes labels differ in low digits.",
+    )
+    reader_layout: Layout | None = setting(
+        None,
+        "How the samples of a prompt share its reading in this process: tree (one line of the cache for all), repeat "
+        "(copied after the prompt was read), alone (each sample reads the prompt) or reread (no cache: slow, fits any "
+        "model); not given: chosen by the reader's architecture.",
     )
     cache: str | None = setting(
         None,
@@ -403,6 +409,7 @@ def reader_options(config: ScorerConfig, *, loaded: bool = False) -> ReaderOptio
         trust_remote_code=config.trust_remote_code,
         max_batch_tokens=config.max_batch_tokens,
         backend="process" if loaded else config.backend,
+        layout=config.reader_layout,
         refill=config.throughput,
         compile_reader=config.compile_reader and not loaded,
     )

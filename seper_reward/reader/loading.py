@@ -61,12 +61,17 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
 
     Raises:
         OSError: The model is neither a folder nor known to the hub; the message says what to do.
+        ValueError: The model is no causal language model.
     """
     from transformers import AutoModelForCausalLM
 
     device = resolve_device(options.device)
     dtype = resolve_dtype(options.dtype, device)
     source, adapter, hub = _source(name, options)
+    with helpful_errors("reader", name, _EXPECTED):
+        config = _config(source, hub)
+    if config is not None:
+        refuse_other_kinds(config, name)
     tokenizer = load_tokenizer(name, options)
     with helpful_errors("reader", name, _EXPECTED, _converted(source)):
         model = AutoModelForCausalLM.from_pretrained(
@@ -75,6 +80,41 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
         if adapter:
             model = merge_adapter(model, adapter).to(dtype)
     return ready(model, tokenizer, name, options.revision, device)
+
+
+def refuse_other_kinds(config: Any, name: str) -> None:
+    """Refuse what is no causal language model, by its configuration alone.
+
+    Args:
+        config: Configuration of the model.
+        name: Name of the reader, for errors.
+
+    Raises:
+        ValueError: The model is an encoder, an encoder-decoder, one half of one, or no language model.
+    """
+    from transformers import (
+        MODEL_FOR_CAUSAL_LM_MAPPING,
+        MODEL_FOR_MASKED_LM_MAPPING,
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    )
+
+    kind = type(config)
+    masks = not (getattr(config, "is_decoder", False) or getattr(config, "causal", False))
+    own_code = getattr(config, "auto_map", None) or {}
+    problem = None
+    if getattr(config, "is_encoder_decoder", False):
+        problem = "is an encoder-decoder"
+    elif kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
+        problem = "is half of an encoder-decoder"
+    elif kind in MODEL_FOR_MASKED_LM_MAPPING and masks:
+        problem = "is an encoder"
+    elif kind not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in own_code:
+        problem = "does not continue texts"
+    if problem:
+        architecture = (config.architectures or [config.model_type])[0]
+        raise ValueError(
+            f"reader={name!r} ({architecture}) {problem}; expected a causal language model, such as Llama or Qwen"
+        )
 
 
 def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> Any:
@@ -120,6 +160,16 @@ def embedded_reader_folder() -> Path:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return target
+
+
+def _config(source: str | Path, hub: dict[str, Any]) -> Any:
+    """Return a model's configuration; ``None`` where there is none by itself, as in an adapter on the hub."""
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(source, **hub)
+    except OSError:  # if there is no model either, loading it says so
+        return None
 
 
 def _source(name: str, options: LoadOptions) -> tuple[str | Path, Path | None, dict[str, Any]]:

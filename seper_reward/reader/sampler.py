@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -11,6 +11,9 @@ from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import Responses
 
 Backend = Literal["process", "engine", "auto"]
+
+#: How the samples of a prompt share its reading, from cheapest to dearest; see ``choose_layout``.
+Layout = Literal["tree", "repeat", "alone", "reread"]
 
 #: Takes the first responses by prompt and returns the prompts that need all N.
 NeedsMore = Callable[[Mapping[str, Responses]], set[str]]
@@ -84,19 +87,27 @@ class ReaderOptions(LoadOptions):
             the engine where one is named. The other options concern a reader in this process.
         max_batch_tokens: Most tokens in the key-value cache at once; 0 takes what half of the free memory holds, and
             ``None`` 32,768.
-        share_prefix: ``False`` prefills each sample by itself, as is done anyway for caches that cannot be shared
-            (linear attention).
+        layout: How the samples of a prompt share its reading. ``"tree"`` keeps one line of the cache for all,
+            ``"repeat"`` copies the line after the prompt was read, ``"alone"`` reads the prompt for each sample, and
+            ``"reread"`` uses no cache, which is slow and fits any causal model; ``None`` chooses by the architecture.
         refill: Whether waiting prompts take the room of finished ones in the running batch. Faster where many prompts
             are sampled in one call; a response may then depend, in low digits, on the prompts beside it.
         compile_reader: Whether the model's calls are compiled, which takes minutes before the first response; where a
             trial fails, a warning tells why and the model is called as it is. Low digits then depend on what was
             sampled before.
+
+    Raises:
+        ValueError: ``layout`` is none of these.
     """
 
     backend: Backend | None = None
-    share_prefix: bool = True
+    layout: Layout | None = None
     refill: bool = False
     compile_reader: bool = False
+
+    def __post_init__(self) -> None:
+        if self.layout is not None and self.layout not in get_args(Layout):
+            raise ValueError(f"layout must be {', '.join(get_args(Layout))} or None, got {self.layout!r}")
 
 
 @dataclass(frozen=True)
@@ -175,5 +186,5 @@ class Sampler(Protocol):
     def reading_with(self, model: Any) -> "Sampler":
         """Return a sampler with the same options in this process, on a model that has the same tokenizer."""
 
-    def check(self, prompt: str, tolerance: float = 0.25) -> None:
+    def check(self, prompt: str) -> None:
         """Compare the log-probabilities of sampled tokens with teacher-forced ones; see ``ResponseSampler.check``."""

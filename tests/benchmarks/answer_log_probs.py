@@ -21,7 +21,7 @@ ALIASES = ["Ann Lee", "Ann B. Lee", "Mrs Lee", "Lee"]
 def main() -> None:
     options = parser(__doc__).parse_args()
     shared = ResponseSampler.from_pretrained(PLAIN)
-    unshared = rebuilt(shared, share_prefix=False)
+    unshared = rebuilt(shared, layout="alone")
     builder = PromptBuilder(shared.tokenizer, "brief", max_prompt_tokens=shared.max_prompt_tokens)
     passages = [" ".join(f"word{n * 100 + i}" for i in range(40)) for n in range(4)]
     prompts = [builder.build("Who built the mill?", (Passage(text),)) for text in passages]

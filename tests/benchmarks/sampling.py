@@ -165,7 +165,7 @@ def factors(scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]]
         ("entailment_reuse", spent["context"] + once + judged),
         (
             "own_loop_dropped_rows",
-            _sampled(scorer, query, some, scale, share_prefix=False, max_batch_tokens=1) + judged,
+            _sampled(scorer, query, some, scale, layout="alone", max_batch_tokens=1) + judged,
         ),
         ("prefix", _sampled(scorer, query, some, scale, max_batch_tokens=1) + judged),
         ("batching", whole[CLOCK]),

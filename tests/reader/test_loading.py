@@ -1,15 +1,17 @@
 """Loading: embedded wheels, local folders, and errors that say what would work."""
 
 import importlib.util
+import re
 
 import pytest
 import torch
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
 from seper_reward.estimators.entailment import load_entailment
-from seper_reward.reader.loading import embedded_reader_folder, load_reader
+from seper_reward.reader.loading import embedded_reader_folder, load_reader, refuse_other_kinds
 from seper_reward.runtime.hashing import weights_hash
 from seper_reward.runtime.pretrained import LoadOptions
+from tests.reader.in_process.architectures import ARCHITECTURES
 
 
 def test_the_embedded_reader_is_converted_once_and_answers(tmp_path, monkeypatch):
@@ -82,6 +84,58 @@ def test_a_local_folder_in_a_chosen_dtype(tiny_reader, tiny_entailment):
         load_entailment(str(tiny_entailment), LoadOptions(dtype="float32", device="cpu")).model.dtype == torch.float32
     )
     assert load_reader(str(tiny_reader), LoadOptions(revision="main", device="cpu")).name == f"{tiny_reader}@main"
+
+
+@pytest.mark.parametrize(
+    ("config", "kind", "problem"),
+    [
+        ("T5", "ForConditionalGeneration", "is an encoder-decoder"),
+        ("Bart", "ForConditionalGeneration", "is an encoder-decoder"),
+        ("Bart", "ForCausalLM", "is half of an encoder-decoder"),
+        ("Blenderbot", "ForConditionalGeneration", "is an encoder-decoder"),
+        ("BlenderbotSmall", "ForCausalLM", "is half of an encoder-decoder"),
+        ("BigBirdPegasus", "ForCausalLM", "is half of an encoder-decoder"),
+        ("Whisper", "ForConditionalGeneration", "is an encoder-decoder"),
+        ("Bert", "ForMaskedLM", "is an encoder"),
+        ("Bert", "ForSequenceClassification", "is an encoder"),
+        ("Roberta", "ForMaskedLM", "is an encoder"),
+        ("XLMRoberta", "ForMaskedLM", "is an encoder"),
+        ("Camembert", "ForMaskedLM", "is an encoder"),
+        ("Data2VecText", "ForMaskedLM", "is an encoder"),
+        ("Electra", "ForMaskedLM", "is an encoder"),
+        ("Ernie", "ForMaskedLM", "is an encoder"),
+        ("BigBird", "ForMaskedLM", "is an encoder"),
+        ("DebertaV2", "ForMaskedLM", "is an encoder"),
+        ("ModernBert", "ForMaskedLM", "is an encoder"),
+        ("ViT", "ForImageClassification", "does not continue texts"),
+    ],
+)
+def test_what_is_no_decoder_is_refused_by_its_configuration_in_one_line(tmp_path, config, kind, problem):
+    import transformers
+
+    settings = getattr(transformers, f"{config}Config")(architectures=[f"{config}{kind}"])
+    if kind == "ForCausalLM":
+        settings.is_encoder_decoder, settings.is_decoder = False, True  # as transformers saves the half
+    settings.save_pretrained(tmp_path)
+    expected = (
+        f"reader='{tmp_path}' ({config}{kind}) {problem}; expected a causal language model, such as Llama or Qwen"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+        load_reader(str(tmp_path))
+
+
+@pytest.mark.parametrize("family", ["Llama", "GPT-NeoX", "Mamba", "RWKV", "BioGPT", "Gemma 3"])
+def test_decoders_are_not_refused(family):
+    (config,) = [each.configuration() for each in ARCHITECTURES if each.family == family]
+    refuse_other_kinds(config, family)
+
+
+def test_an_encoder_that_was_trained_as_a_decoder_is_not_refused():
+    from transformers import BertConfig
+
+    refuse_other_kinds(BertConfig(is_decoder=True), "bert")
+    with pytest.raises(ValueError, match=r"reader='bert' \(bert\) is an encoder"):
+        refuse_other_kinds(BertConfig(), "bert")
 
 
 def test_remote_code_stays_off(tiny_reader, monkeypatch):

@@ -1,18 +1,17 @@
 """Decoders: a causal language model, its key-value cache, and the samples of several prompts side by side."""
 
 import copy
-import inspect
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from seper_reward.reader.in_process.layout import cache_argument, has_lines, keep_logits, new_cache, rope_switch
 from seper_reward.reader.in_process.masks import attention_mask, left_pad
 from seper_reward.reader.in_process.rows import Row
-
-Layout = Literal["tree", "repeat", "alone"]
+from seper_reward.reader.sampler import Layout
 
 # share of the longest prompt: a shorter common start costs more, because it needs an attention mask, than it saves
 _WORTH_SHARING = 0.125
@@ -45,9 +44,12 @@ def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decod
     ``tree`` has one line of the cache per prompt; its samples are decoded side by side as queries of that line, each
     seeing the prompt and its own tokens, and samples that are equal so far are one query. ``repeat`` has one line per
     sample, copied after the prompt was read. ``alone`` has one line per sample, and reads the prompt for each.
+    ``reread`` has no cache, and reads prompt and response anew for each token.
     """
     if layout == "tree":
         return TreeDecoder(model, pad_id, samples)
+    if layout == "reread":
+        return RereadDecoder(model, samples)
     return LineDecoder(model, pad_id, samples, share=layout == "repeat")
 
 
@@ -56,17 +58,19 @@ class TreeDecoder:
 
     def __init__(self, model: Any, pad_id: int, samples: int) -> None:
         self._model, self._pad_id, self._samples = model, pad_id, samples
-        self._cache = _new_cache(model)
+        self._cache = new_cache(model)
+        self._switch = rope_switch(model)
         self._lines: list[int] = []  # the prompt of each line
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
         """Read the prompts; see ``Decoder``."""
         common, longest = _common_prefix(prompts), max(map(len, prompts))
         head = None
-        if common < _WORTH_SHARING * longest:
+        other_factors = self._switch is not None and common <= self._switch < longest
+        if common < _WORTH_SHARING * longest or other_factors:
             common = 0
         else:
-            head = _new_cache(self._model)
+            head = new_cache(self._model)
             self._forward([prompts[0][:common]], head, **keep_logits(self._model, 1))
         logits, parts = zip(*(self._read(part, common, head) for part in self._parts(prompts)), strict=True)
         self._cache = parts[0] if len(parts) == 1 else _stacked(parts)
@@ -88,7 +92,7 @@ class TreeDecoder:
 
     def _read(self, prompts: Sequence[Sequence[int]], common: int, head: Any) -> tuple[Tensor, Any]:
         """Return the logits after the prompts, ``(L, V)``, and the cache; ``head`` caches their common start."""
-        cache = _new_cache(self._model)
+        cache = new_cache(self._model)
         if head is not None:
             cache = copy.deepcopy(head)
             cache.batch_repeat_interleave(len(prompts))
@@ -184,8 +188,8 @@ class LineDecoder:
 
     def __init__(self, model: Any, pad_id: int, samples: int, *, share: bool) -> None:
         self._model, self._pad_id, self._samples, self._share = model, pad_id, samples, share
-        self._cache = _new_cache(model)
-        self._can_drop = all(hasattr(layer, "batch_select_indices") for layer in self._cache.layers)
+        self._cache, self._cache_argument = new_cache(model), cache_argument(model)
+        self._can_drop = has_lines(self._cache)
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
         """Read the prompts; see ``Decoder``."""
@@ -224,34 +228,46 @@ class LineDecoder:
         self._lines = [self._lines[place] for place in places]
 
     def _forward(self, input_ids: Tensor, mask: Tensor, positions: Tensor, **options: Any) -> Tensor:
-        logits: Tensor = self._model(
-            input_ids=input_ids,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=self._cache,
-            use_cache=True,
-            **options,
-        ).logits
+        if self._cache_argument == "past_key_values":
+            options["position_ids"] = positions
+        else:  # a recurrent model has no positions, and its mask is of the new tokens only
+            mask = mask[:, -input_ids.shape[1] :]
+        options[self._cache_argument] = self._cache
+        logits: Tensor = self._model(input_ids=input_ids, attention_mask=mask, use_cache=True, **options).logits
         return logits
 
 
-def choose_layout(model: Any) -> Layout:
-    """Choose how samples share a prompt, by what the model's cache and attention can do."""
-    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+class RereadDecoder:
+    """A decoder without cache or padding: it reads prompt and response anew for each token, a prompt at a time."""
 
-    if "position_ids" not in inspect.signature(model.forward).parameters:
-        return "alone"  # ALiBi counts the slots between two tokens, those of other samples, too
-    # exact types, because layers of hybrid caches inherit methods that do not work for them
-    kinds = {type(layer) for layer in _new_cache(model).layers}
-    if kinds == {DynamicLayer} and model.config._attn_implementation in ("sdpa", "eager"):  # both take any mask
-        return "tree"
-    return "repeat" if kinds and kinds <= {DynamicLayer, DynamicSlidingWindowLayer} else "alone"
+    def __init__(self, model: Any, samples: int) -> None:
+        self._model, self._samples = model, samples
+        self._prompts: Sequence[Sequence[int]] = []
 
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
+        """Read the prompts; see ``Decoder``."""
+        self._prompts = prompts
+        logits = torch.cat([self._read([prompt]) for prompt in prompts])
+        return logits, [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
 
-def _new_cache(model: Any) -> Any:
-    from transformers import DynamicCache
+    def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
+        """Read the rows' prompts and responses, once for equal responses; see ``Decoder``."""
+        by_prompt: dict[int, dict[tuple[int, ...], None]] = {}
+        for row in rows:
+            by_prompt.setdefault(row.prompt, {})[tuple(row.token_ids)] = None
+        # the responses of a prompt have been given equally many tokens, so that they need no padding
+        logits = [
+            self._read([[*self._prompts[prompt], *token_ids] for token_ids in responses])
+            for prompt, responses in by_prompt.items()
+        ]
+        order = [(prompt, token_ids) for prompt, responses in by_prompt.items() for token_ids in responses]
+        branches = {branch: place for place, branch in enumerate(order)}
+        return torch.cat(logits), [branches[row.prompt, tuple(row.token_ids)] for row in rows]
 
-    return DynamicCache(config=model.config)
+    def _read(self, sequences: Sequence[Sequence[int]]) -> Tensor:
+        ids = torch.tensor(sequences, device=self._model.device)
+        logits: Tensor = self._model(input_ids=ids, **keep_logits(self._model, 1)).logits
+        return logits[:, -1]
 
 
 def _stacked(caches: Sequence[Any]) -> Any:
@@ -277,8 +293,3 @@ def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
     shortest = min(map(len, sequences)) - 1
     agree = (len({ids[position] for ids in sequences}) == 1 for position in range(shortest))
     return next((position for position, same in enumerate(agree) if not same), shortest)
-
-
-def keep_logits(model: Any, which: int | Tensor) -> dict[str, int | Tensor]:
-    """Return the model's argument for logits of the last ``which`` positions, or of given ones, if it has one."""
-    return {"logits_to_keep": which} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}

@@ -14,17 +14,27 @@ import torch
 from torch import Tensor
 
 from seper_reward.reader.in_process.compiled import compiled_if_it_works
-from seper_reward.reader.in_process.decoding import Layout, TreeDecoder, choose_layout, make_decoder
+from seper_reward.reader.in_process.decoding import TreeDecoder, make_decoder
+from seper_reward.reader.in_process.layout import choose_layout, rope_switch, window_of
 from seper_reward.reader.in_process.rows import Row, RowWriter
+from seper_reward.reader.in_process.self_check import (
+    PROBE,
+    PROBE_SAMPLES,
+    PROBE_TOKENS,
+    check_tolerance,
+    greatest_difference,
+    plain_log_probs,
+    probe_ids,
+)
 from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
 from seper_reward.reader.loading import load_reader
-from seper_reward.reader.sampler import NeedsMore, ReaderOptions, SamplingOptions
+from seper_reward.reader.sampler import Layout, NeedsMore, ReaderOptions, SamplingOptions
 from seper_reward.reader.tokens import encode_prompt, encode_response
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget, warn_of_halving
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Responses
+from seper_reward.types import Responses, UnscorableError
 
 ALGORITHM = 3  # version of how noise becomes tokens, part of cache keys; raise it when the same seed samples otherwise
 _BATCH_TOKENS = 32_768  # tokens in the key-value cache, unless the options say otherwise
@@ -66,9 +76,12 @@ class ResponseSampler:
         self._model = model
         self._since_given_back = 0
         self._budget = self.max_batch_tokens or token_budget(model)
-        self._layout: Layout = choose_layout(model) if options.share_prefix else "alone"
-        text_config = model.config.get_text_config()
-        self._window: int = getattr(text_config, "max_position_embeddings", None) or tokenizer.model_max_length
+        self._given_layout = options.layout
+        self._layout: Layout = options.layout or choose_layout(model)
+        # what stands in padding has no effect, so that a tokenizer without a token for it can be used
+        self._pad_id: int = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        self._window = window_of(model) or tokenizer.model_max_length
+        self._switch = rope_switch(model)
         self._rows = RowWriter(model, tokenizer, name, self.options)
         if options.compile_reader:
             self._model = compiled_if_it_works(model, self._trial)
@@ -78,7 +91,7 @@ class ResponseSampler:
     def from_pretrained(
         cls, reader: str | LoadedModel = EMBEDDED, options: ReaderOptions = ReaderOptions(), **sampling: Any
     ) -> "ResponseSampler":
-        """Load the reader, unless it is loaded already, and make its sampler.
+        """Load the reader, unless it is loaded already, make its sampler, and ``check`` it.
 
         Args:
             reader: A name for ``load_reader``, or a loaded model.
@@ -87,9 +100,13 @@ class ResponseSampler:
 
         Raises:
             OSError: The model is neither a folder nor known to the hub; the message says what to do.
+            ValueError: The model is no decoder, or fails ``check``.
         """
         loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
-        return cls(loaded.model, loaded.tokenizer, name=loaded.name, options=options, **sampling)
+        sampler = cls(loaded.model, loaded.tokenizer, name=loaded.name, options=options, **sampling)
+        if problem := sampler._decoding_problem(PROBE):
+            raise ValueError(problem)
+        return sampler
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -133,13 +150,15 @@ class ResponseSampler:
         if self.device.type == "cpu" and self._since_given_back >= _GIVE_BACK:
             self._since_given_back = 0
             give_back()
-        if self._layout == "tree" and self.refill:
-            order = sorted(encoded, key=lambda prompt: (len(encoded[prompt]), prompt))
-            sampled.update(zip(order, self._refilled(order, encoded), strict=True))
-        else:
-            more = more if self._layout == "tree" else None
-            act = functools.partial(self._sample_batch, encoded, first or 1, more)
-            for batch in self._batches(encoded):
+        for layout, together in self._apart(encoded):
+            if layout == "tree" and self.refill:
+                order = sorted(together, key=lambda prompt: (len(encoded[prompt]), prompt))
+                sampled.update(zip(order, self._refilled(order, encoded), strict=True))
+                continue
+            act = functools.partial(
+                self._sample_batch, encoded, first or 1, more if layout == "tree" else None, layout
+            )
+            for batch in self._batches(together):
                 sampled.update(zip(batch, in_halves(act, batch), strict=True))
         return [sampled[prompt] for prompt in prompts]
 
@@ -166,7 +185,7 @@ class ResponseSampler:
         for start in range(0, len(order), _FORCED_BATCH):
             batch = order[start : start + _FORCED_BATCH]
             rows = [(self._encode(prompt), list(lines[prompt].values())) for prompt in batch]
-            forced = forced_log_probs(self._model, rows, self.tokenizer.pad_token_id, self._layout)
+            forced = forced_log_probs(self._model, rows, self._pad_id, self._layout)
             for prompt, log_probs in zip(batch, forced, strict=True):
                 by_pair.update(zip(itertools.product([prompt], lines[prompt]), log_probs, strict=True))
         return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
@@ -179,34 +198,59 @@ class ResponseSampler:
         other = copy.copy(self)
         other.__dict__.pop("weights_hash", None)
         other._model, other.compiled = model, False
-        other._layout = choose_layout(model) if self._layout != "alone" else "alone"
+        other._layout = self._given_layout or choose_layout(model)
         return other
 
-    def check(self, prompt: str, tolerance: float = 0.25) -> None:
-        """Compare the log-probabilities of sampled tokens with teacher-forced ones.
+    def check(self, prompt: str = PROBE, tolerance: float | None = None) -> None:
+        """Compare the log-probabilities of sampled and of given tokens with those of plain calls of the model.
+
+        A few tokens are sampled for the prompt and for its first part side by side, in this sampler's layout. The
+        plain calls have one prompt and response each, no padding, and no cache from before.
 
         Args:
-            prompt: The prompt whose responses are compared.
-            tolerance: Greatest difference in nats; bf16 differs by some hundredths, a lost cache by several nats.
+            prompt: Text of the prompt.
+            tolerance: Greatest difference in nats, as a mean over a response's tokens; ``None`` takes what rounding
+                explains in the model's dtype.
 
         Raises:
-            RuntimeError: They differ by more, or sampling fails: the model does not decode as it reads (train mode,
-                dropout, gradient checkpointing without a cache).
+            RuntimeError: They differ by more, or a call fails: the model does not decode as it reads (an architecture
+                that the layout does not fit, train mode, gradient checkpointing without a cache).
+            UnscorableError: The logits are NaN.
         """
+        if problem := self._decoding_problem(prompt, tolerance):
+            raise RuntimeError(problem)
+
+    def _decoding_problem(self, prompt: str, tolerance: float | None = None) -> str | None:
+        """Return what is wrong with the reader's log-probabilities, or ``None``; see ``check``."""
+        model, pad_id = self._model, self._pad_id
+        probe = copy.copy(self)
+        probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=())
+        probe._rows = RowWriter(model, self.tokenizer, self.name, probe.options, end_tokens=())
+        room = min(self._window, self._switch or self._window) - PROBE_TOKENS
+        prompts = probe_ids(self.tokenizer(prompt).input_ids, room)
+        names = [f"{prompt} {number}" for number in range(len(prompts))]  # they decide the noise
+        reader = f"reader {self.name!r} ({type(model).__name__}, layout {self._layout})"
+        way_out = "" if self._layout == "reread" else "reader_layout=reread, which is slow and fits any model, or "
+        way_out = f"take {way_out}another reader"
         try:
-            (responses,) = self.sample([prompt])
-        except RuntimeError as error:
-            raise RuntimeError(f"reader {self.name!r} does not decode with a key-value cache: {error}") from error
-        lines = [(self._encode(prompt), responses.token_ids)]
-        (forced,) = forced_log_probs(self._model, lines, self.tokenizer.pad_token_id, "alone")
-        difference = max(
-            float((one - other).abs().max()) for one, other in zip(responses.token_log_probs, forced, strict=True)
+            sampled = probe._sample_batch(dict(zip(names, prompts, strict=True)), 1, None, self._layout, names)
+            lines = [(ids, responses.token_ids) for ids, responses in zip(prompts, sampled, strict=True)]
+            forced = forced_log_probs(model, lines, pad_id, self._layout)
+            plain = [row for ids, rows in lines for row in plain_log_probs(model, ids, rows)]
+        except (torch.OutOfMemoryError, UnscorableError):
+            raise
+        except Exception as error:  # whatever the model's own code raises, the user must learn which model it is
+            reason = "".join(str(error).strip().splitlines()[:1])
+            return f"{reader} does not decode with a key-value cache: {type(error).__name__}: {reason}; {way_out}"
+        drawn = [log_probs for responses in sampled for log_probs in responses.token_log_probs]
+        difference = greatest_difference([*drawn, *itertools.chain(*forced)], [*plain, *plain])
+        most = check_tolerance(model.dtype) if tolerance is None else tolerance
+        if difference <= most:
+            return None
+        return (
+            f"{reader}: sampled and teacher-forced log-probabilities differ by {difference:.2f} nats (expected: at "
+            f"most {most:g}); switch train mode and gradient checkpointing off if it is in training, else {way_out}"
         )
-        if difference > tolerance:
-            raise RuntimeError(
-                f"reader {self.name!r}: sampled and teacher-forced log-probabilities differ by {difference:.2f} nats; "
-                "is it in train mode, or is gradient checkpointing on?"
-            )
 
     def _trial(self, model: Any) -> None:
         """Call a model in every way it will be called: one prompt, several, several with a common start, texts."""
@@ -218,6 +262,25 @@ class ResponseSampler:
     def _encode(self, prompt: str) -> list[int]:
         return encode_prompt(self.tokenizer, prompt, self._window - self.options.max_new_tokens)
 
+    def _apart(self, encoded: dict[str, list[int]]) -> list[tuple[Layout, dict[str, list[int]]]]:
+        """Divide prompts into groups that may be read together, and name their layout.
+
+        Where long rope has a switch, prompts that stay below it with their responses, and those beyond it, are
+        batched apart. Those that may cross it while they are decoded have no use for a cache: its keys would be
+        turned by the wrong factors.
+        """
+        switch = self._window if self._switch is None else self._switch
+        groups: dict[str, tuple[Layout, dict[str, list[int]]]] = {}
+        for prompt, ids in encoded.items():
+            if len(ids) > switch:
+                group = groups.setdefault("beyond", (self._layout, {}))
+            elif len(ids) + self.options.max_new_tokens <= switch:
+                group = groups.setdefault("below", (self._layout, {}))
+            else:
+                group = groups.setdefault("across", ("reread", {}))
+            group[1][prompt] = ids
+        return list(groups.values())
+
     def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
         """Group prompts of similar length, as many as the key-value cache may hold."""
         slots = {prompt: self._slots(len(ids)) for prompt, ids in encoded.items()}
@@ -225,12 +288,12 @@ class ResponseSampler:
 
     @torch.no_grad()
     def _sample_batch(
-        self, encoded: dict[str, list[int]], first: int, more: NeedsMore | None, prompts: list[str]
+        self, encoded: dict[str, list[int]], first: int, more: NeedsMore | None, layout: Layout, prompts: list[str]
     ) -> list[Responses]:
         """Sample the first responses of all prompts, then, over the same cache, the rest of those that need more."""
         samples = self.options.num_samples
         all_rows = self._rows.new(prompts)
-        decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, samples)
+        decoder = make_decoder(self._model, self._pad_id, layout, samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
             logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
         counts = dict.fromkeys(prompts, 0)
@@ -263,7 +326,7 @@ class ResponseSampler:
     @torch.no_grad()
     def _sample_refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
         """Sample all prompts in one batch in which waiting prompts take the room of finished ones."""
-        decoder = TreeDecoder(self._model, self.tokenizer.pad_token_id, self.options.num_samples)
+        decoder = TreeDecoder(self._model, self._pad_id, self.options.num_samples)
         all_rows: list[Row] = []
         alive: list[Row] = []
         start = 0  # place of the first waiting prompt

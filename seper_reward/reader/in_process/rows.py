@@ -1,6 +1,6 @@
 """Rows: the responses of a batch while their tokens are drawn, one after another."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,8 @@ from torch import Tensor
 
 from seper_reward.reader.in_process.gumbel import draw, noise, nucleus
 from seper_reward.reader.sampler import SamplingOptions
-from seper_reward.reader.tokens import cut_at_stop, end_tokens, may_end_stop
+from seper_reward.reader.tokens import cut_at_stop, may_end_stop
+from seper_reward.reader.tokens import end_tokens as reader_end_tokens
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Responses, UnscorableError
 
@@ -47,11 +48,19 @@ class RowWriter:
         tokenizer: Its tokenizer.
         name: Name of the reader, for errors.
         options: How tokens are drawn, and what ends a response.
+        end_tokens: Ids of the tokens that end a response; ``None`` takes those of model and tokenizer.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, name: str, options: SamplingOptions) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        name: str,
+        options: SamplingOptions,
+        end_tokens: Collection[int] | None = None,
+    ) -> None:
         self._tokenizer, self._name, self._options = tokenizer, name, options
-        self._end_tokens = end_tokens(model, tokenizer)
+        self._end_tokens = reader_end_tokens(model, tokenizer) if end_tokens is None else end_tokens
         vocabulary = model.get_output_embeddings().weight.shape[0]
         self._may_end_stop = may_end_stop(tokenizer, options.stop, vocabulary)
 

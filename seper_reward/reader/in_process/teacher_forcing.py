@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.reader.in_process.decoding import Layout, keep_logits
+from seper_reward.reader.in_process.layout import keep_logits, rope_switch
 from seper_reward.reader.in_process.masks import left_pad, tree_mask
+from seper_reward.reader.sampler import Layout
 
 
 @torch.no_grad()
@@ -18,7 +19,8 @@ def forced_log_probs(
     """Return the log-probabilities of given tokens after given prompts (teacher forcing), at temperature 1.
 
     In the layout ``tree`` a prompt is read once, with all its continuations after it, each seeing the prompt and
-    itself; in the other layouts it is read once for each continuation.
+    itself; in the other layouts it is read once for each continuation, in ``reread`` without padding. Where long rope
+    has a switch, a continuation is read with the factors of its whole row, as the model itself would.
 
     Args:
         model: Causal language model in eval mode.
@@ -29,9 +31,21 @@ def forced_log_probs(
     Returns:
         Per line and continuation, ``(T,)`` natural-log probabilities of its T tokens.
     """
-    alone = [(prompt, [continuation]) for prompt, continuations in lines for continuation in continuations]
-    log_probs = iter(_forced(model, lines if layout == "tree" else alone, pad_id))
-    return [[next(log_probs) for _ in continuations] for _, continuations in lines]
+    switch = rope_switch(model)
+    batches: dict[Any, list[tuple[int, list[int]]]] = {}  # (line, its continuations) that are read together
+    for line, (prompt, continuations) in enumerate(lines):
+        beyond = [switch is not None and len(prompt) + len(tokens) > switch for tokens in continuations]
+        if layout == "tree" and len(set(beyond)) == 1:
+            batches.setdefault(beyond[0], []).append((line, list(range(len(continuations)))))
+            continue
+        for number, side in enumerate(beyond):
+            batches.setdefault((line, number) if layout == "reread" else side, []).append((line, [number]))
+    log_probs: dict[tuple[int, int], Tensor] = {}
+    for batch in batches.values():
+        rows = [(lines[line][0], [lines[line][1][number] for number in numbers]) for line, numbers in batch]
+        places = [(line, number) for line, numbers in batch for number in numbers]
+        log_probs.update(zip(places, _forced(model, rows, pad_id), strict=True))
+    return [[log_probs[line, number] for number in range(len(rows))] for line, (_, rows) in enumerate(lines)]
 
 
 def _forced(model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int) -> list[Tensor]:

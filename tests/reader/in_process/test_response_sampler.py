@@ -33,7 +33,7 @@ def test_sharing_the_prefix_changes_nothing(tiny_sampler, layout):
     assert sharing._layout == "tree"
     sharing._layout = layout
     shared = sharing.sample(PROMPTS)
-    unshared = rebuilt(tiny_sampler, max_new_tokens=20, share_prefix=False).sample(PROMPTS)
+    unshared = rebuilt(tiny_sampler, max_new_tokens=20, layout="alone").sample(PROMPTS)
     assert [row.token_ids for row in shared] == [row.token_ids for row in unshared]
     for one, other in zip(shared, unshared, strict=True):
         for log_probs, expected in zip(one.token_log_probs, other.token_log_probs, strict=True):
@@ -47,7 +47,7 @@ def test_sharing_the_prefix_on_the_plain_reader(plain_sampler, layout):
     sharing._layout = layout
     prompts = [f"{PROMPTS[1]} 1840\n\n{prompt}" for prompt in PROMPTS]  # a common start
     shared = sharing.sample(prompts)
-    unshared = rebuilt(sharing, share_prefix=False).sample(prompts)
+    unshared = rebuilt(sharing, layout="alone").sample(prompts)
     assert [row.texts for row in shared] == [row.texts for row in unshared]
     assert len({len(ids) for row in shared for ids in row.token_ids}) > 2
 
@@ -244,7 +244,7 @@ def test_equal_beginnings_are_decoded_once(plain_sampler, monkeypatch):
     assert set(widths) == {1}
 
 
-@pytest.mark.parametrize(("kind", "layout"), [("Mistral", "repeat"), ("Mpt", "alone"), ("Lfm2", "alone")])
+@pytest.mark.parametrize(("kind", "layout"), [("Mistral", "repeat"), ("Mpt", "repeat"), ("Lfm2", "alone")])
 def test_other_architectures_give_their_own_log_probs(tiny_sampler, kind, layout):
     """Sliding windows, ALiBi and linear attention: prompts of unequal length with a common start."""
     import transformers

@@ -1,0 +1,166 @@
+"""Readers of many architectures: their own log-probabilities in the layout that is chosen, or a refusal by name."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from seper_reward import ResponseSampler
+from seper_reward.reader.in_process.self_check import check_tolerance, greatest_difference
+from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.runtime.pretrained import LoadedModel
+from tests.helpers import teacher_forced
+from tests.reader.in_process.architectures import ARCHITECTURES, Architecture, long_rope, tokenizer
+
+START = "The mill burned down in 1840, says the parish book. "
+PROMPTS = [f"{START}{tail}" for tail in ("Why?", "When did the mill burn down?", "It was never built again. Why?")]
+PROMPTS.append("Who?")
+BY_FAMILY = {each.family: each for each in ARCHITECTURES}
+TABLE = Path(__file__).parents[3] / "docs" / "readers.md"
+
+
+@pytest.fixture(scope="module")
+def words():
+    return tokenizer()
+
+
+def loaded(model, words):
+    return LoadedModel(model, words, "tiny")
+
+
+def load(architecture, words, layout=None, dtype=torch.float32):
+    model = architecture.model().to(dtype)
+    sampling = {"num_samples": 3, "max_new_tokens": 6, "stop": ()}
+    return ResponseSampler.from_pretrained(loaded(model, words), ReaderOptions(layout=layout), **sampling)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=str)
+def test_log_probs_are_the_models_own_and_do_not_depend_on_the_batch(architecture, words):
+    """Prompts of unequal length, some with a common start; some shorter, some longer than a window of 12."""
+    sampler = load(architecture, words)
+    assert sampler._layout == architecture.layout
+    together = sampler.sample(PROMPTS)
+    for prompt, responses in zip(PROMPTS, together, strict=True):
+        for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
+            torch.testing.assert_close(log_probs, teacher_forced(sampler, prompt, token_ids), atol=1e-3, rtol=0)
+    alone = [sampler.sample([prompt])[0] for prompt in PROMPTS]
+    assert [row.token_ids for row in together] == [row.token_ids for row in alone]
+    given = sampler.log_probs(PROMPTS, [" in 1840"] * len(PROMPTS))
+    for prompt, log_probs in zip(PROMPTS, given, strict=True):
+        token_ids = words(" in 1840").input_ids
+        torch.testing.assert_close(log_probs, teacher_forced(sampler, prompt, token_ids), atol=1e-3, rtol=0)
+
+
+def log_probs_by_prefix(sampler, prompt, token_ids):
+    """Return what the model gives each token if it is called with all that comes before, and nothing else."""
+    ids, found = sampler._encode(prompt), []
+    for token in token_ids:
+        found.append(sampler._model(input_ids=torch.tensor([ids])).logits[0, -1].log_softmax(-1)[token])
+        ids = [*ids, token]
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("refill", [False, True])
+def test_long_rope_is_read_as_in_a_batch_of_its_own(words, refill):
+    """Below the switch at 40 tokens, at it, beyond it, and across it while decoding; all with a common start."""
+    model = Architecture("", "Phi3", "tree", long_rope(40)).model()
+    sampling = {"num_samples": 3, "max_new_tokens": 6, "stop": ()}
+    sampler = ResponseSampler(model, words, options=ReaderOptions(refill=refill), **sampling)
+    prompts = ["x" * length for length in (10, 34, 35, 39, 40, 41, 60)]
+    assert [len(sampler._encode(prompt)) for prompt in prompts] == [10, 34, 35, 39, 40, 41, 60]
+    together = sampler.sample(prompts)
+    assert [row.token_ids for row in together] == [sampler.sample([prompt])[0].token_ids for prompt in prompts]
+    for prompt, responses in zip(prompts, together, strict=True):
+        for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
+            expected = log_probs_by_prefix(sampler, prompt, token_ids)
+            torch.testing.assert_close(log_probs, expected, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("layout", ["tree", "repeat", "reread"])
+def test_long_rope_given_texts_are_read_as_in_a_batch_of_their_own(words, layout):
+    model = Architecture("", "Phi3", "tree", long_rope(40)).model()
+    sampler = ResponseSampler(model, words, options=ReaderOptions(layout=layout))
+    pairs = [("x" * length, text) for length in (10, 38, 41, 60) for text in ("y", "yyyy")]
+    found = sampler.log_probs(*zip(*pairs, strict=True))
+    for (prompt, text), log_probs in zip(pairs, found, strict=True):
+        expected = teacher_forced(sampler, prompt, words(text).input_ids)
+        torch.testing.assert_close(log_probs, expected, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("family", ["Llama", "Qwen2-MoE", "gpt-oss", "Jamba", "Mamba"])
+def test_rounding_does_not_refuse_a_reader(family, dtype, words):
+    load(BY_FAMILY[family], words, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("family", "layout"),
+    [("Falcon with ALiBi", "tree"), ("GPT-Neo", "tree"), ("Mamba", "tree"), ("BLOOM", "tree"), ("RWKV", "alone")],
+)
+def test_a_layout_that_does_not_fit_is_refused_when_the_reader_is_loaded(family, layout, words):
+    name = rf"reader 'tiny' \(\w+, layout {layout}\)"
+    with pytest.raises(ValueError, match=rf"{name}.*(differ by \d|does not decode).*reader_layout=reread") as refused:
+        load(BY_FAMILY[family], words, layout)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("family", ["Llama", "Mistral with a window", "Mamba", "GPT-Neo"])
+def test_the_layout_reread_fits_any_model_and_says_the_same(family, words):
+    chosen, reread = load(BY_FAMILY[family], words), load(BY_FAMILY[family], words, "reread")
+    assert [row.token_ids for row in reread.sample(PROMPTS)] == [row.token_ids for row in chosen.sample(PROMPTS)]
+
+
+@pytest.mark.parametrize("kind", ["BertLMHeadModel", "BertGenerationDecoder", "XLNetLMHeadModel"])
+def test_a_model_that_sees_what_comes_next_is_no_reader_in_any_layout(kind, words):
+    config = re.sub(r"(LMHeadModel|Decoder)$", "Config", kind)
+    sizes = {"vocab_size": len(words), "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    more = {"d_model": 64, "n_layer": 2, "n_head": 4, "d_inner": 128} if "XLNet" in kind else {}
+    torch.manual_seed(0)
+    model = getattr(transformers, kind)(getattr(transformers, config)(**sizes, **more, initializer_range=0.3)).eval()
+    for layout in (None, "reread"):
+        with pytest.raises(ValueError, match=rf"reader 'tiny' \({kind}, .*another reader"):
+            ResponseSampler.from_pretrained(loaded(model, words), ReaderOptions(layout=layout))
+
+
+def test_positions_that_padding_shifts_are_found(words):
+    """The decoder half of BART, which reads a prompt rightly by itself and wrongly beside a longer one."""
+    sizes = {"d_model": 64, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 128, "init_std": 0.3}
+    torch.manual_seed(0)
+    model = transformers.BartForCausalLM(transformers.BartConfig(vocab_size=len(words), **sizes)).eval()
+    with pytest.raises(ValueError, match=r"BartForCausalLM.*differ by \d"):
+        ResponseSampler.from_pretrained(loaded(model, words))
+
+
+def test_the_check_leaves_no_trace(words):
+    model = BY_FAMILY["Llama"].model()
+    unchecked = ResponseSampler(model, words, num_samples=3, max_new_tokens=6)
+    expected = unchecked.sample(PROMPTS)
+    checked = ResponseSampler(model, words, num_samples=3, max_new_tokens=6)
+    before, state = torch.random.get_rng_state(), dict(vars(checked))
+    checked.check()
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert vars(checked) == state
+    for one, other in zip(checked.sample(PROMPTS), expected, strict=True):
+        assert one.token_ids == other.token_ids
+        assert all(map(torch.equal, one.token_log_probs, other.token_log_probs))
+
+
+def test_the_check_by_hand():
+    found = [torch.tensor([-1.0, -2.0]), torch.tensor([-1.0, -1.0, -4.0])]
+    expected = [torch.tensor([-1.1, -2.1]), torch.tensor([-1.0, -1.3, -4.6])]
+    assert greatest_difference(found, expected) == pytest.approx(0.3)
+    assert greatest_difference([torch.tensor([torch.nan])], [torch.tensor([-1.0])]) == torch.inf
+    assert check_tolerance(torch.float32) < check_tolerance(torch.bfloat16) == check_tolerance(torch.float16)
+
+
+def test_a_tokenizer_without_padding_can_be_used():
+    words = tokenizer()
+    words.pad_token = None
+    ResponseSampler.from_pretrained(loaded(BY_FAMILY["Mistral with a window"].model(), words))
+
+
+def test_a_layout_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="layout must be tree, repeat, alone, reread or None, got 'forest'"):
+        ReaderOptions(layout="forest")
