@@ -9,6 +9,7 @@ from torch import Tensor
 
 from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
+from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import in_halves, token_batches
 from seper_reward.runtime.pretrained import (
@@ -56,6 +57,7 @@ class EntailmentScorer:
     ) -> None:
         self.name = name
         self._model, self._tokenizer = model, tokenizer
+        self._control_tokens = ControlTokens(tokenizer)
         self.max_batch_tokens = max_batch_tokens
         self._columns = _label_columns(model.config.id2label, name)
         window = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
@@ -138,8 +140,8 @@ class EntailmentScorer:
 
     def _encode(self, rows: Sequence[_Statement], padding: bool, **options: Any) -> Any:
         return self._tokenizer(
-            [qa_statement(question, premise) for premise, _, question in rows],
-            [qa_statement(question, hypothesis) for _, hypothesis, question in rows],
+            [self._control_tokens.break_up(qa_statement(question, premise)) for premise, _, question in rows],
+            [self._control_tokens.break_up(qa_statement(question, hypothesis)) for _, hypothesis, question in rows],
             truncation="longest_first",
             max_length=self._max_length,
             padding=padding,

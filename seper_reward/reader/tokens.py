@@ -48,14 +48,15 @@ def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
     return ids
 
 
-def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
+def cut_at_stop(text: str, stop: Sequence[str], *, thought: bool = False) -> str | None:
     """Return the text before the first stop string; ``None`` if no stop string ends the text.
 
-    Stop strings before the first visible character are ignored: many readers begin a response with a line break.
+    Stop strings before the first visible character are ignored: many readers begin a response with a line break. A
+    ``thought`` may be empty, so that it can end there.
     """
-    text = text.lstrip()
+    text = text if thought else text.lstrip()
     places = [match.start() for string in stop for match in re.finditer(re.escape(string), text)]
-    cut = min((place for place in places if text[:place].strip()), default=None)
+    cut = min((place for place in places if thought or text[:place].strip()), default=None)
     return None if cut is None else text[:cut]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.compiled import compiled_if_it_works
 from seper_reward.reader.in_process.decoding import Layout, TreeDecoder, choose_layout, make_decoder
 from seper_reward.reader.in_process.rows import Row, RowWriter
@@ -89,7 +90,8 @@ class ResponseSampler:
             OSError: The model is neither a folder nor known to the hub; the message says what to do.
         """
         loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
-        return cls(loaded.model, loaded.tokenizer, name=loaded.name, options=options, **sampling)
+        tokenizer = with_template(loaded.tokenizer, options.chat_template)
+        return cls(loaded.model, tokenizer, name=loaded.name, options=options, **sampling)
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -180,6 +182,12 @@ class ResponseSampler:
         other.__dict__.pop("weights_hash", None)
         other._model, other.compiled = model, False
         other._layout = choose_layout(model) if self._layout != "alone" else "alone"
+        return other
+
+    def with_options(self, options: SamplingOptions) -> "ResponseSampler":
+        """Return a sampler of the same model with other options of sampling."""
+        other = copy.copy(self)
+        other.options, other._rows = options, self._rows.with_options(options)
         return other
 
     def check(self, prompt: str, tolerance: float = 0.25) -> None:
