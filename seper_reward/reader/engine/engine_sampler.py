@@ -61,7 +61,7 @@ class EngineSampler:
         lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
         self._window: int = min(lengths, default=tokenizer.model_max_length)
         self._expected: dict[str, Future[Responses]] = {}
-        self._verifier = Verifier(self.name, self.options, self._encode, self._decode)
+        self._verifier = Verifier(self.name, self.options, lambda text: list(tokenizer(text).input_ids), self._decode)
         names_ids = [
             self._pool.start(self._verifier.names_token_ids(server, server.url)).result()
             for server in self._pool.servers

@@ -20,7 +20,7 @@ from seper_reward.reader.in_process.rows import Row, RowWriter
 from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import NeedsMore, ReaderOptions, SamplingOptions
-from seper_reward.reader.tokens import encode_prompt, encode_response
+from seper_reward.reader.tokens import encode_prompt, encode_response, padding_id
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget, warn_of_halving
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
@@ -168,7 +168,7 @@ class ResponseSampler:
         for start in range(0, len(order), _FORCED_BATCH):
             batch = order[start : start + _FORCED_BATCH]
             rows = [(self._encode(prompt), list(lines[prompt].values())) for prompt in batch]
-            forced = forced_log_probs(self._model, rows, self.tokenizer.pad_token_id, self._layout)
+            forced = forced_log_probs(self._model, rows, padding_id(self.tokenizer), self._layout)
             for prompt, log_probs in zip(batch, forced, strict=True):
                 by_pair.update(zip(itertools.product([prompt], lines[prompt]), log_probs, strict=True))
         return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
@@ -206,7 +206,7 @@ class ResponseSampler:
         except RuntimeError as error:
             raise RuntimeError(f"reader {self.name!r} does not decode with a key-value cache: {error}") from error
         lines = [(self._encode(prompt), responses.token_ids)]
-        (forced,) = forced_log_probs(self._model, lines, self.tokenizer.pad_token_id, "alone")
+        (forced,) = forced_log_probs(self._model, lines, padding_id(self.tokenizer), "alone")
         difference = max(
             float((one - other).abs().max()) for one, other in zip(responses.token_log_probs, forced, strict=True)
         )
@@ -238,7 +238,7 @@ class ResponseSampler:
         """Sample the first responses of all prompts, then, over the same cache, the rest of those that need more."""
         samples = self.options.num_samples
         all_rows = self._rows.new(prompts)
-        decoder = make_decoder(self._model, self.tokenizer.pad_token_id, self._layout, samples)
+        decoder = make_decoder(self._model, padding_id(self.tokenizer), self._layout, samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
             logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
         counts = dict.fromkeys(prompts, 0)
@@ -271,7 +271,7 @@ class ResponseSampler:
     @torch.no_grad()
     def _sample_refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
         """Sample all prompts in one batch in which waiting prompts take the room of finished ones."""
-        decoder = TreeDecoder(self._model, self.tokenizer.pad_token_id, self.options.num_samples)
+        decoder = TreeDecoder(self._model, padding_id(self.tokenizer), self.options.num_samples)
         all_rows: list[Row] = []
         alive: list[Row] = []
         start = 0  # place of the first waiting prompt
