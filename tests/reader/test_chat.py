@@ -10,6 +10,7 @@ import transformers.utils.chat_template_utils
 import trl
 
 from seper_reward import SePerScorer
+from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think, with_template
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Responses, UnscorableError
@@ -194,3 +195,18 @@ def test_a_reader_that_thinks_unasked_is_refused(tiny_sampler, tiny_judge, monke
 def test_options_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
         ChatOptions(**options)
+
+
+def test_the_settings_of_a_command_reach_the_prompts(tiny_reader, tiny_entailment, tmp_path):
+    path = tmp_path / "mine.jinja"
+    path.write_text("{{ strftime_now('%Y') }}<user>{{ messages[-1].content }}<bot><think>")
+    models = {"reader": str(tiny_reader), "entailment": str(tiny_entailment), "device": "cpu", "prompt": "brief"}
+    config = ScorerConfig(**models, chat_template=str(path), prompt_date="2031-05-06", thinking="off")
+    scorer = load_scorer(config, seed=0)
+    prompt = scorer.reader.prompts.build("Who?")
+    assert prompt == "2031<user>Answer the question in a few words.\nQuestion: Who?<bot><think>\n\n</think>\n\n"
+    own = load_scorer(ScorerConfig(**models), seed=0)
+    assert own.sampler.weights_hash != scorer.sampler.weights_hash  # which covers the template
+    config.chat_template = str(tmp_path / "gone.jinja")
+    with pytest.raises(ValueError, match=r"chat_template must be a file with a chat template, got '.*gone.jinja'"):
+        load_scorer(config, seed=0)
