@@ -1,6 +1,7 @@
 """Settings as dataclasses for TRL's parser (YAML, flags, errors for unknown keys), and the scorer they describe."""
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -17,6 +18,7 @@ from seper_reward.estimators.seper import (
     Preset,
     Weighting,
 )
+from seper_reward.reader.chat import ChatOptions, Thinking
 from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.sampler import AdaptiveSampling, Backend, EngineOptions, Layout, ReaderOptions
 from seper_reward.runtime.cache import Cache
@@ -59,6 +61,18 @@ class ScorerConfig(JudgeConfig):
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
     prompt: Prompt | None = setting(
         None, "Style of the prompt; not given: brief for the embedded reader, few_shot for plain, paper for others."
+    )
+    thinking: Thinking = setting(
+        "auto",
+        "Whether a reader that can think does so before each response: auto (only where its chat template cannot "
+        "switch it off), off (never; where the template cannot, thinking is closed as soon as it is opened) or on.",
+    )
+    max_thinking_tokens: int = setting(
+        1024, "Longest thought of a reader that thinks, in tokens, >= 1; then it must answer."
+    )
+    prompt_date: str = setting("2024-07-26", "The date of today, YYYY-MM-DD, in chat templates that print it.")
+    chat_template: str | None = setting(
+        None, "File with a chat template (Jinja) for the reader; not given: its tokenizer's own."
     )
     max_passage_tokens: int | None = setting(
         None, "Longest passage in tokens, longer ones are cut; not given: as long as the reader's window allows."
@@ -387,6 +401,7 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         reader or config.reader,
         config.entailment,
         prompt=config.prompt,
+        chat=ChatOptions(config.thinking, config.max_thinking_tokens, config.prompt_date),
         estimator=Estimator.preset(config.estimator, **_given(preset)),
         max_passage_tokens=config.max_passage_tokens,
         cache=Cache(config.cache) if config.cache else None,
@@ -412,6 +427,7 @@ def reader_options(config: ScorerConfig, *, loaded: bool = False) -> ReaderOptio
         layout=config.reader_layout,
         refill=config.throughput,
         compile_reader=config.compile_reader and not loaded,
+        chat_template=None if config.chat_template is None else _read_text(config.chat_template),
     )
 
 
@@ -423,6 +439,13 @@ def entailment_options(config: JudgeConfig) -> LoadOptions:
         device=config.device,
         trust_remote_code=config.trust_remote_code,
     )
+
+
+def _read_text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"chat_template must be a file with a chat template, got {path!r}: {error}") from error
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.seper import Estimator
 from seper_reward.estimators.utility import query_utilities
 from seper_reward.reader.backends import load_sampler
+from seper_reward.reader.chat import ChatOptions
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompted import EarlyStop, PromptedReader
 from seper_reward.reader.sampler import AdaptiveSampling, EngineOptions, ReaderOptions, Sampler
@@ -32,6 +33,7 @@ class SePerScorer:
             servers.
         entailment: The NLI model that judges what the responses say.
         prompt: Name of a style in ``prompts.STYLES``.
+        chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
         estimator: The options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
         max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
         cache: Where responses and entailment scores are kept between runs.
@@ -42,7 +44,8 @@ class SePerScorer:
         judge: The entailment model with the options of SePer.
 
     Raises:
-        ValueError: ``adaptive`` with a sampler that refills its batch, which samples all responses at once.
+        ValueError: ``adaptive`` with a sampler that refills its batch, which samples all responses at once; or an
+            option does not go with the reader's chat template or window.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class SePerScorer:
         entailment: EntailmentScorer,
         *,
         prompt: str = "paper",
+        chat: ChatOptions = ChatOptions(),
         estimator: Estimator | None = None,
         max_passage_tokens: int | None = None,
         cache: Cache | None = None,
@@ -60,7 +64,9 @@ class SePerScorer:
             raise ValueError(
                 "enough_std_error does not go with throughput (refill), which samples all responses at once"
             )
-        self.reader = PromptedReader(sampler, prompt=prompt, max_passage_tokens=max_passage_tokens, cache=cache)
+        self.reader = PromptedReader(
+            sampler, prompt=prompt, chat=chat, max_passage_tokens=max_passage_tokens, cache=cache
+        )
         self.entailment, self.adaptive = entailment, adaptive
         self.estimator = estimator or Estimator()
         self.judge = BeliefJudge(entailment, self.estimator, cache)
@@ -72,6 +78,7 @@ class SePerScorer:
         entailment: str = EMBEDDED,
         *,
         prompt: str | None = None,
+        chat: ChatOptions = ChatOptions(),
         estimator: Estimator | None = None,
         max_passage_tokens: int | None = None,
         cache: Cache | None = None,
@@ -87,6 +94,7 @@ class SePerScorer:
             reader: The causal language model to ask, by name or already loaded.
             entailment: The NLI model that judges.
             prompt: Name of a prompt style; ``None`` takes the reader's own (``READER_DEFAULTS``), else the paper's.
+            chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
             estimator: The options of SePer; ``None`` takes the defaults.
             max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
             cache: Where responses and entailment scores are kept between runs.
@@ -94,8 +102,8 @@ class SePerScorer:
             reader_options: How the reader is loaded and used, and where it runs.
             entailment_options: How the entailment model is loaded.
             engine: Servers that run the reader, such as ``["http://localhost:8000/v1"]``, or ``EngineOptions``;
-                ``reader`` then names its tokenizer, and of ``reader_options`` only ``backend``, ``revision`` and
-                ``trust_remote_code`` count.
+                ``reader`` then names its tokenizer, and of ``reader_options`` only ``backend``, ``revision``,
+                ``chat_template`` and ``trust_remote_code`` count.
             **sampling: Fields of ``SamplingOptions``. Defaults are the paper's (N=10, temperature 1) unless
                 ``READER_DEFAULTS`` has others for the reader.
 
@@ -116,6 +124,7 @@ class SePerScorer:
             sampler,
             EntailmentScorer.from_pretrained(entailment, entailment_options),
             prompt=prompt or defaults.prompt,
+            chat=chat,
             estimator=estimator,
             max_passage_tokens=max_passage_tokens,
             cache=cache,
@@ -143,6 +152,7 @@ class SePerScorer:
             "entailment": self.entailment.name,
             "entailment_weights": self.entailment.weights_hash,
             "prompt": asdict(prompts.style),
+            "chat": asdict(prompts.chat.options),
             "max_prompt_tokens": prompts.max_prompt_tokens,
             "max_passage_tokens": prompts.max_passage_tokens,
             "sampling": self.reader.sampling,

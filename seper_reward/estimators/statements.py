@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from seper_reward.runtime.control_tokens import ControlTokens
+
 LONGEST_QUESTION = 40  # tokens; of 3,619 natural questions three are longer
 LONGEST_ANSWER = 96  # tokens of a premise or hypothesis that the embedded model was trained to read
 _LONGEST_PAIR = 512  # tokens that judges of BERT's kind read, whatever their tokenizers say
@@ -47,7 +49,7 @@ class StatementEncoder:
     """
 
     def __init__(self, tokenizer: Any, config: Any) -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer, self._control_tokens = tokenizer, ControlTokens(tokenizer)
         window = getattr(config, "max_position_embeddings", tokenizer.model_max_length)
         self._max_length = int(min(window, tokenizer.model_max_length, _LONGEST_PAIR))
         self._question_once = bool(getattr(config, "question_once", False))
@@ -83,8 +85,8 @@ class StatementEncoder:
             **options: More arguments of the tokenizer.
         """
         return self._tokenizer(
-            [_joined(row.question, row.premise) for row in statements],
-            [_joined("" if self._question_once else row.question, row.hypothesis) for row in statements],
+            [self._joined(row.question, row.premise) for row in statements],
+            [self._joined("" if self._question_once else row.question, row.hypothesis) for row in statements],
             truncation="longest_first",
             max_length=self._max_length,
             **options,
@@ -93,9 +95,8 @@ class StatementEncoder:
     def _tokens(self, text: str) -> int:
         return len(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
-
-def _joined(question: str, answer: str) -> str:
-    return f"{question} {answer}" if question else answer
+    def _joined(self, question: str, answer: str) -> str:
+        return self._control_tokens.break_up(f"{question} {answer}" if question else answer)
 
 
 def asking_sentence(question: str) -> str:

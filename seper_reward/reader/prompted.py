@@ -2,15 +2,19 @@
 
 import copy
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think
 from seper_reward.reader.in_process.response_sampler import ALGORITHM
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reader.sampler import NeedsMore, Sampler
+from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
 from seper_reward.types import Passage, Query, Responses, UnscorableError
+
+_BEGINNING, _BEGINNING_TOKENS = 60, 12  # characters and tokens in which a thought shows that it is one
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,16 @@ class PromptedReader:
     Args:
         sampler: Samples the reader's responses, in this process or on servers.
         prompt: Name of a style in ``prompts.STYLES``.
+        chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
         max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
         cache: Where responses are kept between runs.
+
+    Attributes:
+        sampler: The sampler; that of a reader that thinks samples thoughts first.
+        prompts: Builder of the prompts.
+
+    Raises:
+        ValueError: An option does not go with the reader's chat template or window.
     """
 
     def __init__(
@@ -43,13 +55,18 @@ class PromptedReader:
         sampler: Sampler,
         *,
         prompt: str = "paper",
+        chat: ChatOptions = ChatOptions(),
         max_passage_tokens: int | None = None,
         cache: Cache | None = None,
     ) -> None:
+        template = ChatTemplate(sampler.tokenizer, chat)
+        if template.thought is not None:
+            sampler = ThinkingSampler(sampler, template.thought, chat.max_thinking_tokens)
         self.sampler, self.cache = sampler, cache
         self.prompts = PromptBuilder(
             sampler.tokenizer,
             prompt,
+            chat=template,
             max_prompt_tokens=sampler.max_prompt_tokens,
             max_passage_tokens=max_passage_tokens,
         )
@@ -57,7 +74,9 @@ class PromptedReader:
     @property
     def sampling(self) -> dict[str, Any]:
         """Everything that decides a response beside the reader and the prompt, JSON-able."""
-        return {**asdict(self.sampler.options), "algorithm": ALGORITHM}
+        chat = self.prompts.chat
+        thoughts = chat.options.max_thinking_tokens if chat.thought is not None else 0
+        return {**asdict(self.sampler.options), "max_thinking_tokens": thoughts, "algorithm": ALGORITHM}
 
     def build_prompts(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> list[str]:
         """Return the prompt of a question with each set of passages.
@@ -81,7 +100,8 @@ class PromptedReader:
             One ``Responses`` per set, in order.
 
         Raises:
-            UnscorableError: The question is longer than the reader's window.
+            UnscorableError: The question is longer than the reader's window; or see ``sample``.
+            ValueError: See ``sample``.
         """
         prompts = self.build_prompts(question, passage_sets)
         # the baseline is a batch of its own, so that it is the same whatever passages are sampled beside it; a server
@@ -90,14 +110,23 @@ class PromptedReader:
         batches = [set(prompts)] if self.sampler.prompts_ahead else [alone, set(prompts) - alone]
         sampled: dict[str, Responses] = {}
         for batch in batches:
-            sampled |= self.sample(sorted(batch), early_stop)
+            sampled |= self.sample(sorted(batch), early_stop, closed_book=alone)
         return [sampled[prompt] for prompt in prompts]
 
-    def sample(self, prompts: Sequence[str], early_stop: EarlyStop | None = None) -> dict[str, Responses]:
+    def sample(
+        self, prompts: Sequence[str], early_stop: EarlyStop | None = None, *, closed_book: Collection[str] = ()
+    ) -> dict[str, Responses]:
         """Sample responses to prompts as one batch, from the cache where that has them; return them by prompt.
 
+        Args:
+            prompts: Prompts as ``build_prompts`` returns them.
+            early_stop: When fewer than N responses are enough; ``None`` samples all. Servers sample all N anyway.
+            closed_book: Those of the prompts in which no passage speaks.
+
         Raises:
-            UnscorableError: A prompt is empty or longer than the reader's window.
+            UnscorableError: A prompt is empty or longer than the reader's window; or half of its responses begin with
+                thoughts instead of answers.
+            ValueError: The same in ``closed_book``, where no passage can be at fault.
         """
         key = self.sampling
         if early_stop is not None:
@@ -109,7 +138,23 @@ class PromptedReader:
             return [row.to_json() for row in self.sampler.sample(batch, *stop)]
 
         rows = answers_through(self.cache, "responses", self.sampler, [(key, prompt) for prompt in prompts], compute)
-        return {prompt: Responses.from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
+        sampled = {prompt: Responses.from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
+        for prompt, responses in sampled.items():
+            if 2 * sum(map(begins_to_think, self._beginnings(responses))) >= len(responses.texts):
+                error = ValueError if prompt in closed_book else UnscorableError
+                raise error(
+                    f"reader {self.sampler.name!r} begins its responses with thoughts, such as "
+                    f"{self._beginnings(responses)[0]!r}, and its chat template shows no way to switch that off; take "
+                    "another reader, or give it a chat_template that ends behind an empty thought"
+                )
+        return sampled
+
+    def _beginnings(self, responses: Responses) -> list[str]:
+        """Return the first words of each response, with control tokens where the tokens are known."""
+        if not responses.token_ids:
+            return [text[:_BEGINNING] for text in responses.texts]
+        heads = [ids[:_BEGINNING_TOKENS] for ids in responses.token_ids]
+        return [self.sampler.tokenizer.decode(head, skip_special_tokens=False) for head in heads]
 
     def answer_log_probs(
         self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from seper_reward.reader.chat import ChatTemplate
+from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.types import Passage, UnscorableError
 
 
@@ -80,6 +82,7 @@ class PromptBuilder:
     Args:
         tokenizer: The reader's tokenizer; its chat template is used when it has one.
         style: A name of ``STYLES``.
+        chat: The tokenizer's chat template; ``None`` renders it by the default options.
         max_prompt_tokens: Longest prompt in tokens; passages are cut to fit, the question never is.
         max_passage_tokens: Longest single passage in tokens, >= 1; ``None`` for no bound beside the prompt's.
 
@@ -92,6 +95,7 @@ class PromptBuilder:
         tokenizer: Any,
         style: str = "paper",
         *,
+        chat: ChatTemplate | None = None,
         max_prompt_tokens: int,
         max_passage_tokens: int | None = None,
     ) -> None:
@@ -102,7 +106,9 @@ class PromptBuilder:
         self.style = STYLES[style]
         self.max_prompt_tokens = max_prompt_tokens
         self.max_passage_tokens = max_passage_tokens
+        self.chat = ChatTemplate(tokenizer) if chat is None else chat
         self._tokenizer = tokenizer
+        self._control_tokens = ControlTokens(tokenizer)
 
     def build(self, question: str, passages: Sequence[Passage] = ()) -> str:
         """Return the prompt text, with passages cut (all to one common length) until it fits.
@@ -114,8 +120,9 @@ class PromptBuilder:
         Raises:
             UnscorableError: The question alone is longer than ``max_prompt_tokens``.
         """
-        question = self._as_text(question)
-        texts = [self._as_text(passage.full_text) for passage in passages]
+        # what a passage says cannot end its turn and answer in the reader's name
+        question = self._control_tokens.break_up(question)
+        texts = [self._control_tokens.break_up(passage.full_text) for passage in passages]
         if self.max_passage_tokens is not None:
             texts = [self._cut(text, self.max_passage_tokens) for text in texts]
         prompt = self._render(question, texts)
@@ -145,7 +152,8 @@ class PromptBuilder:
 
     def response_text(self, answer: str) -> str:
         """Return an answer as it would continue a prompt: after a space where there is no chat template."""
-        return answer if self._tokenizer.chat_template else f" {answer}"
+        answer = self._control_tokens.break_up(answer)
+        return answer if self.chat.exists else f" {answer}"
 
     def _render(self, question: str, passages: Sequence[str]) -> str:
         style = self.style
@@ -156,23 +164,16 @@ class PromptBuilder:
             examples = style.with_passages_examples
         else:
             user, examples = _fill(style.closed_book, question=question), ()
-        if self._tokenizer.chat_template:
+        if self.chat.exists:
             turns = [
                 {"role": role, "content": text}
                 for example in examples
                 for role, text in zip(("user", "assistant"), example, strict=True)
             ]
             turns.append({"role": "user", "content": user})
-            text: str = self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-            return text
+            return self.chat.render(turns)
         turns_text = [f"{example}{style.answer_prefix} {answer}\n\n" for example, answer in examples]
         return "".join(turns_text) + user + style.answer_prefix
-
-    def _as_text(self, text: str) -> str:
-        """Break up control tokens, so that a passage cannot end its turn and answer in the reader's name."""
-        for token in self._tokenizer.all_special_tokens:
-            text = text.replace(token, f"{token[:1]} {token[1:]}")
-        return text
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer(text, add_special_tokens=False).input_ids)
@@ -180,7 +181,9 @@ class PromptBuilder:
     def _cut(self, text: str, tokens: int) -> str:
         if not self._tokenizer.is_fast:
             ids = self._tokenizer(text, add_special_tokens=False).input_ids
-            return text if len(ids) <= tokens else str(self._tokenizer.decode(ids[:tokens]))
+            if len(ids) <= tokens:
+                return text
+            return self._control_tokens.break_up(str(self._tokenizer.decode(ids[:tokens])))
         encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         offsets = encoded["offset_mapping"]
         if len(offsets) <= tokens:

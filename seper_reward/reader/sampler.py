@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -35,6 +35,10 @@ class SamplingOptions:
         ValueError: A number is out of range, or a stop string is empty.
     """
 
+    # whether what is sampled is a thought: stop strings then count from the first character on, and control tokens are
+    # part of its text
+    thought: ClassVar[bool] = False
+
     num_samples: int = 10
     temperature: float = 1.0
     top_p: float = 1.0
@@ -51,6 +55,12 @@ class SamplingOptions:
             raise ValueError(f"temperature must be >= 0 and top_p in (0, 1], got {self.temperature} and {self.top_p}")
         if "" in self.stop:
             raise ValueError("stop must not hold an empty string")
+
+
+class ThoughtOptions(SamplingOptions):
+    """How the thoughts in front of responses are sampled; ``stop`` holds what ends a thought."""
+
+    thought: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,7 @@ class ReaderOptions(LoadOptions):
         compile_reader: Whether the model's calls are compiled, which takes minutes before the first response; where a
             trial fails, a warning tells why and the model is called as it is. Low digits then depend on what was
             sampled before.
+        chat_template: Text of a chat template (Jinja) in place of the tokenizer's own; ``None`` keeps that.
 
     Raises:
         ValueError: ``layout`` is none of these.
@@ -104,6 +115,7 @@ class ReaderOptions(LoadOptions):
     layout: Layout | None = None
     refill: bool = False
     compile_reader: bool = False
+    chat_template: str | None = None
 
     def __post_init__(self) -> None:
         if self.layout is not None and self.layout not in get_args(Layout):
@@ -185,6 +197,9 @@ class Sampler(Protocol):
 
     def reading_with(self, model: Any) -> "Sampler":
         """Return a sampler with the same options in this process, on a model that has the same tokenizer."""
+
+    def with_options(self, options: SamplingOptions) -> "Sampler":
+        """Return a sampler of the same reader with other options."""
 
     def check(self, prompt: str) -> None:
         """Compare the log-probabilities of sampled tokens with teacher-forced ones; see ``ResponseSampler.check``."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from seper_reward.data.rows import is_unicode, shown
 from seper_reward.retrieval import Retriever
+from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.types import Passage
 
 NO_MORE = "No more searches. Answer now."
@@ -29,7 +30,7 @@ class RetrievalEnvironment:
         retriever: Retriever that finds the passages.
         top_k: Number of passages per search.
         max_turns: Most searches per rollout; a further one returns a message instead of passages.
-        cut: Function that shortens a passage to what the policy may read.
+        cut: Function that turns a passage into what the policy may read.
 
     Attributes:
         turns: The searches so far.
@@ -80,7 +81,8 @@ def environment_factory(
         max_turns: Most searches per rollout, >= 1; give TRL's ``max_tool_calling_iterations`` the same number.
         max_passage_tokens: Longest passage in the tokenizer's tokens, >= 1; the tokens count against TRL's
             ``max_completion_length``.
-        tokenizer: The policy's tokenizer; ``None`` leaves passages whole.
+        tokenizer: The policy's tokenizer, whose control tokens are broken up in passages, so that these cannot end the
+            tool's turn; ``None`` leaves passages whole, and breaks up what looks like a control token.
 
     Raises:
         ValueError: A number is below 1.
@@ -89,10 +91,12 @@ def environment_factory(
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
 
+    control_tokens = ControlTokens(tokenizer)
+
     def cut(text: str) -> str:
-        if tokenizer is None:
-            return text
-        ids: Sequence[int] = tokenizer(text, add_special_tokens=False).input_ids
-        return text if len(ids) <= max_passage_tokens else str(tokenizer.decode(ids[:max_passage_tokens]))
+        if tokenizer is not None:
+            ids: Sequence[int] = tokenizer(text, add_special_tokens=False).input_ids
+            text = text if len(ids) <= max_passage_tokens else str(tokenizer.decode(ids[:max_passage_tokens]))
+        return control_tokens.break_up(text)
 
     return lambda: RetrievalEnvironment(retriever, top_k, max_turns, cut)

@@ -7,6 +7,7 @@ server are received whole and cut here.
 """
 
 import asyncio
+import copy
 import functools
 import hashlib
 from collections.abc import Sequence
@@ -16,15 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seper_reward.reader.chat import with_template
 from seper_reward.reader.engine.completions import Completion, completion_request, read_completions
 from seper_reward.reader.engine.servers import ServerPool
 from seper_reward.reader.engine.verification import TOLERANCE, Verifier
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer
-from seper_reward.reader.sampler import EngineOptions, NeedsMore, SamplingOptions
+from seper_reward.reader.sampler import EngineOptions, NeedsMore, ReaderOptions, SamplingOptions
 from seper_reward.reader.tokens import cut_at_stop, encode_prompt, encode_response
 from seper_reward.runtime.hashing import hash_with_tokenizer
-from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
+from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Responses
 
@@ -59,7 +61,7 @@ class EngineSampler:
         lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
         self._window: int = min(lengths, default=tokenizer.model_max_length)
         self._expected: dict[str, Future[Responses]] = {}
-        self._verifier = Verifier(self.name, self.options, self._encode, self._decode)
+        self._verifier = Verifier(self.name, self.options, lambda text: list(tokenizer(text).input_ids), self._decode)
         names_ids = [
             self._pool.start(self._verifier.names_token_ids(server, server.url)).result()
             for server in self._pool.servers
@@ -72,7 +74,7 @@ class EngineSampler:
         reader: str = EMBEDDED,
         *,
         engine: EngineOptions,
-        options: LoadOptions = LoadOptions(),
+        options: ReaderOptions = ReaderOptions(),
         **sampling: Any,
     ) -> "EngineSampler":
         """Load the tokenizer by the reader's name, and connect to the servers.
@@ -80,7 +82,7 @@ class EngineSampler:
         Args:
             reader: A name for ``load_tokenizer``.
             engine: The servers, and how they are asked.
-            options: Revision of the tokenizer, and whether its own code may run.
+            options: Revision of the tokenizer, whether its own code may run, and its chat template.
             **sampling: Fields of ``SamplingOptions``.
 
         Raises:
@@ -88,7 +90,8 @@ class EngineSampler:
             ValueError: A server cannot be used as this reader.
             OSError: The tokenizer cannot be loaded, or the library ``openai`` is not installed.
         """
-        return cls(engine, load_tokenizer(reader, options), **sampling)
+        tokenizer = with_template(load_tokenizer(reader, options), options.chat_template)
+        return cls(engine, tokenizer, **sampling)
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -157,6 +160,12 @@ class EngineSampler:
         """Return a sampler with the same options in process, on a model that has this one's tokenizer."""
         return ResponseSampler(model, self.tokenizer, name=self.name, **vars(self.options))
 
+    def with_options(self, options: SamplingOptions) -> "EngineSampler":
+        """Return a sampler over the same servers with other options of sampling."""
+        other = copy.copy(self)
+        other.options, other._expected = options, {}
+        return other
+
     def check(self, prompt: str, tolerance: float = TOLERANCE) -> None:
         """Compare the log-probabilities of sampled tokens with those of the same tokens as a prompt.
 
@@ -212,11 +221,13 @@ class EngineSampler:
         request["seed"] = int.from_bytes(digest[:4], "big") >> 2
         if self._stops and options.stop:
             request["stop"] = list(options.stop)
+        if options.thought:
+            request["extra_body"]["skip_special_tokens"] = False  # a control token may end a thought
         return read_completions(await self._pool.complete(request), count, self._decode)
 
     async def _past_leading_stops(self, prompt: list[int], row: Completion, noise: str) -> Completion:
         """Continue a response that the server ended at a stop string before its first visible character."""
-        while row.stop_string and cut_at_stop(row.text, self.options.stop) is None:
+        while row.stop_string and self._before_stop(row.text) is None:
             room = self.options.max_new_tokens - len(row.tokens)
             if not room:
                 return Completion(row.tokens, row.log_probs, row.text, ended=False, stop_string=False)
@@ -229,11 +240,11 @@ class EngineSampler:
 
     def _cut(self, row: Completion) -> Completion:
         """End a response after the token that completes a stop string, where ``ResponseSampler`` ends it."""
-        cut_text = cut_at_stop(row.text, self.options.stop)
+        cut_text = self._before_stop(row.text)
         if cut_text is None:
             return row
         for length in range(1, len(row.tokens)):
-            text = cut_at_stop(self._decode(row.tokens[:length]), self.options.stop)
+            text = self._before_stop(self._decode(row.tokens[:length]))
             if text is not None:
                 return Completion(row.tokens[:length], row.log_probs[:length], text, ended=True, stop_string=True)
         return Completion(row.tokens, row.log_probs, cut_text, ended=True, stop_string=True)
@@ -250,5 +261,8 @@ class EngineSampler:
         """Return the text of token ids, or of tokens given as texts."""
         if isinstance(tokens[0], str):
             return "".join(tokens)
-        text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        text: str = self.tokenizer.decode(tokens, skip_special_tokens=not self.options.thought)
         return text
+
+    def _before_stop(self, text: str) -> str | None:
+        return cut_at_stop(text, self.options.stop, thought=self.options.thought)

@@ -27,7 +27,7 @@ class Verifier:
     Attributes:
         model: Name of the model on the server.
         options: How responses will be sampled.
-        encode: Turns the text of a prompt into token ids, as the reader's tokenizer does.
+        encode: Turns a text into token ids as servers do, with all of the tokenizer's special tokens.
         decode: Turns the tokens of a response into text.
     """
 

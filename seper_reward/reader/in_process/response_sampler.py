@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.compiled import compiled_if_it_works
 from seper_reward.reader.in_process.decoding import TreeDecoder, make_decoder
 from seper_reward.reader.in_process.layout import choose_layout, rope_switch, window_of
@@ -29,7 +30,7 @@ from seper_reward.reader.in_process.self_check import (
 from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Layout, NeedsMore, ReaderOptions, SamplingOptions
-from seper_reward.reader.tokens import encode_prompt, encode_response
+from seper_reward.reader.tokens import encode_prompt, encode_response, padding_id
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget, warn_of_halving
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
@@ -79,7 +80,7 @@ class ResponseSampler:
         self._given_layout = options.layout
         self._layout: Layout = options.layout or choose_layout(model)
         # what stands in padding has no effect, so that a tokenizer without a token for it can be used
-        self._pad_id: int = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        self._pad_id = padding_id(tokenizer)
         self._window = window_of(model) or tokenizer.model_max_length
         self._switch = rope_switch(model)
         self._rows = RowWriter(model, tokenizer, name, self.options)
@@ -103,7 +104,8 @@ class ResponseSampler:
             ValueError: The model is no decoder, or fails ``check``.
         """
         loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
-        sampler = cls(loaded.model, loaded.tokenizer, name=loaded.name, options=options, **sampling)
+        tokenizer = with_template(loaded.tokenizer, options.chat_template)
+        sampler = cls(loaded.model, tokenizer, name=loaded.name, options=options, **sampling)
         if problem := sampler._decoding_problem(PROBE):
             raise ValueError(problem)
         return sampler
@@ -199,6 +201,12 @@ class ResponseSampler:
         other.__dict__.pop("weights_hash", None)
         other._model, other.compiled = model, False
         other._layout = self._given_layout or choose_layout(model)
+        return other
+
+    def with_options(self, options: SamplingOptions) -> "ResponseSampler":
+        """Return a sampler of the same model with other options of sampling."""
+        other = copy.copy(self)
+        other.options, other._rows = options, self._rows.with_options(options)
         return other
 
     def check(self, prompt: str = PROBE, tolerance: float | None = None) -> None:

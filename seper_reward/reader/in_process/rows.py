@@ -1,5 +1,6 @@
 """Rows: the responses of a batch while their tokens are drawn, one after another."""
 
+import copy
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,8 +62,16 @@ class RowWriter:
     ) -> None:
         self._tokenizer, self._name, self._options = tokenizer, name, options
         self._end_tokens = reader_end_tokens(model, tokenizer) if end_tokens is None else end_tokens
-        vocabulary = model.get_output_embeddings().weight.shape[0]
-        self._may_end_stop = may_end_stop(tokenizer, options.stop, vocabulary)
+        self._vocabulary: int = model.get_output_embeddings().weight.shape[0]
+        self._may_end_stop = may_end_stop(tokenizer, options.stop, self._vocabulary)
+
+    def with_options(self, options: SamplingOptions) -> "RowWriter":
+        """Return a writer for the same model with other options."""
+        other = copy.copy(self)
+        other._options = options
+        if options.stop != self._options.stop:
+            other._may_end_stop = may_end_stop(self._tokenizer, options.stop, self._vocabulary)
+        return other
 
     def new(self, prompts: Sequence[str], first: int = 0) -> list[Row]:
         """Return N rows for each prompt, ordered by prompt, then sample; prompts are numbered from ``first``."""
@@ -122,7 +131,7 @@ class RowWriter:
             row.text = self._decode(row.token_ids[:-1])
             row.finished = True
         elif self._may_end_stop[token]:
-            text = cut_at_stop(self._decode(row.token_ids), self._options.stop)
+            text = cut_at_stop(self._decode(row.token_ids), self._options.stop, thought=self._options.thought)
             if text is not None:
                 row.text, row.finished = text, True
 
@@ -135,5 +144,5 @@ class RowWriter:
         )
 
     def _decode(self, token_ids: Sequence[int]) -> str:
-        text: str = self._tokenizer.decode(token_ids, skip_special_tokens=True)
+        text: str = self._tokenizer.decode(token_ids, skip_special_tokens=not self._options.thought)
         return text

@@ -1,0 +1,221 @@
+"""Chat templates: rendered with one date, whatever the day, and so that the reader answers without thinking first.
+
+Whether a template can switch thinking off is found by rendering it with and without its own arguments, not by the
+model's name.
+"""
+
+import copy
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+Thinking = Literal["auto", "off", "on"]
+
+_TAG = r"[<\[◁]\|?[\w:]*(?:think|thought|reason)\w*\|?[>\]▷]"
+_OPEN_AT_END = re.compile(rf"({_TAG})\s*$", re.IGNORECASE)
+_TAG_ANYWHERE = re.compile(_TAG, re.IGNORECASE)
+# how a response of a reader that thinks begins: with such a tag, or with the header of a message
+_BEGINS_TO_THINK = re.compile(
+    r"\s*(?:[<\[◁]\|?[\w:]*(?:think|thought|reason|reflect|analysis|channel)\w*\|?[>\]▷]|[\w\s=\"']{0,40}<\|message\|>)",
+    re.IGNORECASE,
+)
+_ARGUMENT = re.compile(r"\b[a-z_]*(?:think|reason)[a-z_]*\b")
+_FINAL_CHANNEL = "<|channel|>final<|message|>"
+_NO_THINK = "/no_think"
+_PROBE = ({"role": "user", "content": "Who?"},)
+_DIRECTIVES = "aAbBcdHIjmMpSUwWxXyY"
+
+
+@dataclass(frozen=True)
+class ChatOptions:
+    """How the reader's chat template is rendered; everything here decides the prompts.
+
+    Attributes:
+        thinking: Whether a reader that can think does so before each response: ``"auto"`` only where its template
+            cannot switch it off, ``"off"`` never (where the template cannot, thinking is closed as soon as it is
+            opened, as in arXiv:2504.09858), ``"on"`` always.
+        max_thinking_tokens: Longest thought in tokens, >= 1; then thinking is closed and the reader answers.
+        prompt_date: The date of today in templates that print it, as ``YYYY-MM-DD``.
+
+    Raises:
+        ValueError: ``thinking`` is unknown, the number is below 1, or the date is none.
+    """
+
+    thinking: Thinking = "auto"
+    max_thinking_tokens: int = 1024
+    prompt_date: str = "2024-07-26"
+
+    def __post_init__(self) -> None:
+        if self.thinking not in get_args(Thinking):
+            raise ValueError(f"thinking must be one of {', '.join(get_args(Thinking))}, got {self.thinking!r}")
+        if self.max_thinking_tokens < 1:
+            raise ValueError(f"max_thinking_tokens must be at least 1, got {self.max_thinking_tokens}")
+        try:
+            datetime.date.fromisoformat(self.prompt_date)
+        except ValueError:
+            raise ValueError(f"prompt_date must be a date such as 2024-07-26, got {self.prompt_date!r}") from None
+
+
+@dataclass(frozen=True)
+class ThoughtFormat:
+    """How a thought stands in a prompt.
+
+    Attributes:
+        start: What a rendered prompt lacks for thinking to be open; empty where the template opens it.
+        end: What ends a thought.
+        answer: What follows ``end`` in front of the response.
+        closed: What replaces ``start`` so that the reader answers without thinking.
+    """
+
+    start: str
+    end: str
+    answer: str
+    closed: str
+
+
+class ChatTemplate:
+    """The chat template of one tokenizer.
+
+    Args:
+        tokenizer: The reader's tokenizer, with or without a chat template.
+        options: How the template is rendered.
+
+    Attributes:
+        options: How the template is rendered.
+        thought: How a thought stands in a prompt; ``None`` if the reader answers without thinking.
+
+    Raises:
+        ValueError: ``thinking="on"``, and the template shows no thoughts.
+    """
+
+    def __init__(self, tokenizer: Any, options: ChatOptions = ChatOptions()) -> None:
+        self.options = options
+        self.thought: ThoughtFormat | None = None
+        self._tokenizer = tokenizer
+        self._date = datetime.date.fromisoformat(options.prompt_date)
+        self._source: str | None = tokenizer.get_chat_template() if tokenizer.chat_template else None
+        self._turns: list[dict[str, str]] = []  # turns in front of all others
+        self._arguments: dict[str, Any] = {}
+        self._end = ""
+        if self._source is not None:
+            self._choose(self._source, options.thinking)
+        elif options.thinking == "on":
+            raise ValueError("thinking='on' needs a reader with a chat template; this one has none")
+
+    @property
+    def exists(self) -> bool:
+        """Whether the tokenizer has a chat template."""
+        return self._source is not None
+
+    def render(self, turns: Sequence[Mapping[str, str]]) -> str:
+        """Return the text of a conversation up to where the reader's response begins.
+
+        Args:
+            turns: Turns ``{role, content}``, the last one the user's.
+        """
+        return self._rendered(turns, self._arguments) + self._end
+
+    def _rendered(self, turns: Sequence[Mapping[str, str]], arguments: Mapping[str, Any]) -> str:
+        text: str = self._tokenizer.apply_chat_template(
+            [*self._turns, *turns],
+            chat_template=with_date(self._source or "", self._date),
+            tokenize=False,
+            add_generation_prompt=True,
+            date_string=f"{self._date:%d %b %Y}",
+            **arguments,
+        )
+        return text
+
+    def _choose(self, source: str, thinking: Thinking) -> None:
+        """Find the arguments that switch thinking off or on, and what must be added to the prompt."""
+        off = self._changing(source, value=False)
+        if thinking == "on":
+            self._arguments = self._changing(source, value=True)
+        else:
+            self._arguments = off
+            if not off and _NO_THINK in source and _open_tag(self._rendered(_PROBE, {})):
+                self._turns = [{"role": "system", "content": _NO_THINK}]
+        prompt = self._rendered(_PROBE, self._arguments)
+        thought = _thought_format(source, prompt)
+        if thinking == "on":
+            if thought is None and (off or self._arguments) and (tag := _TAG_ANYWHERE.search(source)):
+                thought = _tagged(tag[0], start=f"{tag[0]}\n")
+            if thought is None or thought.end not in source:
+                raise ValueError("thinking='on' needs a chat template that shows thoughts; this reader's shows none")
+        if thought is not None:
+            self.thought = thought if thinking != "off" else None
+            self._end = thought.start if thinking != "off" else thought.closed
+
+    def _changing(self, source: str, value: bool) -> dict[str, bool]:
+        """Return the arguments about thinking that change what the template renders."""
+        plain = self._rendered(_PROBE, {})
+        found = {}
+        for name in sorted(set(_ARGUMENT.findall(source))):
+            try:
+                prompt = self._rendered(_PROBE, {name: value})
+            except Exception:  # a template raises what it likes at a value that it does not know
+                continue
+            if prompt != plain and str(value) not in prompt:  # where it is printed, it was meant to be a text
+                found[name] = value
+        return found
+
+
+def with_template(tokenizer: Any, source: str | None) -> Any:
+    """Return the tokenizer, or where a chat template is given a copy of it that has this one."""
+    if source is None:
+        return tokenizer
+    tokenizer = copy.copy(tokenizer)
+    tokenizer.chat_template = source
+    return tokenizer
+
+
+def begins_to_think(text: str) -> bool:
+    """Return whether a response begins with the tag of a thought instead of an answer."""
+    return _BEGINS_TO_THINK.match(text) is not None
+
+
+def with_date(source: str, date: datetime.date) -> str:
+    """Return a chat template for which it is always the same day, at midnight.
+
+    Args:
+        source: Chat template in Jinja, which may call transformers' ``strftime_now``.
+        date: The date.
+    """
+    if "strftime_now" not in source:
+        return source
+    # transformers passes no functions to templates, so the template gets one of its own
+    values = {letter: date.strftime(f"%{letter}") for letter in _DIRECTIVES}
+    values |= {f"-{letter}": value.lstrip("0") or "0" for letter, value in values.items()}  # %-d: without zeros
+    body = "".join(f".replace({f'%{code}'!r}, {value!r})" for code, value in values.items())
+    return f"{{%- macro strftime_now(format) -%}}{{{{ format{body} }}}}{{%- endmacro %}}\n{source}"
+
+
+def _thought_format(source: str, prompt: str) -> ThoughtFormat | None:
+    """Return how thoughts stand in a template that makes the reader think; ``None`` if it does not show one."""
+    if tag := _open_tag(prompt):
+        return _tagged(tag, start="" if prompt.endswith("\n") else "\n")
+    if _FINAL_CHANNEL in source and prompt.endswith("<|start|>assistant"):  # OpenAI's harmony
+        return ThoughtFormat(
+            start="<|channel|>analysis<|message|>",
+            end="<|end|>",
+            answer=f"<|start|>assistant{_FINAL_CHANNEL}",
+            closed=_FINAL_CHANNEL,
+        )
+    return None
+
+
+def _tagged(tag: str, start: str) -> ThoughtFormat:
+    opening = re.search("begin|start", tag, re.IGNORECASE)
+    if opening:
+        end = tag.replace(opening[0], "END" if opening[0].isupper() else "end")
+    else:
+        bracket = 2 if tag[1] == "|" else 1
+        end = f"{tag[:bracket]}/{tag[bracket:]}"
+    return ThoughtFormat(start, end, answer="", closed=f"{start}\n{end}\n\n")
+
+
+def _open_tag(prompt: str) -> str | None:
+    found = _OPEN_AT_END.search(prompt)
+    return found[1] if found else None

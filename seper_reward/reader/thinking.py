@@ -1,0 +1,140 @@
+"""ThinkingSampler: a reader thinks to the end before it answers, and only what follows the thought is the response."""
+
+import functools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seper_reward.reader.chat import ThoughtFormat
+from seper_reward.reader.sampler import NeedsMore, Sampler, SamplingOptions, ThoughtOptions
+from seper_reward.types import Responses
+
+_SPARE_TOKENS = 16  # a thought that is read again may have some tokens more than when it was sampled
+
+
+class ThinkingSampler:
+    """Samples a thought for each of N responses, then the response that follows it.
+
+    A thought that reaches its greatest length is closed, and the reader answers from what it has thought so far
+    (arXiv:2501.19393); its response counts as not finished. Log-probabilities are those of the responses given their
+    thoughts.
+
+    Args:
+        sampler: The reader.
+        thought: How thoughts stand in its prompts, which end where a thought begins.
+        longest: Longest thought in tokens, >= 1.
+
+    Raises:
+        ValueError: The reader's window has no room for such thoughts.
+    """
+
+    prompts_ahead: int
+
+    def __init__(self, sampler: Sampler, thought: ThoughtFormat, longest: int) -> None:
+        self.backend, self.name, self.tokenizer = sampler.backend, sampler.name, sampler.tokenizer
+        self.options, self.max_batch_tokens = sampler.options, sampler.max_batch_tokens
+        self.prompts_ahead, self.refill, self.compiled = sampler.prompts_ahead, sampler.refill, sampler.compiled
+        self._sampler, self._format, self._longest = sampler, thought, longest
+        options = {**vars(sampler.options), "max_new_tokens": longest, "stop": (thought.end,)}
+        self._thinker = sampler.with_options(ThoughtOptions(**options))
+        # responses by how many follow one thought: equal thoughts must not lead to the same response each
+        self._answering = functools.cache(
+            lambda count: sampler.with_options(replace(sampler.options, num_samples=count))
+        )
+        if self.max_prompt_tokens < 1:
+            raise ValueError(
+                f"max_thinking_tokens={longest} leaves no room for a prompt in the window of reader {self.name!r}; "
+                "lower it, or set thinking=off"
+            )
+
+    @property
+    def weights_hash(self) -> str:
+        """Hash over all parts of the reader that decide a response."""
+        return self._sampler.weights_hash
+
+    @property
+    def device(self) -> torch.device | None:
+        """Device of the reader; ``None`` if it is on a server."""
+        return self._sampler.device
+
+    @property
+    def max_prompt_tokens(self) -> int:
+        """Longest prompt, in tokens, that leaves room for a thought and a whole response."""
+        closing = self.tokenizer(self._format.end + self._format.answer, add_special_tokens=False).input_ids
+        return self._sampler.max_prompt_tokens - self._longest - len(closing) - _SPARE_TOKENS
+
+    def sample(
+        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+    ) -> list[Responses]:
+        """Sample N thoughts for each prompt and one response for each thought.
+
+        Args:
+            prompts: Texts that end where a thought begins; equal ones are sampled once.
+            first: Has no effect: all N are sampled.
+            more: Has no effect: all N are sampled.
+
+        Returns:
+            One ``Responses`` per prompt, in order.
+
+        Raises:
+            UnscorableError: A prompt is empty or too long, or the reader fails.
+            ValueError: A server names no token ids, so that the end of a thought cannot be told.
+        """
+        distinct = sorted(set(prompts))
+        thoughts = dict(zip(distinct, map(self._with_thoughts, distinct, self._thinker.sample(distinct)), strict=True))
+        counts = Counter(text for rows in thoughts.values() for text, _ in rows)
+        answers: dict[str, list[tuple[Any, ...]]] = {}
+        for count in sorted(set(counts.values())):
+            batch = sorted(text for text in counts if counts[text] == count)
+            for text, row in zip(batch, self._answering(count).sample(batch), strict=True):
+                answers[text] = list(zip(row.texts, row.token_log_probs, row.token_ids, row.finished, strict=True))
+        sampled = {}
+        for prompt, rows in thoughts.items():
+            texts, log_probs, ids, finished = zip(*(answers[text].pop() for text, _ in rows), strict=True)
+            ended = tuple(whole and end for (_, whole), end in zip(rows, finished, strict=True))
+            sampled[prompt] = Responses(texts, log_probs, ids, ended)
+        return [sampled[prompt] for prompt in prompts]
+
+    def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
+        """Refuse: how likely a given answer is depends on a thought that nobody gives.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            f"reader {self.name!r} thinks first, so a given answer has no log-probability of its own; set thinking=off"
+        )
+
+    def expect(self, prompts: Sequence[str]) -> None:
+        """Begin with the thoughts of prompts that ``sample`` will be called with; only the time it takes changes."""
+        self._thinker.expect(prompts)
+
+    def reading_with(self, model: Any) -> "ThinkingSampler":
+        """Return the same sampler in this process, on a model that has this one's tokenizer."""
+        return ThinkingSampler(self._sampler.reading_with(model), self._format, self._longest)
+
+    def with_options(self, options: SamplingOptions) -> "ThinkingSampler":
+        """Return a sampler of the same reader with other options of its responses."""
+        return ThinkingSampler(self._sampler.with_options(options), self._format, self._longest)
+
+    def check(self, prompt: str, tolerance: float = 0.25) -> None:
+        """Compare the log-probabilities of sampled tokens with teacher-forced ones; see ``ResponseSampler.check``."""
+        self._sampler.check(prompt, tolerance)
+
+    def _with_thoughts(self, prompt: str, thoughts: Responses) -> list[tuple[str, bool]]:
+        """Return the prompt with each thought, up to where the response begins, and whether that thought was whole."""
+        if not thoughts.token_ids:
+            raise ValueError(f"reader {self.name!r} thinks, and its server names no token ids; set thinking=off")
+        end, rows = self._format.end, []
+        for ids, finished in zip(thoughts.token_ids, thoughts.finished, strict=True):
+            text = self.tokenizer.decode(ids, skip_special_tokens=False)
+            before, whole, _ = text.partition(end)
+            if not whole:
+                # at its greatest length, or at an end-of-sequence token, which is no part of a thought
+                before = f"{self.tokenizer.decode(ids[:-1] if finished else ids, skip_special_tokens=False)}\n"
+            rows.append((f"{prompt}{before}{end}{self._format.answer}", bool(whole)))
+        return rows

@@ -1,0 +1,71 @@
+"""Control tokens: what a passage, a question or an answer says must not become one, or it could end its turn."""
+
+import re
+from typing import Any
+
+# as chat templates write them: <|im_end|>, <｜User｜>, <|channel>, <turn|>, <end_of_turn>, </s>, [/INST], ...
+_LOOKS_LIKE_ONE = re.compile(
+    r"<[|｜][^<>\s]+>|<[^<>\s]+[|｜]>"
+    r"|</?(?:s|bos|eos|pad|unk|think|tool_call|tool_response|(?:start|end)_of_\w+)>"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|THINK)\]"
+)
+_VOCABULARY = re.compile(r"[\w\s▁]*")  # added words and runs of spaces control nothing
+_ROUNDS = 8
+
+
+class ControlTokens:
+    """The control tokens of a tokenizer: all added tokens, special or not, but those that are mere words or spaces.
+
+    Args:
+        tokenizer: The tokenizer of the model that will read the text; ``None`` if it is not known.
+    """
+
+    def __init__(self, tokenizer: Any = None) -> None:
+        self._tokenizer = tokenizer
+        self._ids: set[int] = set()
+        self._pattern = _LOOKS_LIKE_ONE
+        self._normalized = False
+        if tokenizer is not None:
+            added = {
+                token.content: (place, token.normalized)
+                for place, token in tokenizer.added_tokens_decoder.items()
+                if token.content and (token.special or not _VOCABULARY.fullmatch(token.content))
+            }
+            self._ids = {place for place, _ in added.values()} - {tokenizer.unk_token_id}  # any text may have that
+            # such a token may be written otherwise, in capitals for example
+            self._normalized = tokenizer.is_fast and any(normalized for _, normalized in added.values())
+            texts = sorted({*added, *tokenizer.all_special_tokens}, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
+
+    def break_up(self, text: str) -> str:
+        """Return the text with a space inside whatever would be a control token; other text stays as it is."""
+        for _ in range(_ROUNDS):
+            broken = self._pattern.sub(_broken, text)
+            if self._normalized:
+                broken = self._break_up_tokens(broken)
+            if broken == text:
+                break
+            text = broken
+        return text
+
+    def _break_up_tokens(self, text: str) -> str:
+        encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        spans = [
+            span
+            for token, span in zip(encoded.input_ids, encoded["offset_mapping"], strict=True)
+            if token in self._ids
+        ]
+        for start, end in reversed(spans):
+            token = text[start:end]
+            found = token.strip()
+            text = text[:start] + token.replace(found, _split(found)) + text[end:]
+        return text
+
+
+def _broken(match: re.Match[str]) -> str:
+    return _split(match[0])
+
+
+def _split(token: str) -> str:
+    """Return the token with a space after its first character; of one character only the space."""
+    return f"{token[:1]} {token[1:]}" if len(token) > 1 else " "

@@ -1,0 +1,212 @@
+"""Chat templates as they ship: no thinking where they can switch it off, one date on every day."""
+
+import copy
+import datetime
+from pathlib import Path
+
+import pytest
+import torch
+import transformers.utils.chat_template_utils
+import trl
+
+from seper_reward import SePerScorer
+from seper_reward.config import ScorerConfig, load_scorer
+from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think, with_template
+from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.types import Responses, UnscorableError
+from tests.helpers import rebuilt
+
+TURNS = [{"role": "user", "content": "Who built the mill?"}]
+FOLDER = Path(trl.__file__).parent / "chat_templates"
+CLOSED = "<think>\n\n</think>\n\n"
+# Nemotron Nano 2 switches thinking off by a line in a turn, not by an argument
+NO_THINK = (
+    "{% set ns = namespace(off=false) %}{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+    "{% if '/no_think' in m.content %}{% set ns.off = true %}{% endif %}{% endfor %}<bot>"
+    "{% if ns.off %}<think></think>{% else %}<think>\n{% endif %}"
+)
+LAST_WEEK = datetime.datetime(2025, 3, 9)
+
+
+def with_shipped(tokenizer, name):
+    """Return the tokenizer with a chat template that TRL ships, word for word as on the hub."""
+    return with_template(tokenizer, (FOLDER / f"{name}.jinja").read_text())
+
+
+@pytest.fixture
+def tokenizer(tiny_sampler):
+    return tiny_sampler.tokenizer
+
+
+@pytest.fixture
+def another_day(monkeypatch):
+    class Later(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return LAST_WEEK
+
+    return lambda: monkeypatch.setattr(transformers.utils.chat_template_utils, "datetime", Later)
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [
+        ("qwen3", CLOSED),
+        ("qwen3_5_think", CLOSED),
+        ("qwen3_5_nothink", CLOSED),
+        ("qwen3_6", CLOSED),
+        ("qwen3_8", CLOSED),
+        ("nemotron_3_nano", "<think></think>"),
+        ("nemotron_3_super", "<think></think>"),
+        ("glm4moe", "<think></think>"),
+    ],
+)
+@pytest.mark.parametrize("thinking", ["auto", "off"])
+def test_thinking_is_switched_off_where_the_template_can(tokenizer, name, ending, thinking):
+    template = ChatTemplate(with_shipped(tokenizer, name), ChatOptions(thinking))
+    assert template.thought is None
+    assert template.render(TURNS).endswith(ending)
+    thinks = ChatTemplate(with_shipped(tokenizer, name), ChatOptions("on"))
+    assert thinks.render(TURNS).endswith("<think>\n")
+    assert thinks.thought.end == "</think>"
+
+
+def test_thinking_is_switched_off_by_a_line_in_the_system_turn(tokenizer):
+    template = ChatTemplate(with_template(tokenizer, NO_THINK))
+    assert template.render(TURNS) == "<system>/no_think<user>Who built the mill?<bot><think></think>"
+
+
+@pytest.mark.parametrize(
+    ("name", "opened", "end", "closed"),
+    [
+        ("deepseek_r1_distill", "<｜Assistant｜><think>\n", "</think>", "<｜Assistant｜><think>\n\n</think>\n\n"),
+        (
+            "gptoss",
+            "<|start|>assistant<|channel|>analysis<|message|>",
+            "<|end|>",
+            "<|start|>assistant<|channel|>final<|message|>",
+        ),
+    ],
+)
+def test_a_template_that_cannot_switch_it_off_thinks_or_is_closed(tokenizer, name, opened, end, closed):
+    tokenizer = with_shipped(tokenizer, name)
+    for thinking in ("auto", "on"):
+        template = ChatTemplate(tokenizer, ChatOptions(thinking))
+        assert template.render(TURNS).endswith(opened)
+        assert template.thought.end == end
+    template = ChatTemplate(tokenizer, ChatOptions("off"))
+    assert template.render(TURNS).endswith(closed)
+    assert template.thought is None
+
+
+@pytest.mark.parametrize(
+    "name", ["llama3", "llama3_1", "gemma", "gemma4", "phi3", "qwen2_5", "qwen3_instruct_2507", "lfm2"]
+)
+def test_templates_without_thoughts_are_rendered_as_they_are(tokenizer, name):
+    tokenizer = with_shipped(tokenizer, name)
+    expected = tokenizer.apply_chat_template(TURNS, tokenize=False, add_generation_prompt=True)
+    for thinking in ("auto", "off"):
+        template = ChatTemplate(tokenizer, ChatOptions(thinking))
+        assert template.render(TURNS) == expected
+        assert template.thought is None
+    with pytest.raises(ValueError, match="needs a chat template that shows thoughts"):
+        ChatTemplate(tokenizer, ChatOptions("on"))
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("llama3_2", "Today Date: 26 Jul 2024\n"),
+        ("llama3_1", "Today Date: 26 Jul 2024\n"),
+        ("gptoss", "date: 2024-07-26\n"),
+    ],
+)
+def test_the_day_of_the_run_is_not_in_the_prompt(tokenizer, name, line, another_day):
+    tokenizer = with_shipped(tokenizer, name)
+    first = PromptBuilder(tokenizer, "brief", max_prompt_tokens=500).build("Who?")
+    assert line in first
+    another_day()
+    assert PromptBuilder(tokenizer, "brief", max_prompt_tokens=500).build("Who?") == first
+    later = ChatTemplate(tokenizer, ChatOptions(prompt_date="2025-12-01")).render(TURNS)
+    assert "01 Dec 2025" in later or "2025-12-01" in later
+
+
+def test_dates_are_written_as_transformers_writes_them(tokenizer, another_day):
+    another_day()
+    source = (
+        "\n {%- if strftime_now is defined %} {{ strftime_now(f) }}{% endif %}\n{{ strftime_now('%-d.%-m. (%j)') }}"
+    )
+    for form in ("%d %b %Y", "%A, %B %d, %Y", "%Y-%m-%d %H:%M:%S %p %y"):
+        named = with_template(tokenizer, source.replace("(f)", f"({form!r})"))
+        template = ChatTemplate(named, ChatOptions(prompt_date=f"{LAST_WEEK:%Y-%m-%d}"))
+        assert template.render(TURNS) == named.apply_chat_template(TURNS, tokenize=False)
+
+
+def test_the_date_is_in_the_fingerprint_and_the_day_is_not(tiny_sampler, tiny_judge, another_day):
+    def fingerprint(**chat):
+        sampler = copy.copy(tiny_sampler)
+        sampler.tokenizer = with_shipped(tiny_sampler.tokenizer, "llama3_2")
+        return SePerScorer(sampler, tiny_judge, chat=ChatOptions(**chat)).fingerprint
+
+    first = fingerprint()
+    another_day()
+    assert fingerprint() == first
+    assert fingerprint(prompt_date="2025-12-01") != first
+    assert fingerprint(thinking="off") != first
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<think>\nOkay", "\n<thinking>Well", "<|channel|>analysis<|message|>The", "<reasoning>", "[THINK]So", "◁think▷",
+     "<|START_THINKING|>I", ' to=self<|message|>The user', "<seed:think>Got"],
+)  # fmt: skip
+def test_thoughts_are_seen(text):
+    assert begins_to_think(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Voss", "<b>Voss</b>", "I think that", "thinking of Ann", "[1] Voss", "1 < 2 > think"]
+)
+def test_answers_are_no_thoughts(text):
+    assert not begins_to_think(text)
+
+
+def test_a_reader_that_thinks_unasked_is_refused(tiny_sampler, tiny_judge, monkeypatch):
+    scorer = SePerScorer(rebuilt(tiny_sampler), tiny_judge, prompt="brief")
+    ids = scorer.sampler.tokenizer("<think>", add_special_tokens=False).input_ids
+    row = Responses(("<think>",) * 4, (torch.zeros(len(ids)),) * 4, (tuple(ids),) * 4, (True,) * 4)
+    monkeypatch.setattr(scorer.sampler, "sample", lambda prompts, *_: [row] * len(prompts))
+    with pytest.raises(ValueError, match="begins its responses with thoughts, such as '<think>'") as caught:
+        scorer.utilities([{"question": "Who?", "answers": ["Ann"], "passages": ["Ann did."]}])
+    assert not isinstance(caught.value, UnscorableError)
+    # where a passage speaks, it may be what the reader repeats: only that row is refused
+    with pytest.raises(UnscorableError, match="begins its responses with thoughts"):
+        scorer.reader.sample(["Passage: ... Say <think>!"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"thinking": "never"}, "thinking must be one of auto, off, on, got 'never'"),
+        ({"max_thinking_tokens": 0}, "max_thinking_tokens must be at least 1"),
+        ({"prompt_date": "26 Jul 2024"}, "prompt_date must be a date such as 2024-07-26"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        ChatOptions(**options)
+
+
+def test_the_settings_of_a_command_reach_the_prompts(tiny_reader, tiny_entailment, tmp_path):
+    path = tmp_path / "mine.jinja"
+    path.write_text("{{ strftime_now('%Y') }}<user>{{ messages[-1].content }}<bot><think>")
+    models = {"reader": str(tiny_reader), "entailment": str(tiny_entailment), "device": "cpu", "prompt": "brief"}
+    config = ScorerConfig(**models, chat_template=str(path), prompt_date="2031-05-06", thinking="off")
+    scorer = load_scorer(config, seed=0)
+    prompt = scorer.reader.prompts.build("Who?")
+    assert prompt == "2031<user>Answer the question in a few words.\nQuestion: Who?<bot><think>\n\n</think>\n\n"
+    own = load_scorer(ScorerConfig(**models), seed=0)
+    assert own.sampler.weights_hash != scorer.sampler.weights_hash  # which covers the template
+    config.chat_template = str(tmp_path / "gone.jinja")
+    with pytest.raises(ValueError, match=r"chat_template must be a file with a chat template, got '.*gone.jinja'"):
+        load_scorer(config, seed=0)
