@@ -33,6 +33,8 @@ from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_model
 from seper_reward.estimators.statements import Statement, StatementEncoder
 from seper_reward.evaluation.equivalence import METHODS, Verdict, best_alias_probs, equivalence, read_verdicts
+from seper_reward.evaluation.stress import stress
+from seper_reward.reports.tables import trap_rows
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID, no_accelerator
 from trainers.adapters.entailment_data import (
@@ -202,7 +204,7 @@ def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
 
     Returns:
         ``nli``: ``accuracy`` in % and ``n`` by set. ``evouna_test`` and ``own``: what ``equivalence`` returns.
-        ``own_all``: the column of all rows of ``own`` together.
+        ``stress``: what ``stress`` returns. ``own_all``: the column of all rows of ``own`` together.
     """
     scorer = EntailmentScorer.from_pretrained(str(adapter))
     accuracy = {}
@@ -216,6 +218,7 @@ def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
         "nli": accuracy,
         "evouna_test": equivalence(scorer, read_verdicts(data_dir / "evouna" / "NQ.json.gz")),
         "own": equivalence(scorer, own, threshold=0.5),
+        "stress": stress(scorer),
         "own_all": equivalence(scorer, [replace(row, column="all") for row in own], threshold=0.5)["columns"]["all"],
     }
 
@@ -241,6 +244,7 @@ def card(config: EntailmentTrainingConfig, scores: dict[str, Any]) -> str:
         thresholds=scores["evouna_test"]["thresholds"],
         ece=scores["evouna_test"]["calibration"]["ece"],
         own_ece=scores["own"]["calibration"]["ece"],
+        traps="\n".join(f"| {trap} | {value:.3f} |" for trap, value in trap_rows(scores["stress"])),
         temperature=scores["temperature"],
         **vars(config),
     )

@@ -96,14 +96,19 @@ def stress_table(result: Mapping[str, Any]) -> str:
     Args:
         result: What ``stress`` returned.
     """
-    lengths = [[f"unrelated, {tokens} tokens", f"{value:.3f}"] for tokens, value in result["unrelated"].items()]
-    others = [[name.replace("_", " "), f"{value:.3f}"] for name, value in result.items() if name != "unrelated"]
+    rows = [[trap, f"{value:.3f}"] for trap, value in trap_rows(result)]
     return "\n".join(
         [
-            text_table(["trap", "support or shift"], [*lengths, *others]),
+            text_table(["trap", "support or shift"], rows),
             "mean support of the gold answer, or mean change of SePer; 0 is best, except for stated, where it is 1",
         ]
     )
+
+
+def trap_rows(result: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return the name and the number of each trap that ``stress`` set, unrelated prose once for each length."""
+    lengths = [(f"unrelated, {tokens} tokens", value) for tokens, value in result["unrelated"].items()]
+    return [*lengths, *((name.replace("_", " "), value) for name, value in result.items() if name != "unrelated")]
 
 
 def profile_table(profile: Profile) -> str:
