@@ -165,21 +165,21 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
         else:
             tokenizer = AutoTokenizer.from_pretrained(name, **options.hub)
             model = AutoModelForSequenceClassification.from_pretrained(name, dtype=dtype, **options.hub)
-            model = _in_working_dtype(model, tokenizer, name)
+            if dtype != torch.float32 and (problem := _failure(model, tokenizer)):
+                # transformers' DeBERTa v1 mixes dtypes
+                warnings.warn(f"entailment={name!r} is loaded in float32: {dtype} fails ({problem})", stacklevel=2)
+                model = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options.hub)
     return ready(model, tokenizer, name, options.revision, device)
 
 
-def _in_working_dtype(model: Any, tokenizer: Any, name: str) -> Any:
-    """Return the model, in float32 where it cannot compute in its own dtype (DeBERTa v1 in transformers)."""
+def _failure(model: Any, tokenizer: Any) -> str | None:
+    """Return why a model cannot judge a pair, or ``None``."""
     try:
         with torch.no_grad():
             model(**tokenizer("one", "two", return_tensors="pt"))
     except RuntimeError as error:
-        if model.dtype == torch.float32:
-            raise
-        warnings.warn(f"entailment={name!r} cannot compute in {model.dtype} ({error}); float32 is used", stacklevel=2)
-        return model.float()
-    return model
+        return str(error)
+    return None
 
 
 def new_entailment_model() -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Generated texts that state nothing: their labels are right, their lengths vary, and the test set is not among them."""
+"""Generated texts that state nothing: right labels, all lengths, and nothing of the test set."""
 
 import random
 
@@ -18,7 +18,7 @@ from trainers.adapters.answer_traps import (
 )
 
 FACTS = [
-    Fact("Who built the mill?", ("Ida Voss",), ("Ben Hale", "Ann Reed", "Max Holt", "Eve Lund", "Tom Beck", "Joe Fry")),
+    Fact("Who built the mill?", ("Ida Voss",), ("Ben Hale", "Ann Reed", "Max Holt", "Eve Lund", "Tom Beck")),
     Fact("What colour is the boat?", ("grey", "gray"), ("red", "blue", "green", "white", "black", "pink")),
 ]
 PASSAGES = [
