@@ -258,7 +258,7 @@ def test_environment():
     class Tokenizer:
         __call__ = staticmethod(words)
         decode = staticmethod(" ".join)
-        added_tokens_decoder, all_special_tokens, is_fast = {}, [], False
+        added_tokens_decoder, all_special_tokens, unk_token_id, is_fast = {}, [], None, False
 
     make = environment_factory(Finds(), max_turns=2, max_passage_tokens=3, tokenizer=Tokenizer())
     one, other = make(), make()
