@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of
-from seper_reward.evaluation.equivalence import EVOUNA_SYSTEMS, aliases_of
+from seper_reward.evaluation.equivalence import EVOUNA_SYSTEMS, Verdict, aliases_of
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 from trainers.adapters.answer_forms import (
     Fact,
@@ -184,7 +184,7 @@ def typed_pairs(count: int, rng: random.Random) -> Iterator[LabeledPair]:
 
 def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
     """Yield generated forms of answers, which EVOUNA and NLI sets rarely have (``answer_forms.py``)."""
-    facts = [*known_facts(evouna_rows(data_dir, "train")), *typed_facts()]
+    facts = [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
     statements = [
         (row["premise"], row["hypothesis"], row["label"])
         for name in ("snli_dev_test", "snli_cad", "mnli_dev_matched")
@@ -204,16 +204,28 @@ def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
 
 def trap_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
     """Yield texts that state nothing, and long ones that do state the answer (``answer_traps.py``)."""
-    facts = [*known_facts(evouna_rows(data_dir, "train")), *typed_facts()]
-    passages = [text for _, text in mined_passages(data_dir)]
-    traps: list[Form] = [
-        *prose_forms(facts, passages, 9000, rng),
-        *gibberish_forms(facts, passages, 6000, rng),
-        *echo_forms(facts, 7000, rng),
-        *shotgun_forms(facts, 5000, rng),
-        *denied_forms(facts, 5000, rng),
+    facts = [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
+    yield from _labeled(_traps(facts, data_dir, 32_000, rng), "answer_traps")
+
+
+def trap_verdicts(data_dir: Path, count: int, seed: int) -> list[Verdict]:
+    """Return about ``count`` such texts on EVOUNA's dev questions, as verdicts; training does not use them."""
+    facts = known_facts(evouna_rows(data_dir, "dev"))
+    return [
+        Verdict(form.question, (form.answer,), form.response, form.entailed, "traps")
+        for form in _traps(facts, data_dir, count, random.Random(seed))
     ]
-    yield from _labeled(traps, "answer_traps")
+
+
+def _traps(facts: Sequence[Fact], data_dir: Path, count: int, rng: random.Random) -> list[Form]:
+    passages = [text for _, text in mined_passages(data_dir)]
+    return [
+        *prose_forms(facts, passages, count * 9 // 32, rng),
+        *gibberish_forms(facts, passages, count * 6 // 32, rng),
+        *echo_forms(facts, count * 7 // 32, rng),
+        *shotgun_forms(facts, count * 5 // 32, rng),
+        *denied_forms(facts, count * 5 // 32, rng),
+    ]
 
 
 def _labeled(forms: Sequence[Form], source: str) -> Iterator[LabeledPair]:
@@ -222,10 +234,15 @@ def _labeled(forms: Sequence[Form], source: str) -> Iterator[LabeledPair]:
         yield LabeledPair(response, answer, label, source, question)
 
 
-def known_facts(rows: list[Row]) -> list[Fact]:
-    """Return EVOUNA's questions and our common facts that have at least 5 wrong answers of the same kind."""
+def known_facts(rows: Sequence[Row], others: Sequence[Row] = ()) -> list[Fact]:
+    """Return the questions that have at least 5 wrong answers of the same kind.
+
+    Args:
+        rows: Rows of EVOUNA.
+        others: Rows of ``{question, answers}``.
+    """
     known = [(row["question"], tuple(aliases_of(row))) for row in rows]
-    known += [(fact["question"], tuple(fact["answers"])) for fact in common_facts()]
+    known += [(fact["question"], tuple(fact["answers"])) for fact in others]
     return [
         Fact(question, answers, others)
         for (question, answers), others in zip(known, wrong_answers(known), strict=True)
