@@ -43,9 +43,15 @@ def test_no_form_is_made_of_a_held_out_question(shared_data):
         if split_of(row["id"]) != "train"
     }
     used = {question.lower() for question, *_ in data.paragraphs(shared_data, random.Random(0))}
-    used |= {fact.question.lower() for fact in data.known_facts(data.evouna_rows(shared_data, "train"))}
+    used |= {
+        fact.question.lower() for fact in data.known_facts(data.evouna_rows(shared_data, "train"), data.common_facts())
+    }
     assert len(used) > 1000
     assert used.isdisjoint(held_out)
+    calibrating = {row.question.lower() for row in data.trap_verdicts(shared_data, 300, seed=0)}
+    test = {row["question"].lower() for row in data.evouna_rows(shared_data, "test")}
+    assert len(calibrating) > 50
+    assert calibrating.isdisjoint(used | test)
 
 
 def test_swapped_answers_share_no_word_with_the_gold_ones(shared_data):
@@ -82,20 +88,21 @@ def test_a_few_steps_move_the_adapter_and_it_loads(shared_data, tmp_path, monkey
     )
     assert float(probs.sum()) == pytest.approx(1.0, abs=1e-3)
 
-    # half of its verdicts are wrong, so that it should be less certain: a temperature above 1, in the weights
+    # half of its verdicts are wrong, so that it should be less certain, by temperature and shift in the weights
     verdicts = [Verdict(f"who {n}?", ("Ann Lee",), "Ann", n % 2 == 0) for n in range(20)]
     judged = [(row.response, row.answers[0]) for row in verdicts]
     questions = [row.question for row in verdicts]
     before = EntailmentScorer.from_pretrained(str(folder), LoadOptions(dtype="float32", device="cpu")).class_probs(
         judged, questions
     )
-    temperature = trainer.calibrate(folder, verdicts)
+    temperature, shift = trainer.calibrate(folder, verdicts)
     after = EntailmentScorer.from_pretrained(str(folder), LoadOptions(dtype="float32", device="cpu")).class_probs(
         judged, questions
     )
-    torch.testing.assert_close(after, (before.log() / temperature).softmax(-1), atol=2e-2, rtol=0)
+    scaled = before.log() / temperature + torch.tensor([shift, 0.0, 0.0])
+    torch.testing.assert_close(after, scaled.softmax(-1), atol=2e-2, rtol=0)
     assert (after[:, 0] - 0.5).abs().mean() < (before[:, 0] - 0.5).abs().mean()
-    assert temperature != pytest.approx(1.0, abs=0.05)
+    assert (temperature, shift) != pytest.approx((1.0, 0.0), abs=0.05)
 
 
 def test_stages_differ_only_by_what_the_config_says(shared_data):
@@ -108,5 +115,5 @@ def test_confusable_answers_entail_only_their_own_spellings():
     pairs = list(data.typed_pairs(500, random.Random(0)))
     entailed = [pair for pair in pairs if pair.label == data.LABELS["entailment"]]
     assert 0.3 < len(entailed) / len(pairs) < 0.5
-    assert all(pair.premise.split("?")[0] == pair.hypothesis.split("?")[0] for pair in pairs)
+    assert all(pair.question.endswith("?") for pair in pairs)
     assert not any(pair.premise.lower() == pair.hypothesis.lower() for pair in pairs if pair not in entailed)
