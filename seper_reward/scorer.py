@@ -160,6 +160,7 @@ class SePerScorer:
                 "reader": "refilled" if sampler.refill else sampler.max_batch_tokens,
                 "entailment": self.entailment.max_batch_tokens,
                 "compiled": sampler.compiled,
+                "layout": sampler.layout,
             },
             "estimator": asdict(self.estimator),
             "adaptive": None if adaptive is None else [adaptive.enough_std_error, adaptive.min_samples],

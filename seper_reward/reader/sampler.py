@@ -173,6 +173,10 @@ class Sampler(Protocol):
     compiled: bool
 
     @property
+    def layout(self) -> Layout | None:
+        """How the samples of a prompt share its reading; ``None`` where a server decides."""
+
+    @property
     def weights_hash(self) -> str:
         """Hash over all parts of the reader that decide a response."""
 

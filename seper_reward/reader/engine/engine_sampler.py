@@ -52,6 +52,7 @@ class EngineSampler:
     backend = "engine"
     max_batch_tokens = 0
     refill = compiled = False
+    layout = None
     device: torch.device | None = None
 
     def __init__(self, engine: EngineOptions, tokenizer: Any, **sampling: Any) -> None:

@@ -8,6 +8,7 @@ import torch
 import transformers
 
 from seper_reward import ResponseSampler
+from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.in_process.self_check import check_tolerance, greatest_difference
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.runtime.pretrained import LoadedModel
@@ -18,6 +19,8 @@ START = "The mill burned down in 1840, says the parish book. "
 PROMPTS = [f"{START}{tail}" for tail in ("Why?", "When did the mill burn down?", "It was never built again. Why?")]
 PROMPTS.append("Who?")
 BY_FAMILY = {each.family: each for each in ARCHITECTURES}
+_MINIMAX = {"head_dim": 16, "num_local_experts": 2, "layer_types": ["full_attention", "linear_attention"]}
+UNUSUAL = [Architecture("MiniMax", "MiniMax", "alone", {**_MINIMAX, "block_size": 8})]
 TABLE = Path(__file__).parents[3] / "docs" / "readers.md"
 
 
@@ -36,11 +39,15 @@ def load(architecture, words, layout=None, dtype=torch.float32):
     return ResponseSampler.from_pretrained(loaded(model, words), ReaderOptions(layout=layout), **sampling)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=str)
+@pytest.mark.parametrize(
+    "architecture",
+    [pytest.param(each, marks=[pytest.mark.slow] if each.slow else []) for each in ARCHITECTURES],
+    ids=str,
+)
 def test_log_probs_are_the_models_own_and_do_not_depend_on_the_batch(architecture, words):
     """Prompts of unequal length, some with a common start; some shorter, some longer than a window of 12."""
     sampler = load(architecture, words)
-    assert sampler._layout == architecture.layout
+    assert sampler.layout == architecture.layout
     together = sampler.sample(PROMPTS)
     for prompt, responses in zip(PROMPTS, together, strict=True):
         for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
@@ -112,6 +119,13 @@ def test_the_layout_reread_fits_any_model_and_says_the_same(family, words):
     assert [row.token_ids for row in reread.sample(PROMPTS)] == [row.token_ids for row in chosen.sample(PROMPTS)]
 
 
+@pytest.mark.parametrize("architecture", UNUSUAL, ids=str)
+def test_a_model_whose_cache_does_not_fit_is_refused_and_can_be_reread(architecture, words):
+    with pytest.raises(ValueError, match=r"layout alone\).*reader_layout=reread"):
+        load(architecture, words)
+    assert load(architecture, words, "reread").layout == "reread"
+
+
 @pytest.mark.parametrize("kind", ["BertLMHeadModel", "BertGenerationDecoder", "XLNetLMHeadModel"])
 def test_a_model_that_sees_what_comes_next_is_no_reader_in_any_layout(kind, words):
     config = re.sub(r"(LMHeadModel|Decoder)$", "Config", kind)
@@ -147,6 +161,13 @@ def test_the_check_leaves_no_trace(words):
         assert all(map(torch.equal, one.token_log_probs, other.token_log_probs))
 
 
+def test_the_table_in_the_docs_is_what_is_tested():
+    rows = re.findall(r"^\| ([^|]+) \| `(\w+)` \|$", TABLE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows == [(each.family, each.layout) for each in ARCHITECTURES]
+    assert len(BY_FAMILY) == len(rows)
+    assert sum(not each.slow for each in ARCHITECTURES) >= 40
+
+
 def test_the_check_by_hand():
     found = [torch.tensor([-1.0, -2.0]), torch.tensor([-1.0, -1.0, -4.0])]
     expected = [torch.tensor([-1.1, -2.1]), torch.tensor([-1.0, -1.3, -4.6])]
@@ -164,3 +185,11 @@ def test_a_tokenizer_without_padding_can_be_used():
 def test_a_layout_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="layout must be tree, repeat, alone, reread or None, got 'forest'"):
         ReaderOptions(layout="forest")
+
+
+def test_the_setting_reaches_the_reader_and_the_provenance(tiny_reader, tiny_entailment):
+    models = {"reader": str(tiny_reader), "entailment": str(tiny_entailment), "dtype": "float32", "device": "cpu"}
+    chosen, forced = (load_scorer(ScorerConfig(**models, reader_layout=layout), 0) for layout in (None, "alone"))
+    assert (chosen.sampler.layout, forced.sampler.layout) == ("tree", "alone")
+    assert chosen.fingerprint["batching"] | {"layout": "alone"} == forced.fingerprint["batching"]
+    assert chosen.fingerprint != forced.fingerprint
