@@ -38,6 +38,7 @@ class ThinkingSampler:
         self.backend, self.name, self.tokenizer = sampler.backend, sampler.name, sampler.tokenizer
         self.options, self.max_batch_tokens = sampler.options, sampler.max_batch_tokens
         self.prompts_ahead, self.refill, self.compiled = sampler.prompts_ahead, sampler.refill, sampler.compiled
+        self.layout = sampler.layout
         self._sampler, self._format, self._longest = sampler, thought, longest
         options = {**vars(sampler.options), "max_new_tokens": longest, "stop": (thought.end,)}
         self._thinker = sampler.with_options(ThoughtOptions(**options))

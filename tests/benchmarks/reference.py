@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from seper_reward import SePerScorer
-from seper_reward.estimators.entailment import qa_statement
+from seper_reward.estimators.statements import Statement
 from seper_reward.types import Passage, Query
 from tests.benchmarks.common import now
 
@@ -88,14 +88,11 @@ class Reference:
     @torch.no_grad()
     def entails(self, question: str, pairs: Sequence[tuple[str, str]], turned: bool = False) -> Tensor:
         judge = self._scorer.entailment
-        said = [(qa_statement(question, one), qa_statement(question, other)) for one, other in pairs]
-        said = [(other, one) for one, other in said] if turned else said
+        asked = judge._inputs.asked(question)
+        said = [Statement(*((other, one) if turned else (one, other)), asked) for one, other in pairs]
         found = []
         for start in range(0, len(said), _CHUNK):
-            premises, hypotheses = zip(*said[start : start + _CHUNK], strict=True)
-            encoded = judge._tokenizer(
-                list(premises), list(hypotheses), padding=True, truncation="longest_first", return_tensors="pt"
-            )
+            encoded = judge._inputs.encode(said[start : start + _CHUNK], padding=True, return_tensors="pt")
             found.append(judge._model(**encoded.to(judge.device)).logits.float().softmax(-1)[:, judge._columns[0]])
         return torch.cat(found).cpu()
 
