@@ -19,13 +19,14 @@ from seper_reward.reader.in_process.decoding import TreeDecoder, make_decoder
 from seper_reward.reader.in_process.layout import choose_layout, rope_switch, window_of
 from seper_reward.reader.in_process.rows import Row, RowWriter
 from seper_reward.reader.in_process.self_check import (
-    PROBE,
     PROBE_SAMPLES,
     PROBE_TOKENS,
+    PROBES,
     check_tolerance,
     greatest_difference,
     plain_log_probs,
     probe_ids,
+    probes,
 )
 from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
 from seper_reward.reader.loading import load_reader
@@ -106,9 +107,12 @@ class ResponseSampler:
         loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
         tokenizer = with_template(loaded.tokenizer, options.chat_template)
         sampler = cls(loaded.model, tokenizer, name=loaded.name, options=options, **sampling)
-        if problem := sampler._decoding_problem(PROBE):
-            raise ValueError(problem)
-        return sampler
+        problem = None
+        for probe in probes(sampler._model.dtype):
+            problem = sampler._decoding_problem(probe)
+            if problem is None:
+                return sampler
+        raise ValueError(problem)
 
     @property
     def layout(self) -> Layout:
@@ -214,7 +218,7 @@ class ResponseSampler:
         other.options, other._rows = options, self._rows.with_options(options)
         return other
 
-    def check(self, prompt: str = PROBE, tolerance: float | None = None) -> None:
+    def check(self, prompt: str = PROBES[0], tolerance: float | None = None) -> None:
         """Compare the log-probabilities of sampled and of given tokens with those of plain calls of the model.
 
         A few tokens are sampled for the prompt and for its first part side by side, in this sampler's layout. The

@@ -6,18 +6,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
-PROBE = "The mill burned down in 1840.\nQuestion: When did the mill burn down?\nAnswer:"
+PROBES = (
+    "Question: Who wrote Hamlet?\nAnswer:",
+    "Passage: The mill burned down.\nWhen?",
+    "Which river runs through Vienna, and where does it",
+)
 #: responses sampled for each prompt of a check, and tokens of each
 PROBE_SAMPLES, PROBE_TOKENS = 2, 3
 
-# nats: readers that are right differ by less than 0.001 in float32, in low precision by up to 0.3, where routing to
-# experts flips; those that lose their cache, their positions or their mask differ by more than 1
+# nats: readers that are right differ by less than 0.001 in float32 and, but for flips, by some hundredths in low
+# precision; those that lose their cache, their positions or their mask differ by more than 1
 _TOLERANCE, _TOLERANCE_LOW_PRECISION = 0.05, 0.5
 
 
 def check_tolerance(dtype: torch.dtype) -> float:
     """Return the greatest difference, in nats, that rounding explains in a dtype."""
     return _TOLERANCE if dtype in (torch.float32, torch.float64) else _TOLERANCE_LOW_PRECISION
+
+
+def probes(dtype: torch.dtype) -> tuple[str, ...]:
+    """Return the texts of which a right reader passes the check with at least one.
+
+    In low precision a single flip of the routing to experts can move all that follows a prompt; it is not in all.
+    """
+    return PROBES[:1] if dtype in (torch.float32, torch.float64) else PROBES
 
 
 def probe_ids(ids: Sequence[int], room: int) -> list[list[int]]:

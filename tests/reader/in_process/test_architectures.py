@@ -97,7 +97,7 @@ def test_long_rope_given_texts_are_read_as_in_a_batch_of_their_own(words, layout
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("family", ["Llama", "Qwen2-MoE", "gpt-oss", "Jamba", "Mamba"])
+@pytest.mark.parametrize("family", ["Llama", "Qwen2-MoE", "Granite 4 hybrid", "Jamba", "Mamba"])
 def test_rounding_does_not_refuse_a_reader(family, dtype, words):
     load(BY_FAMILY[family], words, dtype=dtype)
 
