@@ -80,9 +80,9 @@ class EntailmentTrainingConfig:
         default=False,
         metadata={"help": "Whether to train on generated forms of answers, too: negated, hedged, lists, numbers, ..."},
     )
-    traps: bool = field(
-        default=False,
-        metadata={"help": "Whether to train on texts that state nothing, too: prose, gibberish, echoes, lists, ..."},
+    traps: int = field(
+        default=0,
+        metadata={"help": "Number of texts that state nothing to train on, too: prose, gibberish, echoes, lists, ..."},
     )
     lora_r: int = field(default=32, metadata={"help": "Rank of the LoRA matrices on all linear layers."})
     learning_rate: float = field(default=1e-3, metadata={"help": "Peak learning rate."})

@@ -154,4 +154,4 @@ def in_windows(text: str, fits: Callable[[str], bool]) -> list[str]:
             break
     else:
         cut = middle
-    return [part for half in (text[:cut], text[cut:]) for part in in_windows(half, fits)]
+    return [part for half in (text[:cut], text[cut:].strip()) for part in in_windows(half, fits)]

@@ -202,10 +202,10 @@ def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
     yield from _labeled(forms, "answer_forms")
 
 
-def trap_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
-    """Yield texts that state nothing, and long ones that do state the answer (``answer_traps.py``)."""
+def trap_pairs(data_dir: Path, count: int, rng: random.Random) -> Iterator[LabeledPair]:
+    """Yield about ``count`` texts that state nothing, or are long and do state the answer (``answer_traps.py``)."""
     facts = [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
-    yield from _labeled(_traps(facts, data_dir, 32_000, rng), "answer_traps")
+    yield from _labeled(_traps(facts, data_dir, count, rng), "answer_traps")
 
 
 def trap_verdicts(data_dir: Path, count: int, seed: int) -> list[Verdict]:
@@ -311,7 +311,7 @@ def _nq_rows(data_dir: Path) -> list[Row]:
 
 
 def training_pairs(
-    data_dir: Path, seed: int, confusable: bool = True, forms: bool = False, traps: bool = False
+    data_dir: Path, seed: int, confusable: bool = True, forms: bool = False, traps: int = 0
 ) -> list[LabeledPair]:
     """Return the training pairs in random order.
 
@@ -320,8 +320,8 @@ def training_pairs(
         seed: Seed of every choice.
         confusable: Whether to add mined answers and answers of one type.
         forms: Whether to add generated forms of answers (negated, hedged, lists, numbers, dates, yes/no, paragraphs).
-        traps: Whether to add texts that state nothing, and politeness around one question in eight; of the NLI sets,
-            which an earlier stage has learned, a third is kept.
+        traps: About how many texts that state nothing are added. With any, there is politeness around one question in
+            eight, and of the NLI sets, which an earlier stage has learned, a third is kept.
     """
     rng = random.Random(seed)
     pairs: list[LabeledPair] = []
@@ -337,7 +337,7 @@ def training_pairs(
     pairs += typed_pairs(10_000, rng) if confusable else ()
     pairs += form_pairs(data_dir, rng) if forms else ()
     if traps:
-        pairs += trap_pairs(data_dir, rng)
+        pairs += trap_pairs(data_dir, traps, rng)
         pairs = [
             pair._replace(question=asked_kindly(pair.question, rng))
             if pair.question and rng.random() < 1 / 8
