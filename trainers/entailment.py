@@ -4,6 +4,7 @@
     python -m trainers.entailment --config configs/entailment/confusable.yaml    # then also answers of one type
     python -m trainers.entailment --config configs/entailment/forms.yaml         # then also forms of answers
     python -m trainers.entailment --config configs/entailment/traps.yaml         # then also texts that state nothing
+    python -m trainers.entailment --config configs/entailment/traps-more.yaml    # then twice as many of them
 
 A killed run goes on from its last checkpoint. Training uses only sets whose licences allow shipping weights
 (``LICENCES``). Scores are on held-out premises and questions. The adapter (safetensors), ``scores.json`` and the model
@@ -23,7 +24,7 @@ from typing import Any
 import torch
 from peft import PeftModel, TaskType, get_peft_model
 from safetensors.torch import load_file, save_file
-from scipy.optimize import minimize
+from scipy.optimize import minimize_scalar
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 from trl import TrlParser
@@ -173,12 +174,11 @@ def _short_statement(inputs: StatementEncoder, pair: LabeledPair) -> Statement:
     return max(inputs.parts(statement)[0], key=lambda part: len(words & words_of(part.premise)))
 
 
-def calibrate(adapter: Path, dev: Sequence[Verdict]) -> tuple[float, float]:
-    """Scale and shift the saved classifier so that its probabilities fit verdicts; return temperature and shift.
+def calibrate(adapter: Path, dev: Sequence[Verdict]) -> float:
+    """Scale the saved classifier so that its probabilities fit verdicts; return the temperature.
 
-    Platt scaling (Guo et al., arXiv:1706.04599, section 4.1): the logits are divided by T, and b is added to that of
-    entailment; both minimise the negative log-likelihood of the verdicts. They go into the last layer, so that the
-    weights are all that has to be shipped. The order of scores is as before.
+    Temperature scaling (Guo et al., arXiv:1706.04599): T minimises the negative log-likelihood of the verdicts.
+    Dividing the last layer by T divides the logits by T, so that the weights are all that has to be shipped.
 
     Args:
         adapter: Folder of the adapter, whose weights are overwritten.
@@ -187,23 +187,18 @@ def calibrate(adapter: Path, dev: Sequence[Verdict]) -> tuple[float, float]:
     probs = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)
     verdicts = torch.tensor([float(row.equivalent) for row in dev])
     uncertain = probs.max(dim=-1).values < 1  # equal texts get probability 1 without the model
-    log_probs, outcomes = probs[uncertain].log().double(), verdicts[uncertain].double()
+    log_probs, outcomes = probs[uncertain].log(), verdicts[uncertain]
 
-    def loss(parameters: Sequence[float]) -> float:
-        temperature, shift = parameters
-        logits = log_probs / temperature + torch.tensor([shift, 0.0, 0.0])
-        entailed = logits.softmax(-1)[:, 0].clamp(1e-9, 1 - 1e-9)
+    def loss(temperature: float) -> float:
+        entailed = (log_probs / temperature).softmax(-1)[:, 0]
         return float(torch.nn.functional.binary_cross_entropy(entailed, outcomes))
 
-    fitted = minimize(loss, x0=(1.0, 0.0), bounds=[(0.25, 4.0), (-6.0, 6.0)], method="Nelder-Mead")
-    temperature, shift = map(float, fitted.x)
+    temperature = float(minimize_scalar(loss, bounds=(0.25, 4.0), method="bounded").x)
     file = adapter / "adapter_model.safetensors"
     weights = load_file(file)
     weights |= {name: tensor / temperature for name, tensor in weights.items() if ".classifier." in name}
-    bias = next(name for name in weights if ".classifier." in name and name.endswith("bias"))
-    weights[bias][LABELS["entailment"]] += shift
     save_file(weights, file, metadata={"format": "pt"})
-    return temperature, shift
+    return temperature
 
 
 def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
@@ -253,7 +248,6 @@ def card(config: EntailmentTrainingConfig, scores: dict[str, Any]) -> str:
         own_ece=scores["own"]["calibration"]["ece"],
         traps="\n".join(f"| {trap} | {value:.3f} |" for trap, value in trap_rows(scores["stress"])),
         temperature=scores["temperature"],
-        shift=scores["shift"],
         **vars(config),
     )
 
@@ -272,16 +266,15 @@ def main() -> None:
     (config,) = TrlParser((EntailmentTrainingConfig,)).parse_args_and_config()
     adapter, data_dir = Path(config.output_dir), Path(config.data_dir)
     if config.evaluate_only:
-        before = read_json(adapter / SCORES)
-        scaling = {name: before[name] for name in ("temperature", "shift")}
+        temperature = read_json(adapter / SCORES)["temperature"]
     else:
         train(config)
         people = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
         dev = [row for row in people if split_of(row.question) == "dev"]
         dev += trap_verdicts(data_dir, len(dev), config.seed) if config.traps else ()
-        scaling = dict(zip(("temperature", "shift"), calibrate(adapter, dev), strict=True))
-        write_json(adapter / SCORES, scaling)  # ``--evaluate_only`` reads it
-    scores = {**evaluate(adapter, data_dir), **scaling}
+        temperature = calibrate(adapter, dev)
+        write_json(adapter / SCORES, {"temperature": temperature})  # ``--evaluate_only`` reads it
+    scores = {**evaluate(adapter, data_dir), "temperature": temperature}
     write_json(adapter / SCORES, scores)
     (adapter / "README.md").write_text(card(config, scores))
     print(json.dumps(scores, indent=2))

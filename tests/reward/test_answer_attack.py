@@ -29,8 +29,14 @@ def states(text, answer):
     return bool(words & set(re.findall(r"\w+", text.lower()))) or (answer == "four" and "4" in text)
 
 
+def agreement(scorer, question, texts, answer):
+    """Return what the reward is made of, which has a slope where the reward itself is 0."""
+    pairs = [pair for text in texts for pair in ((text, answer), (answer, text))]
+    return scorer.entailment.score(pairs, [question] * len(pairs)).view(-1, 2).min(1).values.tolist()
+
+
 def attack(scorer, question, answer, budget, rng):
-    """Return the best reward that ``budget`` texts without any word of the answer earn, and its text.
+    """Return the text, of ``budget`` texts without any word of the answer, that comes nearest to a reward.
 
     A population of texts grows, shrinks and mixes, and the best of each round are the parents of the next.
     """
@@ -61,9 +67,10 @@ def attack(scorer, question, answer, budget, rng):
         texts = [child(rng.choice(parents)) if parents and rng.random() < 0.6 else new() for _ in range(50)]
         texts = {text for text in texts if text not in seen and not states(text, answer)}
         seen |= texts
-        scored = [(scorer.mutual_support(question, stated_answer(text), [answer]), text) for text in sorted(texts)]
-        best = sorted([*best, *scored], reverse=True)[:20]
-    return best[0]
+        fresh = sorted(texts)
+        scores = agreement(scorer, question, [stated_answer(text) for text in fresh], answer) if fresh else []
+        best = sorted([*best, *zip(scores, fresh, strict=True)], reverse=True)[:20]
+    return best[0][1]
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +81,6 @@ def embedded():
 @pytest.mark.parametrize("budget", [60, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("question", "answer"), TARGETS)
 def test_no_text_without_the_answer_is_paid(embedded, question, answer, budget):
-    paid, text = attack(embedded, question, answer, budget, random.Random(answer))
-    assert paid <= 0.05, text
+    text = attack(embedded, question, answer, budget, random.Random(answer))
+    assert embedded.mutual_support(question, stated_answer(text), [answer]) <= 0.05, text
     assert embedded.mutual_support(question, f"It is {answer}", [answer]) > 0.5

@@ -88,21 +88,20 @@ def test_a_few_steps_move_the_adapter_and_it_loads(shared_data, tmp_path, monkey
     )
     assert float(probs.sum()) == pytest.approx(1.0, abs=1e-3)
 
-    # half of its verdicts are wrong, so that it should be less certain, by temperature and shift in the weights
+    # half of its verdicts are wrong, so that it should be less certain: a temperature above 1, in the weights
     verdicts = [Verdict(f"who {n}?", ("Ann Lee",), "Ann", n % 2 == 0) for n in range(20)]
     judged = [(row.response, row.answers[0]) for row in verdicts]
     questions = [row.question for row in verdicts]
     before = EntailmentScorer.from_pretrained(str(folder), LoadOptions(dtype="float32", device="cpu")).class_probs(
         judged, questions
     )
-    temperature, shift = trainer.calibrate(folder, verdicts)
+    temperature = trainer.calibrate(folder, verdicts)
     after = EntailmentScorer.from_pretrained(str(folder), LoadOptions(dtype="float32", device="cpu")).class_probs(
         judged, questions
     )
-    scaled = before.log() / temperature + torch.tensor([shift, 0.0, 0.0])
-    torch.testing.assert_close(after, scaled.softmax(-1), atol=2e-2, rtol=0)
+    torch.testing.assert_close(after, (before.log() / temperature).softmax(-1), atol=2e-2, rtol=0)
     assert (after[:, 0] - 0.5).abs().mean() < (before[:, 0] - 0.5).abs().mean()
-    assert (temperature, shift) != pytest.approx((1.0, 0.0), abs=0.05)
+    assert temperature != pytest.approx(1.0, abs=0.05)
 
 
 def test_stages_differ_only_by_what_the_config_says(shared_data):
