@@ -89,6 +89,10 @@ class EntailmentTrainingConfig:
     learning_rate: float = field(default=1e-3, metadata={"help": "Peak learning rate."})
     batch_size: int = field(default=64, metadata={"help": "Pairs of premise and hypothesis per step."})
     max_steps: int = field(default=2500, metadata={"help": "Number of optimizer steps."})
+    temperature: float | None = field(
+        default=None,
+        metadata={"help": "Temperature that logits are divided by; not given: fitted on EVOUNA's dev split."},
+    )
     evaluate_only: bool = field(
         default=False, metadata={"help": "Whether the adapter in output_dir is only scored again."}
     )
@@ -174,14 +178,13 @@ def _short_statement(inputs: StatementEncoder, pair: LabeledPair) -> Statement:
     return max(inputs.parts(statement)[0], key=lambda part: len(words & words_of(part.premise)))
 
 
-def calibrate(adapter: Path, dev: Sequence[Verdict]) -> float:
-    """Scale the saved classifier so that its probabilities fit verdicts; return the temperature.
+def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:
+    """Return the temperature T that fits the saved classifier's probabilities to verdicts.
 
     Temperature scaling (Guo et al., arXiv:1706.04599): T minimises the negative log-likelihood of the verdicts.
-    Dividing the last layer by T divides the logits by T, so that the weights are all that has to be shipped.
 
     Args:
-        adapter: Folder of the adapter, whose weights are overwritten.
+        adapter: Folder of the adapter.
         dev: Verdicts that training did not use.
     """
     probs = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)
@@ -193,12 +196,15 @@ def calibrate(adapter: Path, dev: Sequence[Verdict]) -> float:
         entailed = (log_probs / temperature).softmax(-1)[:, 0]
         return float(torch.nn.functional.binary_cross_entropy(entailed, outcomes))
 
-    temperature = float(minimize_scalar(loss, bounds=(0.25, 4.0), method="bounded").x)
+    return float(minimize_scalar(loss, bounds=(0.25, 4.0), method="bounded").x)
+
+
+def divide_logits(adapter: Path, temperature: float) -> None:
+    """Divide the saved classifier's last layer, and so its logits, by a temperature: no loader has to know of it."""
     file = adapter / "adapter_model.safetensors"
     weights = load_file(file)
     weights |= {name: tensor / temperature for name, tensor in weights.items() if ".classifier." in name}
     save_file(weights, file, metadata={"format": "pt"})
-    return temperature
 
 
 def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
@@ -247,8 +253,7 @@ def card(config: EntailmentTrainingConfig, scores: dict[str, Any]) -> str:
         ece=scores["evouna_test"]["calibration"]["ece"],
         own_ece=scores["own"]["calibration"]["ece"],
         traps="\n".join(f"| {trap} | {value:.3f} |" for trap, value in trap_rows(scores["stress"])),
-        temperature=scores["temperature"],
-        **vars(config),
+        **{**vars(config), "temperature": scores["temperature"]},
     )
 
 
@@ -272,7 +277,8 @@ def main() -> None:
         people = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
         dev = [row for row in people if split_of(row.question) == "dev"]
         dev += trap_verdicts(data_dir, len(dev), config.seed) if config.traps else ()
-        temperature = calibrate(adapter, dev)
+        temperature = config.temperature or fitted_temperature(adapter, dev)
+        divide_logits(adapter, temperature)
         write_json(adapter / SCORES, {"temperature": temperature})  # ``--evaluate_only`` reads it
     scores = {**evaluate(adapter, data_dir), "temperature": temperature}
     write_json(adapter / SCORES, scores)

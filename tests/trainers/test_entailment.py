@@ -95,7 +95,8 @@ def test_a_few_steps_move_the_adapter_and_it_loads(shared_data, tmp_path, monkey
     before = EntailmentScorer.from_pretrained(str(folder), LoadOptions(dtype="float32", device="cpu")).class_probs(
         judged, questions
     )
-    temperature = trainer.calibrate(folder, verdicts)
+    temperature = trainer.fitted_temperature(folder, verdicts)
+    trainer.divide_logits(folder, temperature)
     after = EntailmentScorer.from_pretrained(str(folder), LoadOptions(dtype="float32", device="cpu")).class_probs(
         judged, questions
     )
