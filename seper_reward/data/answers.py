@@ -9,6 +9,24 @@ from collections.abc import Callable, Sequence
 from seper_reward.runtime.imports import need
 from seper_reward.types import Belief
 
+_FUNCTION_WORDS = {
+    "a",
+    "an",
+    "the",
+    "it",
+    "its",
+    "is",
+    "was",
+    "are",
+    "were",
+    "that",
+    "this",
+    "of",
+    "in",
+    "on",
+    "at",
+    "by",
+}
 AnswerMetric = Callable[[str, Sequence[str]], float]  # (response, aliases of the answer) -> [0, 1]
 
 
@@ -49,6 +67,19 @@ def stated_answer(text: str | None) -> str:
     )
     lines = "".join(marked[-1]).strip().splitlines() if marked else said.strip().splitlines()
     return lines[-1].strip() if lines else ""
+
+
+def only_echoes(text: str, question: str, answer: str) -> bool:
+    """Return whether a text has no word beyond the question's and function words, while the answer has one.
+
+    Such a text cannot state the answer. Yes and no are not answers of this kind: a question repeated may mean them.
+
+    >>> only_echoes("It is Hamlet", "Who wrote Hamlet?", "Shakespeare"), only_echoes("red", "Red or blue?", "red")
+    (True, False)
+    """
+    known = {*re.findall(r"\w+", question.casefold()), *_FUNCTION_WORDS}
+    said, wanted = (set(re.findall(r"\w+", each.casefold())) for each in (text, answer))
+    return bool(said) and said <= known and not wanted <= known and not wanted & {"yes", "no", "true", "false"}
 
 
 def exact_match(response: str, answers: Sequence[str]) -> float:

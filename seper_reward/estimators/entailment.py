@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.data.answers import normalize_answer
+from seper_reward.data.answers import normalize_answer, only_echoes
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
 from seper_reward.estimators.statements import LONGEST_ANSWER, Statement, StatementEncoder
 from seper_reward.runtime.hashing import identity_hash
@@ -80,8 +80,9 @@ class EntailmentScorer:
     ) -> Tensor:
         """Return class probabilities of pairs; the model scores each distinct pair once.
 
-        Two rules need no model: texts that are equal after ``normalize_answer`` entail each other, and a blank text
-        entails, and is entailed by, a blank text only. A text longer than the model reads well is judged in parts: a
+        Three rules need no model: texts that are equal after ``normalize_answer`` entail each other; a blank text
+        entails, and is entailed by, a blank text only; and words of the question given back entail no answer that has
+        others (``only_echoes``). A text longer than the model reads well is judged in parts: a
         premise entails what one of its parts entails, and a hypothesis is entailed if each of its parts is.
 
         Args:
@@ -123,10 +124,10 @@ class EntailmentScorer:
         return torch.stack([probs for row in rows if (probs := by_row[row]) is not None])
 
     def _without_model(self, row: Statement) -> Tensor | None:
-        premise, hypothesis, _ = row
+        premise, hypothesis, question = row
         if normalize_answer(premise) == normalize_answer(hypothesis):
             return self._certain(0)
-        if not premise or not hypothesis:
+        if not premise or not hypothesis or (question and only_echoes(premise, question, hypothesis)):
             return self._certain(1)
         return None
 

@@ -83,8 +83,8 @@ class BeliefJudge:
         """Return how surely a text and the gold answer it fits best say the same; for text that wants to be right.
 
         Whoever writes for a reward finds texts that seem to entail anything. So both directions have to hold (a text
-        that says more than the answer is not entailed by it), and only what is likelier than not counts:
-        max_a max(0, 2 · min(E(text → a), E(a → text)) − 1).
+        that says more than the answer is not entailed by it), and only what is surer than 3 to 1 counts:
+        max_a max(0, 4 · min(E(text → a), E(a → text)) − 3).
 
         Args:
             question: The question.
@@ -100,7 +100,7 @@ class BeliefJudge:
         self._learn([sampled], [{pair for answer in answers for pair in ((text, answer), (answer, text))}])
         known = sampled.known
         both = max(min(float(known[text, answer][0]), float(known[answer, text][0])) for answer in answers)
-        return max(0.0, 2 * both - 1)
+        return max(0.0, 4 * both - 3)
 
     def _learn(self, questions: Sequence[SampledQuestion], pair_sets: Sequence[set[Pair]]) -> None:
         """Judge those pairs of each question that are not in its ``known``, and add them there."""
