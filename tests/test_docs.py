@@ -23,7 +23,15 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")
 FENCE = re.compile(r"^(?P<before>.*)\n```(?P<language>\w*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
-COMMANDS = ["label", "evaluate correlation", "evaluate counterfactual", "evaluate equivalence", "export", "report"]
+COMMANDS = [
+    "label",
+    "evaluate correlation",
+    "evaluate counterfactual",
+    "evaluate equivalence",
+    "evaluate stress",
+    "export",
+    "report",
+]
 COMMANDS += ["save-reader"]
 FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode"}  # vLLM's
 
