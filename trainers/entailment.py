@@ -134,7 +134,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
     pairs = training_pairs(data_dir, config.seed, config.confusable, config.forms, config.traps)
     print(f"{len(pairs)} training pairs", Counter(pair.source for pair in pairs))
     inputs = StatementEncoder(tokenizer, model.config)
-    encoded = inputs.encode([_short_statement(inputs, pair) for pair in pairs])
+    encoded = inputs.encode(_short_statements(inputs, pairs))
     rows = [{**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(pairs)]
     checkpoints = output / "checkpoints"
     arguments = TrainingArguments(
@@ -171,11 +171,15 @@ def train(config: EntailmentTrainingConfig) -> Path:
     return output
 
 
-def _short_statement(inputs: StatementEncoder, pair: LabeledPair) -> Statement:
-    """Return a pair as it is judged; of a long premise, the part that shares most words with the hypothesis."""
-    statement = Statement(pair.premise, pair.hypothesis, inputs.asked(pair.question))
-    words = words_of(pair.hypothesis)
-    return max(inputs.parts(statement)[0], key=lambda part: len(words & words_of(part.premise)))
+def _short_statements(inputs: StatementEncoder, pairs: Sequence[LabeledPair]) -> list[Statement]:
+    """Return pairs as they are judged; of a long premise, the part that shares most words with the hypothesis."""
+    asked = {question: inputs.asked(question) for question in {pair.question for pair in pairs}}
+    statements = [Statement(pair.premise, pair.hypothesis, asked[pair.question]) for pair in pairs]
+    parts = inputs.parts(statements)
+    return [
+        max(parts[row][0], key=lambda part: len(words & words_of(part.premise)))
+        for row, words in ((row, words_of(row.hypothesis)) for row in statements)
+    ]
 
 
 def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:

@@ -110,7 +110,7 @@ class EntailmentScorer:
                 for (premise, hypothesis), question in zip(pairs, questions, strict=True)
             ]
         by_row = {row: None if verbatim else self._without_model(row) for row in dict.fromkeys(rows)}
-        parts = {row: self._inputs.parts(row) for row, probs in by_row.items() if probs is None}
+        parts = self._inputs.parts(row for row, probs in by_row.items() if probs is None)
         lengths = {part: self._inputs.length(part) for grid in parts.values() for row in grid for part in row}
         by_part: dict[Statement, Tensor] = {}
         for batch in token_batches(lengths, self.max_batch_tokens):

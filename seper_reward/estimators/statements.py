@@ -1,7 +1,7 @@
 """What an entailment model reads: the sentence of a question that asks, and texts in parts that it can judge."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from seper_reward.runtime.control_tokens import ControlTokens
@@ -61,17 +61,21 @@ class StatementEncoder:
         """Return the sentence of a question that asks, or the end of one that is longer than 40 tokens."""
         return in_windows(asking_sentence(question), lambda text: self._tokens(text) <= self._question_tokens)[-1]
 
-    def parts(self, statement: Statement) -> list[list[Statement]]:
-        """Return, per part of the hypothesis, its pairs with the parts of the premise; short texts have one part."""
+    def parts(self, statements: Iterable[Statement]) -> dict[Statement, list[list[Statement]]]:
+        """Return for each statement, per part of its hypothesis, the pairs of that with the parts of its premise.
 
-        def windows(text: str) -> list[str]:
-            return in_windows(text, lambda part: self._tokens(part) <= self._answer_tokens)
-
-        premises = windows(statement.premise)
-        return [
-            [Statement(premise, hypothesis, statement.question) for premise in premises]
-            for hypothesis in windows(statement.hypothesis)
-        ]
+        Short texts have one part. Each distinct text is cut once.
+        """
+        statements = dict.fromkeys(statements)
+        texts = {text for row in statements for text in (row.premise, row.hypothesis)}
+        windows = {text: in_windows(text, lambda part: self._tokens(part) <= self._answer_tokens) for text in texts}
+        return {
+            row: [
+                [Statement(premise, hypothesis, row.question) for premise in windows[row.premise]]
+                for hypothesis in windows[row.hypothesis]
+            ]
+            for row in statements
+        }
 
     def length(self, statement: Statement) -> int:
         """Return the number of tokens of the model's input."""

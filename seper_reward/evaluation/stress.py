@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-import torch
-
 from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.evaluation.equivalence import Verdict, best_alias_probs
 from seper_reward.evaluation.statistics import mean
 
 _BY_LENGTH = "unrelated"
@@ -48,7 +47,6 @@ def stress(scorer: EntailmentScorer) -> dict[str, Any]:
 
 def _support(scorer: EntailmentScorer, rows: Iterable[Any]) -> list[float]:
     """Return each response's support of the alias that it entails most: SePer of a reader that says nothing else."""
-    rows = list(rows)
-    pairs = [(row["response"], alias) for row in rows for alias in row["answers"]]
-    scores = scorer.score(pairs, [row["question"] for row in rows for _ in row["answers"]])
-    return [float(group.max()) for group in torch.split(scores, [len(row["answers"]) for row in rows])]
+    verdicts = [Verdict(row["question"], tuple(row["answers"]), row["response"], row["equivalent"]) for row in rows]
+    entailed: list[float] = best_alias_probs(scorer, verdicts)[:, 0].tolist()
+    return entailed

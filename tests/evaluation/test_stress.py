@@ -19,8 +19,8 @@ TRAPS = ("unrelated", "gibberish", "echo", "shotgun", "not_gold", "politeness", 
 class Credulous:
     """Says 0.75 to every response, half as much to one of a polite question."""
 
-    def score(self, pairs, questions):
-        return torch.tensor([0.75 if len(question) < 60 else 0.375 for question in questions])
+    def class_probs(self, pairs, questions):
+        return torch.tensor([[0.75 if len(question) < 60 else 0.375, 0.0, 0.0] for question in questions])
 
 
 def test_traps_by_hand():

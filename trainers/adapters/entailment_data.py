@@ -1,8 +1,9 @@
 """Training data of the entailment adapter that ships: pairs of premise and hypothesis whose licences allow it."""
 
+import itertools
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -177,9 +178,7 @@ def words_of(text: str) -> set[str]:
 
 def typed_pairs(count: int, rng: random.Random) -> Iterator[LabeledPair]:
     """Yield ``count`` pairs of answers of one type, from ``trainers/adapters/answer_types.py``."""
-    for question, premise, hypothesis, entailed in confusable_pairs(count, rng):
-        label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
-        yield LabeledPair(premise, hypothesis, label, "answer_types", question)
+    yield from _labeled(itertools.starmap(Form, confusable_pairs(count, rng)), "answer_types")
 
 
 def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
@@ -218,7 +217,7 @@ def trap_verdicts(data_dir: Path, count: int, seed: int) -> list[Verdict]:
 
 
 def _traps(facts: Sequence[Fact], data_dir: Path, count: int, rng: random.Random) -> list[Form]:
-    passages = [text for _, text in mined_passages(data_dir)]
+    passages = mined_passages(data_dir)
     return [
         *prose_forms(facts, passages, count * 9 // 32, rng),
         *gibberish_forms(facts, passages, count * 6 // 32, rng),
@@ -228,7 +227,7 @@ def _traps(facts: Sequence[Fact], data_dir: Path, count: int, rng: random.Random
     ]
 
 
-def _labeled(forms: Sequence[Form], source: str) -> Iterator[LabeledPair]:
+def _labeled(forms: Iterable[Form], source: str) -> Iterator[LabeledPair]:
     for question, response, answer, entailed in forms:
         label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
         yield LabeledPair(response, answer, label, source, question)
@@ -293,10 +292,10 @@ def paragraphs(data_dir: Path, rng: random.Random) -> list[tuple[str, str, list[
     return examples
 
 
-def mined_passages(data_dir: Path) -> list[tuple[str, str]]:
-    """Return NQ's train questions with passages of other questions that BM25 finds and that lack the answer."""
+def mined_passages(data_dir: Path) -> list[str]:
+    """Return, for NQ's train questions, the passages of other questions that BM25 finds and that lack the answer."""
     return [
-        (row["question"], passage["text"])
+        passage["text"]
         for row in _nq_rows(data_dir)
         for passage in row["passages"]
         if not passage["relevant"] and not any_of(row["answers"]).search(passage["text"])
