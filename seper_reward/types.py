@@ -59,12 +59,24 @@ class Responses:
             token included, under the model itself (at temperature 1, whatever the sampling temperature).
         token_ids: The S sequences of ids of those tokens; empty if a server names no ids.
         finished: Whether each response ended by itself, by end-of-sequence or stop string, rather than by length.
+        draw_log_probs: S natural-log probabilities of the responses, as sequences of tokens, in the distribution that
+            they were drawn from: at the sampling temperature, within the nucleus. Empty where that is not known: a
+            reader that thinks, a server that names no token ids or draws at another temperature than 1.
+        with_replacement: Whether responses were drawn independently, so that a likely one is drawn several times;
+            otherwise all are distinct, in the order in which they would first have been drawn.
     """
 
     texts: tuple[str, ...]
     token_log_probs: tuple[Tensor, ...]
     token_ids: tuple[tuple[int, ...], ...] = ()
     finished: tuple[bool, ...] = ()
+    draw_log_probs: tuple[float, ...] = ()
+    with_replacement: bool = True
+
+    @property
+    def log_probs(self) -> tuple[float, ...]:
+        """The S natural-log probabilities of the responses under the model itself, at temperature 1."""
+        return tuple(float(row.double().sum()) for row in self.token_log_probs)
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a dict that ``json.dumps`` takes."""
@@ -78,6 +90,8 @@ class Responses:
             token_log_probs=tuple(map(torch.tensor, row["token_log_probs"])),
             token_ids=tuple(map(tuple, row["token_ids"])),
             finished=tuple(row["finished"]),
+            draw_log_probs=tuple(row["draw_log_probs"]),
+            with_replacement=row["with_replacement"],
         )
 
 

@@ -67,7 +67,7 @@ def test_control_tokens_end_thoughts(tiny_sampler):
     writer = tiny_sampler.with_options(ThoughtOptions(stop=("<file_sep>",), max_new_tokens=4))._rows
     (row,) = writer.new(["Why?"])[:1]
     for token in tiny_sampler.tokenizer(" Well.<file_sep>", add_special_tokens=False).input_ids:
-        writer._append(row, token, -1.0)
+        writer._append(row, token, -1.0, -1.0)
     assert row.finished
     assert row.text == " Well."
 

@@ -203,6 +203,7 @@ class EngineSampler:
             token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
             token_ids=tuple(tuple(row.tokens) for row in rows) if self._stops else (),
             finished=tuple(row.ended for row in rows),
+            draw_log_probs=tuple(sum(row.log_probs) for row in rows) if self._draws_as_it_is else (),
         )
 
     async def _complete(
@@ -249,6 +250,11 @@ class EngineSampler:
             if text is not None:
                 return Completion(row.tokens[:length], row.log_probs[:length], text, ended=True, stop_string=True)
         return Completion(row.tokens, row.log_probs, cut_text, ended=True, stop_string=True)
+
+    @property
+    def _draws_as_it_is(self) -> bool:
+        """Whether tokens are drawn with the model's own probabilities, and servers name the tokens' ids."""
+        return bool(self._stops) and self.options.temperature == 1 and self.options.top_p == 1
 
     @property
     def _count(self) -> int:

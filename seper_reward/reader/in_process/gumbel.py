@@ -64,11 +64,14 @@ def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Te
 
 
 def nucleus(scores: Tensor, top_p: float) -> Tensor:
-    """Return scores in which only the smallest set of tokens whose probability reaches ``top_p`` is above -inf."""
+    """Return the log-probabilities of scores within the smallest set of tokens whose probability reaches ``top_p``.
+
+    Those of other tokens are -inf.
+    """
     ordered, order = scores.log_softmax(-1).sort(dim=-1, descending=True)
     before = ordered.exp().cumsum(-1) - ordered.exp()  # mass in front of each token
     dropped = torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before >= top_p)
-    return scores.masked_fill(dropped, -torch.inf)
+    return scores.masked_fill(dropped, -torch.inf).log_softmax(-1)
 
 
 def _gumbel_argmax(scores: Tensor, words: Tensor, first: int | Tensor) -> Tensor:

@@ -38,7 +38,7 @@ from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Responses, UnscorableError
 
-ALGORITHM = 4  # version of how noise becomes tokens, part of cache keys; raise it when the same seed samples otherwise
+ALGORITHM = 5  # version of how noise becomes tokens and what is kept of them, part of cache keys
 _BATCH_TOKENS = 32_768  # tokens in the key-value cache, unless the options say otherwise
 _GIVE_BACK = 256  # on a CPU, freed memory is returned to the system after so many prompts
 _FORCED_BATCH = 16  # prompts whose given texts are scored at once; few, because every token of a text keeps its logits

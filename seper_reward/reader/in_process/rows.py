@@ -26,6 +26,7 @@ class Row:
         sample: Number of the sample, from 0.
         token_ids: Tokens drawn so far.
         log_probs: Their natural-log probabilities under the model itself, at temperature 1.
+        draw_log_prob: Natural-log probability of the tokens in the distribution that they are drawn from.
         slots: Where the line of a tree holds this response's tokens.
         text: The response, once it has ended by itself.
         finished: Whether it has ended by itself, by end-of-sequence or stop string.
@@ -36,6 +37,7 @@ class Row:
     sample: int
     token_ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
+    draw_log_prob: float = 0.0
     slots: tuple[int, ...] = ()
     text: str = ""
     finished: bool = False
@@ -100,10 +102,12 @@ class RowWriter:
             log_probs = logits.float().log_softmax(-1)  # (B, V)
             if bool(log_probs[:, 0].isnan().any()):  # one NaN makes all log-probabilities of its line NaN
                 raise UnscorableError(f"reader {self._name!r} gave NaN logits; load it with dtype='float32'")
-            tokens = self._draw(log_probs, branches, [row.noise[len(row.token_ids)] for row in alive])  # (R,)
-            token_log_probs = log_probs[branches, tokens]
-            for row, token, log_prob in zip(alive, tokens.tolist(), token_log_probs.tolist(), strict=True):
-                self._append(row, token, log_prob)
+            drawn_from = self._draw_log_probs(log_probs)
+            words = [row.noise[len(row.token_ids)] for row in alive]
+            tokens = draw(drawn_from, branches, words)  # (R,)
+            columns = (tokens, log_probs[branches, tokens], drawn_from[branches, tokens])
+            for row, *drawn in zip(alive, *(column.tolist() for column in columns), strict=True):
+                self._append(row, *drawn)
         return [row for row in alive if not row.finished and len(row.token_ids) < self._options.max_new_tokens]
 
     def responses(self, rows: Sequence[Row], counts: Iterable[int] | None = None) -> list[Responses]:
@@ -113,20 +117,22 @@ class RowWriter:
         ends = counts if counts is not None else [samples] * len(starts)
         return [self._responses(rows[start : start + end]) for start, end in zip(starts, ends, strict=True)]
 
-    def _draw(self, log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:
-        """Draw one token per row from the probabilities of its branch."""
+    def _draw_log_probs(self, log_probs: Tensor) -> Tensor:
+        """Return the log-probabilities that tokens are drawn with, ``(B, V)``, by those at temperature 1."""
         options = self._options
         if options.temperature == 0:
-            return log_probs.argmax(-1)[list(branches)]
+            likeliest = torch.nn.functional.one_hot(log_probs.argmax(-1), log_probs.shape[-1])
+            return likeliest.to(log_probs).log()
         if options.temperature != 1:
             log_probs = (log_probs / options.temperature).log_softmax(-1)
         if options.top_p < 1:
             log_probs = nucleus(log_probs, options.top_p)
-        return draw(log_probs, branches, words)
+        return log_probs
 
-    def _append(self, row: Row, token: int, log_prob: float) -> None:
+    def _append(self, row: Row, token: int, log_prob: float, draw_log_prob: float) -> None:
         row.token_ids.append(token)
         row.log_probs.append(log_prob)
+        row.draw_log_prob += draw_log_prob
         if token in self._end_tokens:
             row.text = self._decode(row.token_ids[:-1])
             row.finished = True
@@ -141,6 +147,7 @@ class RowWriter:
             token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
             token_ids=tuple(tuple(row.token_ids) for row in rows),
             finished=tuple(row.finished for row in rows),
+            draw_log_probs=tuple(row.draw_log_prob for row in rows),
         )
 
     def _decode(self, token_ids: Sequence[int]) -> str:

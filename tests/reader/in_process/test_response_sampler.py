@@ -1,5 +1,6 @@
 """Sampling: right log-probabilities, right distribution, and no dependence on who is sampled beside whom."""
 
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -271,7 +272,7 @@ def test_a_stop_string_in_front_ends_nothing_and_later_ones_do(tiny_sampler):
     row = Row([], 0, 0)
     for token in sampler.tokenizer("- Paris\nBob").input_ids:
         if not row.finished:
-            sampler._rows._append(row, token, -1.0)
+            sampler._rows._append(row, token, -1.0, -1.0)
     assert row.finished
     assert row.text == "- Paris"
 
@@ -292,6 +293,28 @@ def test_nucleus_by_hand():
     scores = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
     kept = [torch.isfinite(nucleus(scores, top_p)).sum().item() for top_p in (0.4, 0.6, 0.85, 0.96, 1.0)]
     assert kept == [1, 2, 3, 4, 4]
+    torch.testing.assert_close(nucleus(scores, 0.6).exp(), torch.tensor([[0.625, 0.375, 0.0, 0.0]]))
+
+
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.5, 1.0), (1.5, 0.8), (0.0, 1.0)])
+def test_the_probability_of_a_draw_by_a_slow_loop(tiny_sampler, temperature, top_p):
+    sampler = rebuilt(tiny_sampler, temperature=temperature, top_p=top_p, num_samples=3, stop=())
+    (responses,) = sampler.sample(PROMPTS[:1])
+    for token_ids, draw_log_prob in zip(responses.token_ids, responses.draw_log_probs, strict=True):
+        ids, expected = sampler._encode(PROMPTS[0]), 0.0
+        for token in token_ids:
+            with torch.no_grad():
+                probs = sampler._model(torch.tensor([ids])).logits[0, -1].double().softmax(-1)
+            probs = probs ** (1 / temperature) if temperature else (probs == probs.max()).double()
+            probs /= probs.sum()
+            nucleus_mass = 0.0
+            for prob in sorted(probs.tolist(), reverse=True):
+                if nucleus_mass >= top_p:
+                    break
+                nucleus_mass += prob
+            expected += math.log(probs[token] / nucleus_mass)
+            ids = [*ids, token]
+        assert draw_log_prob == pytest.approx(expected, abs=2e-3)
 
 
 def test_stop_string_ends_and_cuts_the_response(plain_sampler):
