@@ -256,7 +256,7 @@ def card(config: EntailmentTrainingConfig, scores: dict[str, Any]) -> str:
         thresholds=scores["evouna_test"]["thresholds"],
         ece=scores["evouna_test"]["calibration"]["ece"],
         own_ece=scores["own"]["calibration"]["ece"],
-        traps="\n".join(f"| {trap} | {value:.3f} |" for trap, value in trap_rows(scores["stress"])),
+        stress="\n".join(f"| {trap} | {value:.3f} |" for trap, value in trap_rows(scores["stress"])),
         **{**vars(config), "temperature": scores["temperature"]},
     )
 

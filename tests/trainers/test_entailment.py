@@ -2,15 +2,21 @@
 
 import math
 import random
+from pathlib import Path
 
 import pytest
 import torch
+from trl import TrlParser
 
+from seper_reward.data.demo import ENTAILMENT_ADAPTER
 from seper_reward.data.splits import split_of
 from seper_reward.evaluation.equivalence import Verdict
+from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.pretrained import LoadOptions
 from trainers import entailment as trainer
 from trainers.adapters import entailment_data as data
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_loss_by_hand():
@@ -117,3 +123,11 @@ def test_confusable_answers_entail_only_their_own_spellings():
     assert 0.3 < len(entailed) / len(pairs) < 0.5
     assert all(pair.question.endswith("?") for pair in pairs)
     assert not any(pair.premise.lower() == pair.hypothesis.lower() for pair in pairs if pair not in entailed)
+
+
+def test_the_shipped_card_is_what_the_recipe_writes_from_the_shipped_scores():
+    (config,) = TrlParser((trainer.EntailmentTrainingConfig,)).parse_args_and_config(
+        ["--config", str(ROOT / "configs/entailment/traps-more.yaml")]
+    )
+    written = trainer.card(config, read_json(ENTAILMENT_ADAPTER / "scores.json"))
+    assert (ENTAILMENT_ADAPTER / "README.md").read_text(encoding="utf-8") == written
