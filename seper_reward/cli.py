@@ -116,6 +116,7 @@ def _label(arguments: list[str]) -> None:
     from seper_reward.labels.provenance import backend_of
     from seper_reward.labels.rows import LABELS
     from seper_reward.labels.run import LabelRun
+    from seper_reward.labels.summary import MARGIN, summary_warnings
     from seper_reward.reports.tables import profile_table, summary_table
     from seper_reward.reports.tracking import LabelTracker, Run
     from seper_reward.runtime.distributed import process_state, together
@@ -149,15 +150,11 @@ def _label(arguments: list[str]) -> None:
         print(f"\n{summary_table(summary, labeler.name)}\n")
         print(
             f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
-            f"{summary['harmful']} harm by more than two standard errors; {summary['rejected']} rows rejected"
+            f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN}; {summary['rejected']} rows rejected"
         )
         print(f"labels: {run.folder / LABELS}")
-        if summary["truncated"]:
-            print(
-                f"warning: {summary['truncated']} passages were longer than the reader's window or "
-                "max_passage_tokens; their labels tell of the beginning only, and their rows have 'truncated': true",
-                file=sys.stderr,
-            )
+        for warning in summary_warnings(summary):
+            print(f"warning: {warning}", file=sys.stderr)
         if profile is not None:
             print(f"\n{profile_table(profile)}")
 

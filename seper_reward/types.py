@@ -67,7 +67,7 @@ class Responses:
     """
 
     texts: tuple[str, ...]
-    token_log_probs: tuple[Tensor, ...]
+    token_log_probs: tuple[Tensor, ...] = field(compare=False)
     token_ids: tuple[tuple[int, ...], ...] = ()
     finished: tuple[bool, ...] = ()
     draw_log_probs: tuple[float, ...] = ()
@@ -81,6 +81,21 @@ class Responses:
     def to_json(self) -> dict[str, Any]:
         """Return the record as a dict that ``json.dumps`` takes."""
         return {**asdict(self), "token_log_probs": [row.tolist() for row in self.token_log_probs]}
+
+    def at(self, places: Sequence[int]) -> "Responses":
+        """Return the responses at ``places`` only, in that order."""
+
+        def chosen(column: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(column[place] for place in places) if column else ()
+
+        return replace(
+            self,
+            texts=chosen(self.texts),
+            token_log_probs=chosen(self.token_log_probs),
+            token_ids=chosen(self.token_ids),
+            finished=chosen(self.finished),
+            draw_log_probs=chosen(self.draw_log_probs),
+        )
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Responses":
@@ -96,30 +111,71 @@ class Responses:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """A number that was measured on sampled responses.
+
+    Attributes:
+        value: The number.
+        std_error: Its standard error over the sampling of the responses.
+        low: Lower end of its 95 % interval.
+        high: Upper end of its 95 % interval.
+    """
+
+    value: float
+    std_error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Belief:
     """How strongly the reader believes in the gold answer in one context.
 
     Attributes:
-        seper: Soft SePer, in [0, 1].
-        seper_hard: Hard SePer, in [0, 1].
-        std_error: Standard error of ``seper`` over the sampled responses.
+        soft: Soft SePer, in [0, 1].
+        hard: Hard SePer, in [0, 1].
+        log_odds: log s / (1 - s) of soft SePer, in nats; finite, because s is its posterior mean.
         entropy: Predictive entropy of the responses, in nats, >= 0; meaningful only at sampling temperature 1.
-        semantic_entropy: Entropy of the clusters, in nats, in [0, log S].
-        responses: The S responses.
-        weights: The S response probabilities, which sum to 1.
-        cluster_ids: The semantic cluster of each response, numbered from 0 in order of appearance.
-        support: ``S`` rows of ``A`` numbers in [0, 1]: how far each response entails each gold answer.
+        semantic_entropy: Entropy of the clusters, in nats, in [0, log L].
+        unseen_mass: Probability of all responses that were not drawn, in [0, 1]; ``None`` where it is not known.
+        sampled: The L distinct ones of the S responses, in order of their first draw.
+        counts: How often each was drawn; the sum is S.
+        weights: The L probabilities of what each stands for, which sum to 1.
+        cluster_ids: The semantic cluster of each, numbered from 0 in order of appearance.
+        support: ``L`` rows of ``A`` numbers in [0, 1]: how far each response entails each gold answer.
     """
 
-    seper: float
-    seper_hard: float
-    std_error: float
+    soft: Estimate
+    hard: Estimate
+    log_odds: float = 0.0
     entropy: float = 0.0
     semantic_entropy: float = 0.0
-    responses: tuple[str, ...] = ()
+    unseen_mass: float | None = None
+    sampled: Responses = Responses((), ())
+    counts: tuple[int, ...] = ()
     weights: tuple[float, ...] = ()
     cluster_ids: tuple[int, ...] = ()
     support: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+
+    @property
+    def seper(self) -> float:
+        """Soft SePer."""
+        return self.soft.value
+
+    @property
+    def seper_hard(self) -> float:
+        """Hard SePer."""
+        return self.hard.value
+
+    @property
+    def std_error(self) -> float:
+        """Standard error of soft SePer."""
+        return self.soft.std_error
+
+    @property
+    def responses(self) -> tuple[str, ...]:
+        """The texts of the L distinct responses."""
+        return self.sampled.texts
 
 
 @dataclass(frozen=True)
@@ -127,21 +183,39 @@ class Utility:
     """What one passage (or one set of passages) did to the reader's belief in the gold answer.
 
     Attributes:
-        delta_seper: SePer with the passage minus SePer without (arXiv:2503.01478, eq. 11), in [-1, 1]; below 0 the
-            passage misled the reader.
-        delta_seper_hard: Hard SePer with the passage minus hard SePer without, in [-1, 1].
-        std_error: Standard error of ``delta_seper``.
+        soft: Soft SePer with the passage minus soft SePer without: ΔSePer (arXiv:2503.01478, eq. 11), in [-1, 1];
+            below 0 the passage misled the reader.
+        hard: The same of hard SePer.
         belief: Belief with the passage.
         baseline: Belief without any passage.
         passage_id: Id of the passage.
     """
 
-    delta_seper: float
-    delta_seper_hard: float
-    std_error: float
+    soft: Estimate
+    hard: Estimate
     belief: Belief
     baseline: Belief
     passage_id: str = ""
+
+    @property
+    def delta_seper(self) -> float:
+        """ΔSePer, soft."""
+        return self.soft.value
+
+    @property
+    def delta_seper_hard(self) -> float:
+        """ΔSePer, hard."""
+        return self.hard.value
+
+    @property
+    def std_error(self) -> float:
+        """Standard error of ΔSePer, soft."""
+        return self.soft.std_error
+
+    @property
+    def delta_log_odds(self) -> float:
+        """Change of the log-odds of soft SePer, in nats; it still moves where SePer is near 0 or 1."""
+        return self.belief.log_odds - self.baseline.log_odds
 
     @property
     def seper(self) -> float:

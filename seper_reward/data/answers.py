@@ -82,6 +82,17 @@ def only_echoes(text: str, question: str, answer: str) -> bool:
     return bool(said) and said <= known and not wanted <= known and not wanted & {"yes", "no", "true", "false"}
 
 
+def without_echo(text: str, question: str, answer: str) -> str:
+    """Return a text without the question's words, but for those of the answer.
+
+    >>> without_echo("Oslo is the capital of Norway.", "What is the capital of Norway?", "Oslo")
+    'Oslo.'
+    """
+    echoed = {*re.findall(r"\w+", question.casefold())} - {*re.findall(r"\w+", answer.casefold())}
+    left = re.sub(r"\w+", lambda word: "" if word.group().casefold() in echoed else word.group(), text)
+    return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(left.split()))
+
+
 def exact_match(response: str, answers: Sequence[str]) -> float:
     """Return 1 if the normalised response equals one of the answers, else 0 (SQuAD, arXiv:1606.05250)."""
     normalized = normalize_answer(response)

@@ -8,7 +8,6 @@ from seper_reward.estimators.seper import (
     response_weights,
     seper_hard,
     seper_soft,
-    standard_error,
 )
 
 __all__ = [
@@ -20,5 +19,4 @@ __all__ = [
     "semantic_entropy",
     "seper_hard",
     "seper_soft",
-    "standard_error",
 ]

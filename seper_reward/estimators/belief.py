@@ -7,16 +7,22 @@ import torch
 from torch import Tensor
 
 from seper_reward.estimators.clustering import cluster_ids
+from seper_reward.estimators.draws import (
+    Draws,
+    drawn_by_mass,
+    drawn_by_weight,
+    estimate,
+    has_mass,
+    log_odds,
+)
 from seper_reward.estimators.entropy import predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import (
     Estimator,
     entailment_kernel,
+    join_answers,
     match_clusters,
     no_contradiction,
     response_weights,
-    seper_hard,
-    seper_soft,
-    standard_error,
     without_end_token,
 )
 from seper_reward.types import Belief, Responses
@@ -51,18 +57,22 @@ def belief(options: Estimator, sampled: Responses, answers: Sequence[str], probs
         answers: The A aliases of the gold answer.
         probs: Class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
     """
-    support, agrees = _support(options, sampled.texts, answers, probs)
-    weights = _weights(options, sampled)
-    ids = cluster_ids(_equivalent(options, sampled.texts, probs), options.clusters)
-    gold = match_clusters(ids, agrees, _threshold(options), options.judged_by)
+    draws = weigh(options, sampled)
+    distinct = sampled.at(draws.places.tolist())
+    support, agrees = _support(options, distinct.texts, answers, probs)
+    ids = cluster_ids(_equivalent(options, distinct.texts, probs), options.clusters)
+    gold = match_clusters(ids, agrees, _threshold(options), options.judged_by, draws.counts)
+    best = join_answers(draws.weights, support, options.aliases)
     return Belief(
-        seper=float(seper_soft(weights, support, options.aliases)),
-        seper_hard=float(seper_hard(weights, ids, gold, options.hard_aliases or options.aliases)),
-        std_error=float(standard_error(weights, support, options.aliases)),
+        soft=estimate(draws, best),
+        hard=estimate(draws, join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases)),
+        log_odds=log_odds(draws, best),
         entropy=float(predictive_entropy(sampled.token_log_probs)),
-        semantic_entropy=float(semantic_entropy(weights, ids)),
-        responses=sampled.texts,
-        weights=tuple(weights.tolist()),
+        semantic_entropy=float(semantic_entropy(draws.weights, ids)),
+        unseen_mass=draws.unseen_mass if _by_mass(options, sampled) else None,
+        sampled=distinct,
+        counts=tuple(draws.counts.tolist()),
+        weights=tuple(draws.weights.tolist()),
         cluster_ids=tuple(ids.tolist()),
         support=tuple(map(tuple, support.tolist())),
     )
@@ -72,15 +82,25 @@ def belief_std_error(
     options: Estimator, sampled: Responses, answers: Sequence[str], probs: Mapping[Pair, Tensor]
 ) -> float:
     """Return the standard error that ``belief`` would have, from the pairs of ``support_pairs`` alone."""
-    support, _ = _support(options, sampled.texts, answers, probs)
-    return float(standard_error(_weights(options, sampled), support, options.aliases))
+    draws = weigh(options, sampled)
+    support, _ = _support(options, sampled.at(draws.places.tolist()).texts, answers, probs)
+    return estimate(draws, join_answers(draws.weights, support, options.aliases)).std_error
 
 
-def _weights(options: Estimator, sampled: Responses) -> Tensor:
+def weigh(options: Estimator, sampled: Responses) -> Draws:
+    """Return the distinct ones among sampled responses, weighted as the options say."""
+    if _by_mass(options, sampled):
+        return drawn_by_mass(sampled)
     log_probs: Sequence[Tensor] = sampled.token_log_probs
     if options.end_token == "left_out":
         log_probs = without_end_token(log_probs, sampled.finished)
-    return response_weights(log_probs, options.weighting)
+    weighting = "uniform" if options.weighting == "mass" else options.weighting
+    return drawn_by_weight(sampled, response_weights(log_probs, weighting), join=options.judged_texts == "cleaned")
+
+
+def _by_mass(options: Estimator, sampled: Responses) -> bool:
+    """Return whether responses are weighted by their own mass; where it is not known, all count the same."""
+    return options.weighting == "mass" and has_mass(sampled)
 
 
 def _support(

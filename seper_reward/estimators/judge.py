@@ -1,11 +1,13 @@
 """BeliefJudge: sampled responses in, beliefs in the gold answer out, by entailment and the estimator."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from seper_reward.data.answers import without_echo
 from seper_reward.estimators.belief import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.seper import Estimator, no_contradiction
@@ -83,8 +85,9 @@ class BeliefJudge:
         """Return how surely a text and the gold answer it fits best say the same; for text that wants to be right.
 
         Whoever writes for a reward finds texts that seem to entail anything. So both directions have to hold (a text
-        that says more than the answer is not entailed by it), and only what is surer than 3 to 1 counts:
-        max_a max(0, 4 · min(E(text → a), E(a → text)) − 3).
+        that says more than the answer is not entailed by it), also when the text is read without the question's words
+        (a question given back in parts comes near to any answer), and only what is surer than 3 to 1 counts:
+        max_a max(0, 4 · min(E(text → a), E(a → text)) − 3), the least of both readings of the text.
 
         Args:
             question: The question.
@@ -94,13 +97,17 @@ class BeliefJudge:
         Returns:
             A number in [0, 1]; 0 for a blank text.
         """
-        if not text.strip():
-            return 0.0
+        readings = {answer: {text, without_echo(text, question, answer)} for answer in answers}
+        stated = {answer: texts for answer, texts in readings.items() if all(re.search(r"\w", each) for each in texts)}
         sampled = SampledQuestion(question, answers, ())
-        self._learn([sampled], [{pair for answer in answers for pair in ((text, answer), (answer, text))}])
+        pairs = {pair for answer in stated for each in stated[answer] for pair in ((each, answer), (answer, each))}
+        self._learn([sampled], [pairs])
         known = sampled.known
-        both = max(min(float(known[text, answer][0]), float(known[answer, text][0])) for answer in answers)
-        return max(0.0, 4 * both - 3)
+        agreement = [
+            min(min(float(known[each, answer][0]), float(known[answer, each][0])) for each in texts)
+            for answer, texts in stated.items()
+        ]
+        return max(0.0, 4 * max(agreement, default=0.0) - 3)
 
     def _learn(self, questions: Sequence[SampledQuestion], pair_sets: Sequence[set[Pair]]) -> None:
         """Judge those pairs of each question that are not in its ``known``, and add them there."""

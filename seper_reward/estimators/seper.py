@@ -22,7 +22,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-Weighting = Literal["sequence", "mean_token", "uniform"]
+Weighting = Literal["mass", "uniform", "sequence", "mean_token"]
 EndToken = Literal["counted", "left_out"]
 Aliases = Literal["mean", "max", "any"]
 Kernel = Literal["forward", "max", "bidirectional"]
@@ -38,11 +38,15 @@ class Estimator:
     """The options of SePer; the defaults are those that agree best with people's relevance marks (docs/results.md).
 
     Attributes:
-        weighting: How the probability of a response is estimated, one of those of ``response_weights``.
+        weighting: How the probability of a response is estimated. ``"mass"`` takes the probability that it was drawn
+            with, and gives the mass of what was not drawn to the responses nearest to it (``draws.drawn_by_mass``);
+            where these probabilities are not known, it is ``"uniform"``. The others are those of
+            ``response_weights``.
         end_token: Whether the token that ends a response, end-of-sequence or that of a stop string, counts in its
             probability (``"counted"``) or not (``"left_out"``, see ``without_end_token``).
-        aliases: The mean over the gold answers (``"mean"``, eq. 10), the answer with the most mass (``"max"``), or for
-            each response the answer that it supports best (``"any"``).
+        aliases: For each response the gold answer that it supports best (``"any"``), the mean over the answers
+            (``"mean"``, eq. 10), or the one answer with the most mass (``"max"``), which takes right responses that
+            name two aliases for half right.
         hard_aliases: The same for hard SePer, where ``"any"`` sums the mass of all clusters that match some answer;
             ``None`` takes ``aliases``.
         kernel: Which direction of entailment supports an answer, one of those of ``entailment_kernel``.
@@ -58,9 +62,9 @@ class Estimator:
             after the question, which gets a ``?`` where it does not end in one.
     """
 
-    weighting: Weighting = "uniform"
+    weighting: Weighting = "mass"
     end_token: EndToken = "counted"
-    aliases: Aliases = "max"
+    aliases: Aliases = "any"
     hard_aliases: Aliases | None = None
     kernel: Kernel = "forward"
     match: Match = "threshold"
@@ -145,7 +149,7 @@ def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tenso
     Args:
         token_log_probs: S tensors ``(T_s,)`` of natural-log token probabilities; an empty one is an empty
             product, with probability 1.
-        weighting: ``"sequence"``, ``"mean_token"`` or ``"uniform"``.
+        weighting: ``"uniform"``, ``"sequence"`` or ``"mean_token"``.
 
     Returns:
         ``(S,)`` weights that sum to 1, in the inputs' dtype (float32 at least; computed in float64); equal ones
@@ -157,7 +161,7 @@ def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tenso
     >>> response_weights([torch.tensor([0.5, 0.5]).log(), torch.tensor([0.75]).log()], "sequence")
     tensor([0.2500, 0.7500])
     """
-    check_choice("weighting", weighting, get_args(Weighting))
+    check_choice("weighting", weighting, ("uniform", "sequence", "mean_token"))
     if not token_log_probs:
         raise ValueError("token_log_probs must hold at least one response, got none")
     if any(bool(torch.isnan(log_probs).any()) for log_probs in token_log_probs):
@@ -226,14 +230,43 @@ def no_contradiction(forward: Tensor, backward: Tensor) -> Tensor:
     return (classes != 2) & (others != 2) & ~((classes == 1) & (others == 1))
 
 
+def join_answers(weights: Tensor, support: Tensor, aliases: str) -> Tensor:
+    """Return how far each response supports the gold answer, by its support of each alias.
+
+    Args:
+        weights: ``(S,)`` response probabilities, sum to 1; they decide which alias has the most mass.
+        support: ``(S, A)`` entailment of answer by response, in [0, 1].
+        aliases: ``"any"`` takes for each response the answer that it supports best, ``"mean"`` averages over answers
+            (eq. 10), ``"max"`` takes the answer with the most mass (official code).
+
+    Returns:
+        ``(S,)`` in [0, 1], whose weighted mean is SePer.
+
+    Raises:
+        ValueError: The sample axes differ, there is no answer, or ``aliases`` is unknown.
+
+    >>> join_answers(torch.tensor([0.5, 0.5]), torch.tensor([[1.0, 0.0], [0.0, 0.5]]), "any")
+    tensor([1.0000, 0.5000])
+    """
+    if support.ndim != 2 or weights.ndim != 1 or len(weights) != len(support):
+        raise ValueError(
+            f"weights (S,) and support (S, A) must share S, got {tuple(weights.shape)} and {tuple(support.shape)}"
+        )
+    check_choice("aliases", aliases, get_args(Aliases))
+    if support.shape[1] == 0:
+        raise ValueError("support must have at least one answer, got A=0; drop unanswerable questions first")
+    if aliases == "any":
+        return support.amax(1)
+    return support.mean(1) if aliases == "mean" else support[:, (weights @ support.to(weights)).argmax()]
+
+
 def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tensor:
     """Belief mass on the gold answers (SePer_S, arXiv:2503.01478, eq. 9-10).
 
     Args:
         weights: ``(S,)`` response probabilities, sum to 1.
         support: ``(S, A)`` entailment of answer by response, in [0, 1].
-        aliases: ``"mean"`` averages over answers (eq. 10), ``"max"`` takes the answer with the most mass (official
-            code), ``"any"`` takes for each response the answer that it supports best.
+        aliases: How answers are joined; see ``join_answers``.
 
     Returns:
         Scalar in [0, 1]; higher means a stronger belief.
@@ -245,18 +278,7 @@ def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tenso
     >>> round(float(seper_soft(torch.tensor([0.5, 0.3, 0.2]), support)), 6)
     0.41
     """
-    if support.ndim != 2 or weights.ndim != 1 or len(weights) != len(support):
-        raise ValueError(
-            f"weights (S,) and support (S, A) must share S, got {tuple(weights.shape)} and {tuple(support.shape)}"
-        )
-    check_choice("aliases", aliases, get_args(Aliases))
-    if support.shape[1] == 0:
-        raise ValueError("support must have at least one answer, got A=0; drop unanswerable questions first")
-    support = support.to(weights)
-    if aliases == "any":
-        return (weights @ support.amax(1)).clamp(0.0, 1.0)
-    per_answer = weights @ support  # (A,)
-    return (per_answer.mean() if aliases == "mean" else per_answer.max()).clamp(0.0, 1.0)
+    return (weights @ join_answers(weights, support, aliases).to(weights)).clamp(0.0, 1.0)
 
 
 def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, aliases: str = "mean") -> Tensor:
@@ -266,8 +288,8 @@ def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, al
         weights: ``(S,)`` response probabilities, sum to 1.
         cluster_ids: ``(S,)`` integers in [0, C).
         cluster_support: ``(C, A)`` bool, whether the cluster matches the answer (``match_clusters``).
-        aliases: ``"mean"`` averages over answers (eq. 10), ``"max"`` takes the answer with the most mass, ``"any"``
-            sums over the clusters that match some answer (official code).
+        aliases: How answers are joined, as in ``join_answers``; ``"any"`` sums over the clusters that match some
+            answer (official code).
 
     Returns:
         Scalar in [0, 1].
@@ -289,7 +311,9 @@ def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, al
     return seper_soft(weights, cluster_support[cluster_ids].to(weights), aliases)
 
 
-def match_clusters(cluster_ids: Tensor, support: Tensor, threshold: float, judged_by: str = "members") -> Tensor:
+def match_clusters(
+    cluster_ids: Tensor, support: Tensor, threshold: float, judged_by: str = "members", counts: Tensor | None = None
+) -> Tensor:
     """Decide which clusters are gold: k(C, a), compared with τ.
 
     Args:
@@ -297,6 +321,7 @@ def match_clusters(cluster_ids: Tensor, support: Tensor, threshold: float, judge
         support: ``(S, A)`` in [0, 1]; for ``argmax`` and ``no_contradiction`` it is 1 where the response matches.
         threshold: τ in (0, 1].
         judged_by: ``"members"`` takes the mean support of all members, ``"first"`` that of the first (official code).
+        counts: ``(S,)`` how often each response was drawn; ``None`` stands for once.
 
     Returns:
         ``(C, A)`` bool.
@@ -308,36 +333,9 @@ def match_clusters(cluster_ids: Tensor, support: Tensor, threshold: float, judge
     members = torch.nn.functional.one_hot(cluster_ids).to(support).T  # (C, S)
     if judged_by == "first":
         return support[members.argmax(1)] >= threshold
+    if counts is not None:
+        members = members * counts.to(members)
     return members @ support / members.sum(1, keepdim=True) >= threshold
-
-
-def standard_error(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tensor:
-    """Standard error of ``seper_soft`` over the sampling of the responses.
-
-    It is that of a self-normalised weighted mean, sqrt(S/(S-1) Σ w²(k-SePer)²); for equal weights this is sd/sqrt(S).
-    It is 0 when all responses agree, which few samples can do by chance. A single sample says nothing about spread;
-    then 0.5 is returned, the largest standard deviation of a number in [0, 1].
-
-    Args:
-        weights: ``(S,)`` response probabilities, sum to 1.
-        support: ``(S, A)`` in [0, 1].
-        aliases: How answers are joined, as in ``seper_soft``.
-
-    Returns:
-        Scalar in [0, 1].
-    """
-    seper = seper_soft(weights, support, aliases)
-    samples = len(weights)
-    if samples == 1:
-        return torch.full_like(seper, 0.5)
-    support = support.to(weights)
-    per_sample = {  # (S,), with SePer as their weighted mean
-        "mean": support.mean(1),
-        "max": support[:, (weights @ support).argmax()],
-        "any": support.amax(1),
-    }[aliases]
-    variance = (weights.square() * (per_sample - seper).square()).sum() * samples / (samples - 1)
-    return variance.sqrt().clamp(max=1.0)
 
 
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

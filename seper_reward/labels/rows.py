@@ -5,20 +5,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.types import Belief, LabeledQuery, Passage, Query, UnscorableError, Utility
+from seper_reward.types import (
+    Belief,
+    Estimate,
+    LabeledQuery,
+    Passage,
+    Query,
+    Responses,
+    UnscorableError,
+    Utility,
+)
 
 if TYPE_CHECKING:
     from seper_reward.labels.labelers.base import PassageLabeler
 
 LABELS = "labels.jsonl"
-DELTA_SEPER = "delta_seper"
+DELTA_SEPER, DELTA_SEPER_HARD = "delta_seper", "delta_seper_hard"
 _DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 INPUT = "input"
 _QUERY_FIELDS = {"id", "question", "answers", "labeler", "baseline", "passages", INPUT}
 _PASSAGE_FIELDS = {
-    "passage_id", "title", "text", "truncated", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses",
-    INPUT,
+    "passage_id", "title", "text", "truncated", "seper", "seper_hard", "delta_seper", "delta_seper_hard", "std_error",
+    "low", "high", "std_error_hard", "low_hard", "high_hard", "delta_log_odds", "unseen_mass", "responses", INPUT,
 }  # fmt: skip
 
 
@@ -33,9 +44,12 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
     label of an earlier labeler whose rows were the input, is in ``input``: nothing is overwritten, and no earlier
     label passes for a new one.
 
-    ΔSePer's rows have ``baseline`` (``seper``, ``seper_hard``, ``std_error``, ``responses``) and per passage
-    ``seper``, ``delta_seper``, ``delta_seper_hard``, ``std_error`` (of ``delta_seper``) and ``responses``. A response
-    has its ``text``, ``weight``, ``cluster`` and ``support`` (how far it entails the answer it fits best).
+    ΔSePer's rows have ``baseline`` (``seper`` and ``seper_hard``, each with standard error and 95 % interval, those of
+    hard SePer ending in ``_hard``; ``log_odds``, ``unseen_mass`` and ``responses``) and per passage the same of
+    ``delta_seper`` and ``delta_seper_hard``, with ``seper``, ``seper_hard``, ``delta_log_odds``, ``unseen_mass`` and
+    ``responses``. Each distinct response has its ``text``, ``count``, ``weight``, ``cluster``, ``support`` (how far it
+    entails the answer it fits best), ``log_prob`` and ``draw_log_prob`` (as a sequence of tokens, under the model and
+    in the distribution drawn from), ``finished``, and the ``token_ids`` and ``token_log_probs`` that they follow from.
 
     Args:
         labeled: The labelled query.
@@ -91,8 +105,9 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
     return {
         "seper": belief.seper,
         "seper_hard": belief.seper_hard,
-        "std_error": belief.std_error,
-        "responses": _responses(belief),
+        **_interval(belief.soft, belief.hard),
+        "log_odds": belief.log_odds,
+        **_sampled(belief),
     }
 
 
@@ -100,11 +115,35 @@ def utility_fields(utility: Utility) -> dict[str, Any]:
     """Return the fields of a label row for what a passage did to the belief."""
     return {
         "seper": utility.seper,
+        "seper_hard": utility.belief.seper_hard,
         "delta_seper": utility.delta_seper,
         "delta_seper_hard": utility.delta_seper_hard,
-        "std_error": utility.std_error,
-        "responses": _responses(utility.belief),
+        **_interval(utility.soft, utility.hard),
+        "delta_log_odds": utility.delta_log_odds,
+        **_sampled(utility.belief),
     }
+
+
+def sampled_responses(fields: Mapping[str, Any], *, with_replacement: bool) -> Responses:
+    """Return the sampled responses of a context, from its fields in a label row; equal ones stand side by side.
+
+    Args:
+        fields: The row's ``baseline``, or one of its passages.
+        with_replacement: Whether they were drawn independently.
+
+    Raises:
+        KeyError: The row was written by a version that kept less.
+    """
+    rows = [row for row in fields["responses"] for _ in range(row["count"])]
+    known = all("token_ids" in row for row in rows), all("draw_log_prob" in row for row in rows)
+    return Responses(
+        texts=tuple(row["text"] for row in rows),
+        token_log_probs=tuple(torch.tensor(row["token_log_probs"]) for row in rows),
+        token_ids=tuple(tuple(row["token_ids"]) for row in rows) if known[0] else (),
+        finished=tuple(row["finished"] for row in rows),
+        draw_log_probs=tuple(row["draw_log_prob"] for row in rows) if known[1] else (),
+        with_replacement=with_replacement,
+    )
 
 
 def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQuery]:
@@ -175,12 +214,33 @@ def _metadata(row: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
     return {**{key: value for key, value in row.items() if key not in ours}, **(row.get(INPUT) or {})}
 
 
-def _responses(belief: Belief) -> list[dict[str, Any]]:
-    columns = (belief.responses, belief.weights, belief.cluster_ids, belief.support)
-    return [
-        {"text": text, "weight": weight, "cluster": cluster, "support": max(support)}
-        for text, weight, cluster, support in zip(*columns, strict=True)
+def _interval(soft: Estimate, hard: Estimate) -> dict[str, float]:
+    return {
+        **{"std_error": soft.std_error, "low": soft.low, "high": soft.high},
+        **{"std_error_hard": hard.std_error, "low_hard": hard.low, "high_hard": hard.high},
+    }
+
+
+def _sampled(belief: Belief) -> dict[str, Any]:
+    """Return what was sampled in a context; what a server did not tell is left out."""
+    mass = {} if belief.unseen_mass is None else {"unseen_mass": belief.unseen_mass}
+    sampled = belief.sampled
+    responses = [
+        {
+            "text": text,
+            "count": belief.counts[at],
+            "weight": belief.weights[at],
+            "cluster": belief.cluster_ids[at],
+            "support": max(belief.support[at]),
+            "log_prob": sampled.log_probs[at],
+            **({"draw_log_prob": sampled.draw_log_probs[at]} if sampled.draw_log_probs else {}),
+            "finished": sampled.finished[at],
+            **({"token_ids": list(sampled.token_ids[at])} if sampled.token_ids else {}),
+            "token_log_probs": sampled.token_log_probs[at].tolist(),
+        }
+        for at, text in enumerate(belief.responses)
     ]
+    return {**mass, "responses": responses}
 
 
 def _rounded(value: Any) -> Any:

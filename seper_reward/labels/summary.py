@@ -2,17 +2,21 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seper_reward.data.marks import role_of
-from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.labels.rows import DELTA_SEPER, DELTA_SEPER_HARD
 from seper_reward.types import LabeledQuery
 
+MARGIN = 0.05  # labels nearer to 0 are no help and no harm, however sure
+_MANY = 0.1  # share of contexts with unfinished or empty responses that a run warns of
 _DIGITS = 6
 
 
-def summarize(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER, *, rejected: int = 0) -> dict[str, Any]:
+def summarize(
+    labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER, *, rejected: int = 0, margin: float = MARGIN
+) -> dict[str, Any]:
     """Return counts and means over label rows, per ``group`` of questions and role of passages (``role_of``).
 
     Questions without a ``group`` are in the group ``"all"``.
@@ -21,26 +25,55 @@ def summarize(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER, *,
         labels: Label rows.
         column: Field of the labels.
         rejected: How many rows of the input have no labels.
+        margin: Labels within this distance of 0 neither help nor harm.
 
     Returns:
         Numbers of ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows; ``helpful`` and
-        ``harmful``, how many passages have a label more than two standard errors above or below 0; and ``groups``,
-        each with ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the number of
-        ``passages`` by role.
+        ``harmful``, how many passages have a label whose whole 95 % interval is above ``margin`` or below its
+        negative; ``contexts`` whose responses the rows hold, and how many of them are ``unfinished`` (half of their
+        responses were cut at their greatest length), ``empty`` (half say nothing) and ``all_equal`` (one text); and
+        ``groups``, each with ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the
+        number of ``passages`` by role.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in labels:
         groups[str(row.get("group") or "all")].append(row)
     passages = [passage for row in labels for passage in row["passages"]]
+    intervals = [_interval(passage, column) for passage in passages]
     return {
         "questions": len(labels),
         "passages": len(passages),
         "truncated": sum(passage.get("truncated", False) for passage in passages),
         "rejected": rejected,
-        "helpful": sum(passage[column] > 2 * passage["std_error"] for passage in passages),
-        "harmful": sum(passage[column] < -2 * passage["std_error"] for passage in passages),
+        "helpful": sum(low > margin for low, _ in intervals),
+        "harmful": sum(high < -margin for _, high in intervals),
+        **_response_counts(labels),
         "groups": {name: _summarize_group(rows, column) for name, rows in groups.items()},
     }
+
+
+def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
+    """Return what a summary shows that its reader should know before trusting the labels.
+
+    Args:
+        summary: What ``summarize`` returns.
+    """
+    warnings = []
+    if summary["truncated"]:
+        warnings.append(
+            f"{summary['truncated']} passages were longer than the reader's window or max_passage_tokens; their "
+            "labels tell of the beginning only, and their rows have 'truncated': true"
+        )
+    contexts = summary.get("contexts", 0)
+    for name, says in (
+        ("unfinished", "responses were cut at max_new_tokens; raise it, or give the reader's end to stop"),
+        ("empty", "responses say nothing; look at the prompt and at stop"),
+    ):
+        if summary.get(name, 0) > _MANY * contexts:
+            warnings.append(f"in {summary[name]} of {contexts} contexts half of the {says}")
+    if contexts and summary["all_equal"] == contexts:
+        warnings.append("in every context all responses are the same; is the temperature 0, or the reader broken?")
+    return warnings
 
 
 def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
@@ -65,6 +98,35 @@ def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str
         "share_questions_helped": _share([max(row.labels, default=0) >= margin for row in labeled]),
         "mean_std_error": _share(errors),
     }
+
+
+def _interval(passage: Mapping[str, Any], column: str) -> tuple[float, float]:
+    """Return the 95 % interval of a label; a labeler without errors is sure."""
+    ends = ("low_hard", "high_hard") if column == DELTA_SEPER_HARD else ("low", "high")
+    low, high = (passage.get(end, passage[column]) for end in ends)
+    return low, high
+
+
+def _response_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    contexts = [
+        context["responses"]
+        for row in labels
+        for context in (row.get("baseline", {}), *row["passages"])
+        if all("finished" in response for response in context.get("responses", [{}]))
+    ]
+    if not contexts:
+        return {}
+    return {
+        "contexts": len(contexts),
+        "unfinished": sum(_half(rows, lambda row: not row["finished"]) for rows in contexts),
+        "empty": sum(_half(rows, lambda row: not row["text"]) for rows in contexts),
+        "all_equal": sum(len({row["text"] for row in rows}) == 1 for rows in contexts),
+    }
+
+
+def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> bool:
+    """Tell whether at least half of the drawn responses meet a condition."""
+    return bool(2 * sum(row["count"] for row in rows if condition(row)) >= sum(row["count"] for row in rows))
 
 
 def _summarize_group(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Any]:

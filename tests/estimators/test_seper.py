@@ -17,7 +17,6 @@ from seper_reward.estimators import (
     response_weights,
     seper_hard,
     seper_soft,
-    standard_error,
 )
 from seper_reward.estimators.seper import without_end_token
 from seper_reward.labels.rows import belief_fields
@@ -167,26 +166,6 @@ def test_match_clusters_by_hand():
     assert first.tolist() == [[True, False], [True, False]]
 
 
-def test_standard_error_is_that_of_a_mean_for_equal_weights():
-    support = torch.tensor([[1.0], [0.0], [0.0], [1.0], [0.5]], dtype=torch.float64)
-    expected = float(support.std(unbiased=True)) / math.sqrt(5)
-    assert float(standard_error(torch.full((5,), 0.2, dtype=torch.float64), support)) == pytest.approx(expected)
-
-
-def test_standard_error_by_hand_for_unequal_weights():
-    # mean over answers .5, .3, .35; SePer .41; 3/2 * (.25 * .09**2 + .09 * .11**2 + .04 * .06**2)
-    expected = math.sqrt(1.5 * (0.25 * 0.0081 + 0.09 * 0.0121 + 0.04 * 0.0036))
-    assert float(standard_error(WEIGHTS, SUPPORT)) == pytest.approx(expected)
-
-
-def test_standard_error_with_several_aliases_by_hand():
-    # for max the first answer, .9, .4, 0 with SePer .57; for any .9, .4, .7 with SePer .71
-    of_max = math.sqrt(1.5 * (0.25 * 0.33**2 + 0.09 * 0.17**2 + 0.04 * 0.57**2))
-    of_any = math.sqrt(1.5 * (0.25 * 0.19**2 + 0.09 * 0.31**2 + 0.04 * 0.01**2))
-    assert float(standard_error(WEIGHTS, SUPPORT, "max")) == pytest.approx(of_max)
-    assert float(standard_error(WEIGHTS, SUPPORT, "any")) == pytest.approx(of_any)
-
-
 @pytest.mark.parametrize("options", [Estimator(aliases="any"), Estimator.preset("official", aliases="any")])
 def test_with_any_a_label_row_adds_up(tiny_scorer, options):
     scorer = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", estimator=options)
@@ -195,19 +174,6 @@ def test_with_any_a_label_row_adds_up(tiny_scorer, options):
     assert len({response["support"] for response in row["responses"]}) > 1
     total = sum(response["weight"] * response["support"] for response in row["responses"])
     assert row["seper"] == pytest.approx(total, abs=1e-6)
-
-
-def test_one_sample_says_nothing_about_spread():
-    assert float(standard_error(torch.ones(1), torch.tensor([[0.7]]))) == 0.5
-
-
-def test_standard_error_matches_the_spread_over_repeats():
-    generator = torch.Generator().manual_seed(0)
-    draws = (torch.rand(4000, 10, 1, generator=generator) < 0.3).float()
-    weights = torch.full((10,), 0.1)
-    spread = torch.stack([seper_soft(weights, draw) for draw in draws]).std()
-    claimed = torch.stack([standard_error(weights, draw) for draw in draws]).square().mean().sqrt()
-    assert float(claimed) == pytest.approx(float(spread), rel=0.05)
 
 
 @st.composite
@@ -273,7 +239,6 @@ def test_order_of_samples_and_answers_does_not_matter(belief, rng, aliases):
     assert float(seper_soft(after, shuffled, aliases)) == pytest.approx(
         float(seper_soft(before, support, aliases)), abs=1e-9
     )
-    assert float(standard_error(after, shuffled)) == pytest.approx(float(standard_error(before, support)), abs=1e-9)
     indicator, shuffled_indicator = (support > 0.5).double(), (shuffled > 0.5).double()
     hard = seper_hard(before, ids, match_clusters(ids, indicator, 0.5), aliases)
     hard_after = seper_hard(after, ids[samples], match_clusters(ids[samples], shuffled_indicator, 0.5), aliases)
@@ -298,4 +263,3 @@ def test_range(belief, aliases):
     seper = float(seper_soft(weights, support, aliases))
     low, high = float(support.min()), float(support.max())
     assert low - 1e-9 <= seper <= high + 1e-9
-    assert 0.0 <= float(standard_error(weights, support, aliases)) <= 1.0

@@ -71,7 +71,10 @@ def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
         found = real(question, answers, sets)
         keys = [tuple(passage.id for passage in shown) for shown in sets]
         texts = [said.get(key, said[()]) for key in keys]
-        return [replace(b, responses=t, weights=(0.25,) * 4) for b, t in zip(found, texts, strict=True)]
+        return [
+            replace(b, sampled=replace(b.sampled, texts=t), weights=(0.25,) * 4)
+            for b, t in zip(found, texts, strict=True)
+        ]
 
     monkeypatch.setattr(tiny_scorer, "beliefs", beliefs)
     result = correlation(tiny_scorer, [query])

@@ -1,12 +1,14 @@
 """Labelers: one protocol, numbers checked against their definitions."""
 
 import math
-import statistics
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from seper_reward.data.rows import BadRowError
+from seper_reward.estimators.draws import drawn_by_mass
+from seper_reward.estimators.seper import Estimator
 from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, load_labeler
 from seper_reward.types import Passage, Query, Responses
 
@@ -54,26 +56,35 @@ def test_erag_is_the_mean_metric_less_the_baselines(tiny_scorer):
 
     baseline, *rows = tiny_scorer.reader.responses(QUERY.question, [(), *((passage,) for passage in QUERY.passages)])
     found = ERAGLabeler(tiny_scorer, length).label(QUERY)
-    without = [length(text, QUERY.answers) for text in baseline.texts]
-    for row, label, error in zip(rows, found.labels, found.std_errors, strict=True):
-        scores = [length(text, QUERY.answers) for text in row.texts]
-        assert label == pytest.approx(statistics.fmean(scores) - statistics.fmean(without))
-        assert error == pytest.approx(
-            math.sqrt(statistics.pvariance(scores) / len(scores) + statistics.pvariance(without) / len(without))
+
+    def mean(sampled):
+        draws = drawn_by_mass(sampled)
+        return sum(
+            weight * length(sampled.texts[place], QUERY.answers)
+            for weight, place in zip(draws.weights.tolist(), draws.places.tolist(), strict=True)
         )
+
+    assert found.labels == pytest.approx([mean(row) - mean(baseline) for row in rows])
+    assert found.baseline["erag_length"] == pytest.approx(mean(baseline))
     assert len(set(found.labels)) > 1
 
 
 def test_erags_standard_error_by_hand():
     class Says:
-        """Four responses: two right without a passage, three with it."""
+        """Four responses, of which nothing is known but their texts: two right without a passage, three with it."""
 
         def responses(self, question, sets):
-            return [Responses(("Ann Lee",) * (2 + len(shown)) + ("Bob",) * (2 - len(shown)), ()) for shown in sets]
+            return [
+                Responses(("Ann Lee",) * (2 + len(shown)) + ("Bob",) * (2 - len(shown)), (torch.zeros(1),) * 4)
+                for shown in sets
+            ]
 
-    found = ERAGLabeler(SimpleNamespace(reader=Says())).label(Query("q", "Who?", ("Ann Lee",), (Passage("x"),)))
-    assert found.labels == (0.25,)
-    assert found.std_errors[0] == pytest.approx(math.sqrt(0.25 / 4 + 0.1875 / 4))
+    scorer = SimpleNamespace(reader=Says(), estimator=Estimator())
+    found = ERAGLabeler(scorer).label(Query("q", "Who?", ("Ann Lee",), (Passage("x"),)))
+    assert found.labels == pytest.approx((0.25,))
+    # Jeffreys' posteriors: Beta(2.5, 2.5) and Beta(3.5, 1.5)
+    assert found.std_errors[0] == pytest.approx(math.sqrt(2.5 * 2.5 / (25 * 6) + 3.5 * 1.5 / (25 * 6)))
+    assert found.details[0]["low"] < 0.25 < found.details[0]["high"]
 
 
 def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):

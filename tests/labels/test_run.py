@@ -67,11 +67,16 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     assert sorted(path.name for path in out.iterdir() if path.name != ".lock") == FILES
     first = labels_of(out)[0]
     assert list(first) == ["id", "question", "answers", "group", "baseline", "passages"]
-    assert list(first["baseline"]) == ["seper", "seper_hard", "std_error", "responses"]
+    interval = ["std_error", "low", "high", "std_error_hard", "low_hard", "high_hard"]
+    assert list(first["baseline"]) == ["seper", "seper_hard", *interval, "log_odds", "unseen_mass", "responses"]
     assert list(first["passages"][0]) == [
-        "passage_id", "title", "text", "role", "seper", "delta_seper", "delta_seper_hard", "std_error", "responses",
+        "passage_id", "title", "text", "role", "seper", "seper_hard", "delta_seper", "delta_seper_hard", *interval,
+        "delta_log_odds", "unseen_mass", "responses",
     ]  # fmt: skip
-    assert list(first["baseline"]["responses"][0]) == ["text", "weight", "cluster", "support"]
+    assert list(first["baseline"]["responses"][0]) == [
+        "text", "count", "weight", "cluster", "support", "log_prob", "draw_log_prob", "finished", "token_ids",
+        "token_log_probs",
+    ]  # fmt: skip
     for row in labels_of(out):
         for passage in row["passages"]:
             assert passage["delta_seper"] == pytest.approx(passage["seper"] - row["baseline"]["seper"], abs=2e-6)
@@ -207,7 +212,7 @@ def test_changed_settings_are_refused_with_what_changed(label, tmp_path, capsys)
     assert main(label(source, "out", "--seed", 5, "--aliases", "mean")) == 2
     message = capsys.readouterr().err
     assert "sampling.seed was 0, is 5" in message
-    assert "estimator.aliases was 'max', is 'mean'" in message
+    assert "estimator.aliases was 'any', is 'mean'" in message
     assert main(label(write(source, rows(3)), "out")) == 2
     assert "queries was" in capsys.readouterr().err
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == before

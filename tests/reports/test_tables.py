@@ -8,11 +8,12 @@ ROWS = [
         "group": "fiction",
         "baseline": {"seper": 0.25},
         "passages": [
-            {"role": "misleading", "delta_seper": -0.25, "std_error": 0.1},
-            {"role": "supporting", "delta_seper": 0.75, "std_error": 0.1},
+            {"role": "misleading", "delta_seper": -0.25, "std_error": 0.1, "low": -0.45, "high": -0.06},
+            {"role": "supporting", "delta_seper": 0.75, "std_error": 0.1, "low": 0.5, "high": 0.9},
         ],
     },
-    {"baseline": {"seper": 0.5}, "passages": [{"delta_seper": 0.1, "std_error": 0.1}]},
+    # sure, but too little to count
+    {"baseline": {"seper": 0.5}, "passages": [{"delta_seper": 0.1, "std_error": 0.01, "low": 0.04, "high": 0.12}]},
 ]
 
 

@@ -1,12 +1,16 @@
 """eRAG: the downstream metric of the answer given one passage (Salemi and Zamani, arXiv:2404.13781)."""
 
-import math
-import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import torch
 
 from seper_reward.data.answers import AnswerMetric, answer_metric
+from seper_reward.estimators.belief import weigh
+from seper_reward.estimators.draws import difference, estimate
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import LabeledQuery, Query
+from seper_reward.types import Estimate, LabeledQuery, Query, Responses
 
 
 class ERAGLabeler(PassageLabeler):
@@ -17,7 +21,8 @@ class ERAGLabeler(PassageLabeler):
 
     Args:
         scorer: Scorer whose reader answers.
-        metric: Name of a metric (see ``answer_metric``), or a callable of a response and the gold answer's aliases.
+        metric: Name of a metric (see ``answer_metric``), or a callable of a response and the gold answer's aliases
+            that returns a number in [0, 1].
     """
 
     scorer: SePerScorer
@@ -31,17 +36,26 @@ class ERAGLabeler(PassageLabeler):
     def label(self, query: Query) -> LabeledQuery:
         """Return, per passage, the difference of mean scores with and without it, and its standard error."""
         responses = self.scorer.reader.responses(query.question, query.contexts)
-        scores = [[self._metric(text, query.answers) for text in row.texts] for row in responses]
-        baseline, *means = [statistics.fmean(row) for row in scores]
-        baseline_variance, *variances = [statistics.pvariance(row) / len(row) for row in scores]  # of the means
-        baseline_details, *details = [
-            {"responses": [{"text": text, "score": score} for text, score in zip(row.texts, row_scores, strict=True)]}
-            for row, row_scores in zip(responses, scores, strict=True)
-        ]
+        baseline, *others = [self._mean(row, query.answers) for row in responses]
+        differences = [difference(mean, baseline[0]) for mean, _ in others]
         return LabeledQuery(
             query,
-            labels=tuple(mean - baseline for mean in means),
-            std_errors=tuple(math.sqrt(baseline_variance + variance) for variance in variances),
-            baseline={self.name: baseline, **baseline_details},
-            details=tuple(details),
+            labels=tuple(row.value for row in differences),
+            std_errors=tuple(row.std_error for row in differences),
+            baseline={self.name: baseline[0].value, "std_error": baseline[0].std_error, "responses": baseline[1]},
+            details=tuple(
+                {"low": row.low, "high": row.high, "responses": scored}
+                for row, (_, scored) in zip(differences, others, strict=True)
+            ),
         )
+
+    def _mean(self, sampled: Responses, answers: Sequence[str]) -> tuple[Estimate, list[dict[str, Any]]]:
+        """Return the mean score over all responses, as the scorer's estimator weighs them, and each one's score."""
+        draws = weigh(self.scorer.estimator, sampled)
+        distinct = [sampled.texts[place] for place in draws.places.tolist()]
+        scores = [float(self._metric(text, answers)) for text in distinct]
+        rows = [
+            {"text": text, "count": count, "score": score}
+            for text, count, score in zip(distinct, draws.counts.tolist(), scores, strict=True)
+        ]
+        return estimate(draws, torch.tensor(scores)), rows

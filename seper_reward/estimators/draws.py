@@ -1,0 +1,168 @@
+"""What draws tell of all responses that the reader could give: pure functions on tensors.
+
+A drawn response is a leaf of the reader's token tree, and its probability is known. So the mass of what was never
+drawn is known, too: 1 less the probabilities of the leaves seen. Only the share of this unseen mass that supports the
+answer has to be estimated, from the draws that come nearest to it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from seper_reward.types import Estimate, Responses
+
+CONFIDENCE = 0.95
+_PRIOR = 0.5  # of Jeffreys: half an observation that supports the answer, and half a one that does not
+_LEAST_ODDS = 1e-6  # probabilities are known no better than this
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The distinct responses among S draws, and how the mass of all responses falls on them.
+
+    Attributes:
+        places: ``(L,)`` integers: the first draw of each distinct response.
+        leaf: ``(S,)`` integers in [0, L): the distinct response of each draw.
+        counts: ``(L,)`` integers: how often each was drawn.
+        weights: ``(L,)`` estimated probabilities of what each response stands for; they sum to 1.
+        seen: ``(L,)`` the part of ``weights`` that is known: the responses' own probabilities, or 0.
+        stand_ins: ``(L,)`` how many draws from the unknown part each response is worth, >= 0.
+    """
+
+    places: Tensor
+    leaf: Tensor
+    counts: Tensor
+    weights: Tensor
+    seen: Tensor
+    stand_ins: Tensor
+
+    @property
+    def unseen_mass(self) -> float:
+        """The mass of weights that is not known, in [0, 1]."""
+        return max(0.0, 1.0 - float(self.seen.sum()))
+
+
+def has_mass(sampled: Responses) -> bool:
+    """Return whether the probability that each response was drawn with is known, and which draws were the same."""
+    return bool(sampled.token_ids) and bool(sampled.draw_log_probs)
+
+
+def drawn_by_mass(sampled: Responses) -> Draws:
+    """Weigh each distinct response by its own probability, and give the unseen mass to those that stand for it.
+
+    Of independent draws these are the responses drawn once (Good and Turing's estimate: Good, Biometrika 1953). Of
+    draws without replacement each is drawn from what the earlier ones left, and so counts by the share of this that is
+    still unseen at the end.
+
+    Args:
+        sampled: S responses with the probabilities that they were drawn with (``has_mass``).
+    """
+    places, leaf, counts = _distinct(sampled.token_ids)
+    probs = torch.tensor(sampled.draw_log_probs, dtype=torch.float64).exp()[places]
+    probs = probs / max(1.0, float(probs.sum()))  # rounding of the reader's dtype
+    unseen = max(0.0, 1.0 - float(probs.sum()))
+    if sampled.with_replacement:
+        stand_ins = (counts == 1).double()
+    else:
+        stand_ins = unseen / (1.0 - probs.cumsum(0) + probs).clamp(min=max(unseen, 1e-12))
+    share = stand_ins / stand_ins.sum() if unseen and bool(stand_ins.any()) else torch.zeros_like(probs)
+    weights = probs + unseen * share
+    return Draws(places, leaf, counts, weights / weights.sum(), probs, stand_ins)
+
+
+def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -> Draws:
+    """Take the draws as a plain sample, each with a given weight; nothing is known of their probabilities.
+
+    Args:
+        sampled: S independent draws.
+        weights: ``(S,)`` weights that sum to 1. They are worth 1 / Σ weights² equal ones (Kish's effective size).
+        join: Whether equal draws are one response; otherwise each is one of its own (official code).
+
+    Raises:
+        ValueError: The draws are not independent.
+    """
+    if not sampled.with_replacement:
+        raise ValueError(
+            "responses drawn without replacement are no sample of equal worth; take weighting='mass', or "
+            "draw='independent'"
+        )
+    places, leaf, counts = _distinct(sampled.token_ids or sampled.texts if join else range(len(weights)))
+    by_leaf = torch.zeros(len(places), dtype=torch.float64).index_add(0, leaf, weights.double())
+    effective = 1.0 / float(weights.double().square().sum())
+    return Draws(places, leaf, counts, by_leaf, torch.zeros_like(by_leaf), effective * by_leaf)
+
+
+def estimate(draws: Draws, values: Tensor) -> Estimate:
+    """Estimate the mean of a number over all responses, by its values on the distinct ones.
+
+    What is seen is known. The mean over the unseen part has a posterior, after the stand-ins as observations and
+    Jeffreys' prior (half an observation of 0 and half a one of 1): a Beta distribution with the posterior's mean and
+    variance. Where all draws are 0 or 1 and nothing is known, this is Jeffreys' interval of a proportion (Brown, Cai
+    and DasGupta, Statistical Science 2001).
+
+    Args:
+        draws: The distinct responses.
+        values: ``(L,)`` numbers in [0, 1].
+
+    Returns:
+        The weighted mean, the posterior's standard deviation, and its central 95 %, widened to hold the mean.
+    """
+    from scipy.stats import beta
+
+    values, unseen = values.double(), draws.unseen_mass
+    known = float(draws.seen @ values)
+    mean, variance = _posterior(draws.stand_ins, values)
+    total = mean * (1 - mean) / variance - 1  # observations of 0 or 1 that the posterior is worth
+    tail = (1 - CONFIDENCE) / 2
+    low, high = beta.ppf([tail, 1 - tail], mean * total, (1 - mean) * total)
+    value = min(max(float(draws.weights @ values), 0.0), 1.0)
+    return Estimate(
+        value,
+        std_error=unseen * math.sqrt(variance),
+        low=min(value, known + unseen * float(low)),
+        high=max(value, known + unseen * float(high)),
+    )
+
+
+def log_odds(draws: Draws, values: Tensor) -> float:
+    """Return log s / (1 - s) in nats, s being the posterior mean of a number over all responses; always finite."""
+    mean, _ = _posterior(draws.stand_ins, values.double())
+    probability = float(draws.seen @ values.double()) + draws.unseen_mass * mean
+    return float(torch.tensor(probability, dtype=torch.float64).logit(eps=_LEAST_ODDS))
+
+
+def difference(one: Estimate, other: Estimate) -> Estimate:
+    """Return an estimate less an independent one.
+
+    The distances of the interval's ends are those of the two intervals, squared and added (MOVER: Newcombe, Statistics
+    in Medicine 1998; Zou and Donner, 2008).
+
+    >>> difference(Estimate(0.7, 0.3, 0.4, 0.9), Estimate(0.2, 0.4, 0.1, 0.6)).std_error
+    0.5
+    """
+    value = one.value - other.value
+    return Estimate(
+        value,
+        std_error=math.hypot(one.std_error, other.std_error),
+        low=value - math.hypot(one.value - one.low, other.high - other.value),
+        high=value + math.hypot(one.high - one.value, other.value - other.low),
+    )
+
+
+def _posterior(stand_ins: Tensor, values: Tensor) -> tuple[float, float]:
+    """Return mean and variance of the mean over the unseen, after the stand-ins as observations."""
+    observations = float(stand_ins.sum()) + 2 * _PRIOR
+    mean = (float(stand_ins @ values) + _PRIOR) / observations
+    variance = (float(stand_ins @ values.square()) + _PRIOR) / observations - mean**2
+    return mean, variance / (observations + 1)
+
+
+def _distinct(keys: Sequence[object]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the first draw of each distinct key, the distinct key of each draw, and their counts."""
+    numbers: dict[object, int] = {}
+    leaf = [numbers.setdefault(key, len(numbers)) for key in keys]
+    counts = torch.bincount(torch.tensor(leaf), minlength=len(numbers))
+    return torch.tensor([leaf.index(number) for number in range(len(numbers))]), torch.tensor(leaf), counts

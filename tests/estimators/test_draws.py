@@ -1,0 +1,239 @@
+"""Weights by mass, standard errors and intervals: by hand, by slow loops, and by what they promise over many draws."""
+
+import math
+import random
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta, norm
+
+from seper_reward.estimators.draws import (
+    difference,
+    drawn_by_mass,
+    drawn_by_weight,
+    estimate,
+    has_mass,
+    log_odds,
+)
+from seper_reward.types import Estimate, Responses
+
+
+def sampled(leaves, probs, *, with_replacement=True):
+    """Return draws of the leaves named by letters, each a single token with its probability."""
+    log_probs = [math.log(probs[leaf]) for leaf in leaves]
+    return Responses(
+        texts=tuple(leaves),
+        token_log_probs=tuple(torch.tensor([log_prob]) for log_prob in log_probs),
+        token_ids=tuple((ord(leaf),) for leaf in leaves),
+        finished=(True,) * len(leaves),
+        draw_log_probs=tuple(log_probs),
+        with_replacement=with_replacement,
+    )
+
+
+PROBS = {"a": 0.5, "b": 0.2, "c": 0.1}  # and .2 that no test draws
+
+
+def test_seen_responses_weigh_their_own_probability_and_singles_stand_for_the_unseen():
+    draws = drawn_by_mass(sampled("abaca", PROBS))
+    assert draws.places.tolist() == [0, 1, 3]
+    assert draws.leaf.tolist() == [0, 1, 0, 2, 0]
+    assert draws.counts.tolist() == [3, 1, 1]
+    assert draws.unseen_mass == pytest.approx(0.2)
+    assert draws.weights.tolist() == pytest.approx([0.5, 0.2 + 0.1, 0.1 + 0.1])
+    assert draws.stand_ins.tolist() == [0.0, 1.0, 1.0]
+
+
+def test_without_singles_the_unseen_is_taken_for_the_like_of_the_seen():
+    draws = drawn_by_mass(sampled("abab", PROBS))
+    assert draws.weights.tolist() == pytest.approx([0.5 / 0.7, 0.2 / 0.7])
+    found = estimate(draws, torch.tensor([1.0, 0.0]))
+    assert found.value == pytest.approx(5 / 7)
+    # nothing is known of .3: it may support the answer as a whole, or not at all
+    assert 0.5 <= found.low < 0.51 < 0.79 < found.high <= 0.8
+
+
+def test_draws_without_replacement_count_by_the_share_that_is_still_unseen():
+    draws = drawn_by_mass(sampled("bac", PROBS, with_replacement=False))
+    # drawn from 1, .8 and .3, of which .2 is unseen in the end
+    stand_ins = [0.2 / 1.0, 0.2 / 0.8, 0.2 / 0.3]
+    assert draws.stand_ins.tolist() == pytest.approx(stand_ins)
+    expected = [p + 0.2 * f / sum(stand_ins) for p, f in zip((0.2, 0.5, 0.1), stand_ins, strict=True)]
+    assert draws.weights.tolist() == pytest.approx(expected)
+
+
+def test_estimate_by_hand():
+    found = estimate(drawn_by_mass(sampled("abaca", PROBS)), torch.tensor([1.0, 0.0, 1.0]))
+    assert found.value == pytest.approx(0.5 + 0.2)
+    # one single supports, one does not: Beta(1.5, 1.5) for .2 of unseen mass
+    assert found.std_error == pytest.approx(0.2 * math.sqrt(1 / 16))
+    low, high = beta.ppf([0.025, 0.975], 1.5, 1.5)
+    assert (found.low, found.high) == pytest.approx((0.6 + 0.2 * low, 0.6 + 0.2 * high))
+
+
+def test_where_nothing_is_known_it_is_the_interval_of_jeffreys():
+    draws = drawn_by_weight(sampled("aabbbbbbbb", PROBS), torch.full((10,), 0.1))
+    found = estimate(draws, torch.tensor([1.0, 0.0]))
+    assert found.value == pytest.approx(0.2)
+    # Brown, Cai and DasGupta 2001, section 3.1.3
+    assert (found.low, found.high) == pytest.approx((beta.ppf(0.025, 2.5, 8.5), beta.ppf(0.975, 2.5, 8.5)))
+    assert found.std_error == pytest.approx(beta.std(2.5, 8.5))
+
+
+def test_unequal_weights_are_worth_fewer_draws():
+    draws = drawn_by_weight(sampled("abc", PROBS), torch.tensor([0.5, 0.3, 0.2]))
+    assert draws.weights.tolist() == pytest.approx([0.5, 0.3, 0.2])
+    assert float(draws.stand_ins.sum()) == pytest.approx(1 / (0.25 + 0.09 + 0.04))
+    assert float(draws.seen.sum()) == 0.0
+
+
+def test_ten_samples_that_agree_leave_an_error():
+    equal = sampled("a" * 10, PROBS)
+    for draws in (drawn_by_mass(equal), drawn_by_weight(equal, torch.full((10,), 0.1))):
+        found = estimate(draws, torch.ones(1))
+        assert found.value == pytest.approx(1.0)
+        assert found.std_error > 0.02
+        assert found.low < 0.9
+
+
+def test_one_sample_tells_its_own_mass():
+    found = estimate(drawn_by_mass(sampled("a", PROBS)), torch.ones(1))
+    assert found.value == pytest.approx(1.0)
+    assert 0.5 < found.low < 0.6
+
+
+def test_all_mass_seen_leaves_no_error():
+    found = estimate(drawn_by_mass(sampled("ab", {"a": 0.75, "b": 0.25})), torch.tensor([1.0, 0.0]))
+    assert found == Estimate(0.75, 0.0, 0.75, 0.75)
+
+
+def test_rounding_that_makes_more_than_all_mass_is_scaled_away():
+    draws = drawn_by_mass(sampled("ab", {"a": 0.76, "b": 0.26}))
+    assert draws.unseen_mass == pytest.approx(0.0, abs=1e-12)
+    assert draws.weights.tolist() == pytest.approx([0.76 / 1.02, 0.26 / 1.02])
+
+
+def test_log_odds_are_finite_where_seper_is_0_or_1():
+    draws = drawn_by_mass(sampled("aaab", PROBS))
+    by_hand = 0.0 + 0.3 * (0.5 / 2)  # nothing seen supports; one single that does not
+    assert log_odds(draws, torch.zeros(2)) == pytest.approx(math.log(by_hand / (1 - by_hand)))
+    certain = drawn_by_mass(sampled("a", {"a": 1.0}))
+    assert math.isfinite(log_odds(certain, torch.ones(1)))
+
+
+def test_difference_by_hand():
+    found = difference(Estimate(0.7, 0.03, 0.6, 0.75), Estimate(0.2, 0.04, 0.1, 0.4))
+    assert found.value == pytest.approx(0.5)
+    assert found.std_error == pytest.approx(0.05)
+    assert found.low == pytest.approx(0.5 - math.hypot(0.1, 0.2))
+    assert found.high == pytest.approx(0.5 + math.hypot(0.05, 0.1))
+
+
+def test_draws_without_replacement_are_no_plain_sample():
+    with pytest.raises(ValueError, match="take weighting='mass', or draw='independent'"):
+        drawn_by_weight(sampled("ab", PROBS, with_replacement=False), torch.tensor([0.5, 0.5]))
+
+
+def test_a_server_that_names_no_tokens_tells_no_mass():
+    assert not has_mass(Responses(("a", "b"), (torch.zeros(1),) * 2))
+    assert not has_mass(Responses(("a",), (torch.zeros(1),), ((1,),), (True,)))
+    draws = drawn_by_weight(Responses(("a", "b", "a"), (torch.zeros(1),) * 3), torch.full((3,), 1 / 3))
+    assert draws.counts.tolist() == [2, 1]
+
+
+@st.composite
+def samples(draw):
+    weights = draw(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=8))
+    probs = {chr(97 + at): weight / sum(weights) for at, weight in enumerate(weights)}
+    leaves = draw(st.lists(st.sampled_from(sorted(probs)), min_size=1, max_size=12))
+    with_replacement = draw(st.booleans())
+    leaves = leaves if with_replacement else list(dict.fromkeys(leaves))
+    row = sampled(leaves, probs, with_replacement=with_replacement)
+    distinct = len(set(leaves))
+    values = draw(st.lists(st.floats(0, 1), min_size=distinct, max_size=distinct))
+    return row, torch.tensor(values, dtype=torch.float64)
+
+
+@given(samples())
+def test_an_estimate_keeps_its_bounds(case):
+    row, values = case
+    draws = drawn_by_mass(row)
+    found = estimate(draws, values)
+    known, unseen = float(draws.seen @ values), draws.unseen_mass
+    assert float(draws.weights.sum()) == pytest.approx(1.0)
+    for number in (found.low, found.value, found.high):
+        assert known - 1e-9 <= number <= known + unseen + 1e-9
+    assert found.low <= found.value <= found.high
+    assert 0.0 <= found.std_error <= unseen / 2 + 1e-9
+    probability = 1 / (1 + math.exp(-log_odds(draws, values)))
+    assert known - 1e-5 <= probability <= known + unseen + 1e-5
+
+
+@given(samples(), st.randoms())
+def test_the_order_of_independent_draws_changes_nothing(case, rng):
+    row, values = case
+    if not row.with_replacement:
+        return
+    of_text = dict(zip(dict.fromkeys(row.texts), values.tolist(), strict=True))
+    places = list(range(len(row.texts)))
+    rng.shuffle(places)
+    shuffled = row.at(places)
+    reordered = torch.tensor([of_text[text] for text in dict.fromkeys(shuffled.texts)], dtype=torch.float64)
+    one, other = (estimate(drawn_by_mass(each), order) for each, order in ((row, values), (shuffled, reordered)))
+    assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high), abs=1e-9)
+
+
+def _spaces(count):
+    """Return spaces of responses as readers have them: a few likely ones, many unlikely, some of which are right."""
+    rng = random.Random(0)
+    for _ in range(count):
+        weights = [rng.gammavariate(0.15, 1.0) + 1e-4 for _ in range(60)]
+        right = rng.betavariate(0.4, 0.6)
+        probs = {chr(256 + at): weight / sum(weights) for at, weight in enumerate(weights)}
+        yield probs, {leaf: float(rng.random() < right) for leaf in probs}
+
+
+def _without_replacement(rng, probs, count):
+    times = {leaf: rng.expovariate(1.0) / prob for leaf, prob in probs.items()}
+    return sorted(times, key=times.__getitem__)[:count]
+
+
+@pytest.mark.parametrize("with_replacement", [True, False])
+def test_mass_beats_equal_weights_and_its_intervals_hold(with_replacement):
+    rng = random.Random(1)
+    errors, plain_errors, covered, sure = [], [], [], []
+    for probs, right in _spaces(150):
+        truth = sum(prob * right[leaf] for leaf, prob in probs.items())
+        for _ in range(8):
+            plain = rng.choices(list(probs), list(probs.values()), k=10)
+            leaves = plain if with_replacement else _without_replacement(rng, probs, 10)
+            draws = drawn_by_mass(sampled(leaves, probs, with_replacement=with_replacement))
+            found = estimate(draws, torch.tensor([right[leaf] for leaf in dict.fromkeys(leaves)]))
+            errors.append(found.value - truth)
+            plain_errors.append(sum(right[leaf] for leaf in plain) / 10 - truth)
+            covered.append(found.low <= truth <= found.high)
+            sure.append(found.std_error)
+    squared, plain_squared = (sum(e * e for e in row) / len(row) for row in (errors, plain_errors))
+    assert squared < 0.75 * plain_squared
+    assert abs(sum(errors) / len(errors)) < 3 * math.sqrt(squared / len(errors)) + 0.005
+    assert 0.92 < sum(covered) / len(covered) <= 1.0
+    # the errors that are claimed are those that are made
+    assert math.sqrt(sum(e * e for e in sure) / len(sure)) == pytest.approx(math.sqrt(squared), rel=0.35)
+
+
+def test_the_error_of_equal_weights_is_that_of_a_mean():
+    rng = random.Random(2)
+    draws = [[float(rng.random() < 0.3) for _ in range(40)] for _ in range(2000)]
+    found = [
+        estimate(
+            drawn_by_weight(Responses(tuple(map(str, row)), (torch.zeros(1),) * 40), torch.full((40,), 1 / 40)),
+            torch.tensor([float(text) for text in dict.fromkeys(map(str, row))]),
+        )
+        for row in draws
+    ]
+    spread = math.sqrt(sum((row.value - 0.3) ** 2 for row in found) / len(found))
+    assert math.sqrt(sum(row.std_error**2 for row in found) / len(found)) == pytest.approx(spread, rel=0.05)
+    covered = sum(row.low <= 0.3 <= row.high for row in found) / len(found)
+    assert covered == pytest.approx(0.95, abs=3 * norm.ppf(0.975) * math.sqrt(0.95 * 0.05 / 2000))

@@ -1,0 +1,18 @@
+def test_contexts_whose_responses_tell_little_are_counted_and_warned_of():
+    def context(*rows):
+        names = ("text", "count", "finished")
+        return {"responses": [dict(zip(names, row, strict=True)) for row in rows]}
+
+    fine = context(("Ann", 6, True), ("Bob", 3, True), ("", 1, True))
+    cut = context(("Ann and Bob and", 5, False), ("Ann", 5, True))
+    empty = context(("", 7, True), ("Ann", 3, True))
+    equal = context(("Ann", 10, True))
+    row = {"baseline": fine, "passages": [{**each, "delta_seper": 0.1} for each in (cut, empty, equal)]}
+    summary = summarize([row])
+    assert [summary[name] for name in ("contexts", "unfinished", "empty", "all_equal")] == [4, 1, 1, 1]
+    warnings = summary_warnings(summary)
+    assert [warning.partition(" contexts")[0] for warning in warnings] == ["in 1 of 4", "in 1 of 4"]
+    assert "max_new_tokens" in warnings[0]
+    assert not summary_warnings(summarize([{"baseline": fine, "passages": [{**fine, "delta_seper": 0.0}] * 3}]))
+    broken = summary_warnings(summarize([{"baseline": equal, "passages": [{**equal, "delta_seper": 0.0}]}]))
+    assert broken == ["in every context all responses are the same; is the temperature 0, or the reader broken?"]
