@@ -44,6 +44,9 @@ def test_delta_seper_is_the_scorers(tiny_scorer):
     assert load_labeler("delta_seper", lambda: tiny_scorer).label(QUERY).labels == tuple(
         row.delta_seper for row in utilities
     )
+    (row,) = load_labeler("delta_seper", lambda: tiny_scorer).label_block([QUERY])
+    assert row.baseline_error == utilities[0].baseline.std_error > 0
+    assert row.passage_errors == pytest.approx([each.belief.std_error for each in utilities])
     hard = load_labeler("delta_seper_hard", lambda: tiny_scorer).label(QUERY)
     assert hard.labels == tuple(row.delta_seper_hard for row in utilities)
 
@@ -74,6 +77,7 @@ def test_erags_standard_error_by_hand():
     found = ERAGLabeler(SimpleNamespace(reader=Says())).label(Query("q", "Who?", ("Ann Lee",), (Passage("x"),)))
     assert found.labels == (0.25,)
     assert found.std_errors[0] == pytest.approx(math.sqrt(0.25 / 4 + 0.1875 / 4))
+    assert found.baseline_error == found.baseline["std_error"] == pytest.approx(math.sqrt(0.25 / 4))
 
 
 def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):

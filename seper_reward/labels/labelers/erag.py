@@ -34,6 +34,7 @@ class ERAGLabeler(PassageLabeler):
         scores = [[self._metric(text, query.answers) for text in row.texts] for row in responses]
         baseline, *means = [statistics.fmean(row) for row in scores]
         baseline_variance, *variances = [statistics.pvariance(row) / len(row) for row in scores]  # of the means
+        baseline_error = math.sqrt(baseline_variance)
         baseline_details, *details = [
             {"responses": [{"text": text, "score": score} for text, score in zip(row.texts, row_scores, strict=True)]}
             for row, row_scores in zip(responses, scores, strict=True)
@@ -42,6 +43,7 @@ class ERAGLabeler(PassageLabeler):
             query,
             labels=tuple(mean - baseline for mean in means),
             std_errors=tuple(math.sqrt(baseline_variance + variance) for variance in variances),
-            baseline={self.name: baseline, **baseline_details},
+            baseline_error=baseline_error,
+            baseline={self.name: baseline, "std_error": baseline_error, **baseline_details},
             details=tuple(details),
         )
