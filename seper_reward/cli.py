@@ -237,11 +237,13 @@ def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig | St
 def _export(arguments: list[str]) -> None:
     config = _parse(ExportConfig, arguments, "seper-reward export")
     from seper_reward.labels.export import write_labels
+    from seper_reward.labels.heterogeneity import beyond_chance
     from seper_reward.labels.rows import read_labels
     from seper_reward.labels.targets import helped, sure
 
     labeled = read_labels(config.labels, config.label)
     kept = labeled if config.max_std_error is None else [sure(row, config.max_std_error) for row in labeled]
+    kept = beyond_chance(kept, heterogeneity=config.heterogeneity, shrink=config.shrink)
     kept = [row for row in kept if row.labels and (not config.helpful or helped(row, config.margin))]
     lines = write_labels(kept, config.output, config.format, config.margin)
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} questions")

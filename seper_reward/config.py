@@ -344,12 +344,24 @@ class ExportConfig:
     max_std_error: float | None = setting(
         None, "Greatest standard error of a label; passages above it are left out; not given: all are kept."
     )
+    heterogeneity: float = setting(
+        1.0,
+        "Greatest probability (p-value), in (0, 1], of labels that differ so much where passages are equally good; "
+        "questions above it are left out; 0.1 suits training; 1 keeps all.",
+    )
+    shrink: bool = setting(
+        False,
+        "Whether a question's labels are drawn to their mean by the part of their differences that is noise, for "
+        "listwise losses.",
+    )
     helpful: bool = setting(False, "Whether questions without a passage that helps by margin are left out.")
 
     def __post_init__(self) -> None:
         check_types(self)
         if not self.output:
             raise ValueError("output is required: the file to write")
+        if not 0 < self.heterogeneity <= 1:
+            raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
 
 
 @dataclass

@@ -223,6 +223,13 @@ class SePerScorer:
         other.judge = BeliefJudge(self.entailment, self.estimator, other.cache)
         return other
 
+    def with_seed(self, seed: int) -> "SePerScorer":
+        """Return a scorer with the same models, options and cache that draws other responses, by another seed."""
+        other = copy.copy(self)
+        other.__dict__.pop("fingerprint", None)
+        other.reader = self.reader.with_seed(seed)
+        return other
+
     def _early_stop(self, question: str, answers: Sequence[str], known: dict[Pair, Tensor]) -> EarlyStop | None:
         """Return when fewer responses are enough; pairs that are judged to decide it are put into ``known``."""
         adaptive = self.adaptive

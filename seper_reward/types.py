@@ -3,6 +3,7 @@
 Axis letters used everywhere: Q questions, P passages, S samples, A answers, C clusters, T tokens, V vocabulary.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -236,6 +237,8 @@ class LabeledQuery:
         query: The query, with the P labelled passages.
         labels: P numbers; higher = the passage helps more, 0 = as good as no passage, below 0 it harms.
         std_errors: P standard errors of the labels; 0 where the labeler knows none.
+        baseline_error: Standard error of what is measured without a passage and subtracted from all P labels, so that
+            it is part of each of ``std_errors`` and cancels in differences of labels.
         baseline: Fields of the label row that describe the question without a passage.
         details: Further fields of the label row for each passage, beside the label; P mappings, or none.
     """
@@ -243,6 +246,7 @@ class LabeledQuery:
     query: Query
     labels: tuple[float, ...]
     std_errors: tuple[float, ...]
+    baseline_error: float = 0.0
     baseline: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     details: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
 
@@ -252,6 +256,11 @@ class LabeledQuery:
                 f"expected one label and one standard error per passage of question id={self.query.id!r}, got "
                 f"{len(self.query.passages)} passages, {len(self.labels)} labels, {len(self.std_errors)} errors"
             )
+
+    @property
+    def passage_errors(self) -> tuple[float, ...]:
+        """P standard errors of the labels without the baseline's: those that differences of labels have."""
+        return tuple(math.sqrt(max(error**2 - self.baseline_error**2, 0.0)) for error in self.std_errors)
 
     def keep(self, places: Sequence[int]) -> "LabeledQuery":
         """Return the query with the passages at ``places`` only, in that order."""

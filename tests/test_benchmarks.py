@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.benchmarks import compiled, roofline, sampling, scaling
+from tests.benchmarks import compiled, label_noise, roofline, sampling, scaling
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
 
@@ -15,6 +15,17 @@ def test_contexts_are_ten_different_sets_of_about_a_hundred_words():
         sets = contexts(query, passages)
         assert len(set(sets)) == CONTEXTS
         assert {len(each) for each in sets} == {passages}
+
+
+def test_the_simulation_of_noise_writes_its_numbers(tmp_path):
+    label_noise.main(["--questions", "5", "--passages", "3", "--trials", "2", "--json", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert set(found["filters"]) == set(label_noise.TRUTHS)
+    assert all(
+        0 <= share <= 1 for row in found["filters"].values() for share in (row["min_spread"], row["heterogeneity_0.1"])
+    )
+    assert len(found["coverage"]) == len(label_noise.SEEDS)
+    assert found["settings"]["passages"] == 3
 
 
 @pytest.mark.slow

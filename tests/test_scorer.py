@@ -8,6 +8,7 @@ from seper_reward import Estimator, Passage, ResponseSampler, SePerScorer
 from seper_reward.reader.sampler import AdaptiveSampling
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import UnscorableError
+from tests.helpers import rebuilt
 
 RECORD = {
     "question": "Who built the mill?",
@@ -159,6 +160,15 @@ def test_adaptive_sampling_and_the_cache(tiny_scorer, monkeypatch):
     assert len(other.utilities([RECORD])[0][0].belief.responses) == 4
     monkeypatch.setattr(tiny_scorer.sampler, "sample", lambda *_, **__: pytest.fail("sampled again"))
     assert cached.utilities([RECORD]) == first
+
+
+def test_another_seed_draws_other_responses_from_the_same_models(tiny_scorer):
+    other = tiny_scorer.with_seed(7)
+    fresh = SePerScorer(rebuilt(tiny_scorer.sampler, seed=7), tiny_scorer.entailment, prompt="brief")
+    assert other.utilities([RECORD]) == fresh.utilities([RECORD]) != tiny_scorer.utilities([RECORD])
+    own = tiny_scorer.sampler.options.seed
+    assert (tiny_scorer.fingerprint["sampling"]["seed"], other.fingerprint["sampling"]["seed"]) == (own, 7)
+    assert other.with_seed(own).fingerprint == tiny_scorer.fingerprint
 
 
 @pytest.mark.parametrize("options", [{"enough_std_error": 0.0}, {"enough_std_error": 2.0}, {"min_samples": 1}])

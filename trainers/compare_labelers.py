@@ -3,21 +3,21 @@
     python -m trainers.compare_labelers --config configs/retriever/compare-demo.yaml
 
 Trains one retriever per labeler and seed with `trainers.retriever`'s settings, measures all of them and the untrained
-one on the held-out questions, and writes results.json, results.md and results.svg. The same command resumes.
+one on the held-out questions, and writes results.json, results.md and results.svg. Each seed draws labels of its own,
+so that what labels owe to chance is in the intervals. The same command resumes.
 """
 
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from trl import TrlParser
 
-from seper_reward.evaluation.statistics import interval_over_questions, rounded
+from seper_reward.evaluation.statistics import interval_over_questions_and_seeds, rounded
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import measures_table
@@ -47,7 +47,8 @@ class CompareConfig(RetrieverConfig):
     )
     seeds: list[str] = setting(
         ["0", "1", "2"],
-        "Seeds of training (order and dropout), one retriever per labeler and seed; labels do not depend on them.",
+        "Seeds, one retriever per labeler and seed: of training (order and dropout) and of the responses that its "
+        "labels are measured on; at least two for intervals.",
     )
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dic
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for name, row in found.items():
-        groups.setdefault(name.rpartition("-")[0] or name, []).append(row)
+        groups.setdefault(_labeler_of(name), []).append(row)
     return {
         group: {
             key: {
@@ -95,33 +96,38 @@ def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dic
 
 
 def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> dict[str, dict[str, Any]]:
-    """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval over the questions.
+    """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval over questions and seeds.
 
     Args:
-        questions: Rows with ``seper`` by run (``LABELER-SEED``); all runs have the same questions in the same order.
+        questions: Rows with ``seper`` by run (``LABELER-SEED``, or a name without a seed for what was not trained);
+            all runs have the same questions in the same order. Those that a run could not score are left out.
         first: The labeler whose lead is asked for.
 
     Returns:
-        By other labeler, ``lead``, the difference of mean SePer in [-1, 1], and ``interval``.
+        By other labeler, ``lead``, the difference of mean SePer in [-1, 1], and ``interval``, as
+        ``interval_over_questions_and_seeds`` returns it.
     """
-    means: dict[str, Any] = {}
-    for group in dict.fromkeys(name.rpartition("-")[0] or name for name in questions):
-        runs = [rows for name, rows in questions.items() if (name.rpartition("-")[0] or name) == group]
-        values = np.array([[row["seper"] for row in rows] for rows in runs], dtype=float)  # (seeds, questions)
-        means[group] = values.mean(axis=0)  # NaN where a question could not be scored
+    values: dict[str, Any] = {}
+    for group in dict.fromkeys(map(_labeler_of, questions)):
+        runs = [rows for name, rows in questions.items() if _labeler_of(name) == group]
+        measured = np.array([[row["seper"] for row in rows] for rows in runs], dtype=float)  # (S, Q), None as NaN
+        values[group] = measured[0] if group in questions else measured
     by_labeler = {}
-    for group, values in means.items():
+    for group in values:
         if group != first:
-            differences = means[first] - values
-            differences = differences[~np.isnan(differences)]
-            mean = partial(_mean_of, differences)
-            interval = interval_over_questions(mean, len(differences))
-            by_labeler[group] = {"lead": rounded(float(differences.mean())), "interval": interval}
+            both = (values[first], values[group])
+            scored = ~np.isnan(np.vstack(both)).any(axis=0)
+            one, two = (measured[..., scored] for measured in both)
+            by_labeler[group] = {
+                "lead": rounded(float(one.mean() - two.mean())),
+                "interval": interval_over_questions_and_seeds(one, two),
+            }
     return by_labeler
 
 
-def _mean_of(values: Any, numbers: Any) -> float:
-    return float(values[numbers].mean())
+def _labeler_of(run: str) -> str:
+    """Return the labeler of a run ``LABELER-SEED``; a name without a seed stands for itself."""
+    return run.rpartition("-")[0] or run
 
 
 def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[str, int]) -> str:
@@ -143,8 +149,13 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
     ]
     for reader, others in results["comparison"].items():
         held_out = "" if reader == config.reader else " (made no labels)"
-        lines += ["", f"SePer@{config.eval_top_k} of `{reader}`{held_out}, lead of `{config.labelers[0]}`:", ""]
-        lines += [f"- over `{name}`: {row['lead']:+.3f}, 95 % {row['interval']}" for name, row in others.items()]
+        lines += [
+            "",
+            f"SePer@{config.eval_top_k} of `{reader}`{held_out}, lead of `{config.labelers[0]}` with its 95 % "
+            "interval over questions and seeds:",
+            "",
+            *(f"- over `{name}`: {row['lead']:+.3f} {row['interval'] or '(none)'}" for name, row in others.items()),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -153,6 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = TrlParser((CompareConfig, RetrieverArguments), prog="python -m trainers.compare_labelers")
     config, arguments = parser.parse_args_and_config(argv)
     folder, questions, scorer, readers = begin(config, arguments)
+    labeling = {seed: scorer.with_seed(int(seed)) for seed in config.seeds}
     untrained = load_encoder(config.model)
     rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test, config.eval_top_k)}
     pool = propose(untrained, config, questions)  # candidates of the first round, the same for all labelers
@@ -163,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _retriever_config(config, name),
                 replace(arguments, output_dir=str(folder / title), seed=int(seed)),
                 questions,
-                scorer,
+                labeling[seed],
                 pool,
             )
             rankings[title] = rank(run.train(), questions.corpus, questions.test, config.eval_top_k)

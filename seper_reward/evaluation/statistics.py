@@ -1,4 +1,4 @@
-"""Statistics that evaluations share: confidence intervals over questions, and rounding."""
+"""Statistics that evaluations share: confidence intervals over questions and over seeds, and rounding. Pure."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -36,6 +36,40 @@ def interval_over_questions(
     if not len(values) or values.min() == values.max():
         return None
     return [rounded(float(bound)) for bound in np.percentile(values, (2.5, 97.5))]
+
+
+def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | None:
+    """Return the 95 % t-interval of how far one trained system leads another, over questions and seeds of training.
+
+    The questions that were asked, and the seeds of either system, are three independent sources of chance: their
+    squared standard errors add up, and the degrees of freedom are those of Welch (Biometrika 34, 1947) and
+    Satterthwaite (Biometrics Bulletin 2, 1946). What a seed does to single questions counts in two of the three, so
+    that the interval is too wide rather than too narrow.
+
+    Args:
+        first: ``(S, Q)`` measures of S runs of the system with seeds of their own, on the same Q questions; ``(Q,)``
+            for a system without seeds, such as one that was not trained.
+        other: The same of the system that is compared with it; S may differ.
+
+    Returns:
+        Lower and upper bound of the difference of means, first less other, rounded to 4 digits; ``None`` for a single
+        question or a single seed, or where nothing varies.
+    """
+    import numpy as np
+    from scipy.stats import t
+
+    systems = [np.asarray(values, dtype=float) for values in (first, other)]
+    one, two = (values.reshape(-1, values.shape[-1]).mean(axis=0) for values in systems)  # (Q,), means over seeds
+    samples = [one - two, *(values.mean(axis=1) for values in systems if values.ndim == 2)]
+    if min(map(len, samples)) < 2:
+        return None
+    squared_errors = [(float(sample.var(ddof=1)) / len(sample), len(sample) - 1) for sample in samples]
+    variance = sum(part for part, _ in squared_errors)
+    if not variance:
+        return None
+    freedom = variance**2 / sum(part**2 / free for part, free in squared_errors)
+    lead, half = float((one - two).mean()), float(t.ppf(0.975, freedom)) * math.sqrt(variance)
+    return [rounded(lead - half), rounded(lead + half)]
 
 
 def rounded(value: float) -> float:

@@ -194,6 +194,7 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
         Query(row["id"], row["question"], tuple(row["answers"]), passages, _metadata(row, _QUERY_FIELDS)),
         labels=tuple(passage[column] for passage in row["passages"]),
         std_errors=tuple(passage["std_error"] for passage in row["passages"]),
+        baseline_error=row.get("baseline", {}).get("std_error", 0.0),
     )
 
 

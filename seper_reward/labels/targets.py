@@ -69,19 +69,20 @@ def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) ->
     Args:
         labeled: The labelled query.
         margin: Difference of labels that a pair must exceed.
-        sigmas: How many standard errors of the difference a pair must exceed, too. Standard errors of ΔSePer include
-            the baseline's error, which cancels in a difference, so that too few pairs are kept rather than too many.
+        sigmas: How many standard errors of the difference a pair must exceed, too. The baseline's error, which cancels
+            in a difference, has no part in it.
 
     Returns:
         Pairs of places in ``labeled``, best ``better`` first and, for each, worst ``worse`` first.
     """
     order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
+    errors = labeled.passage_errors
     return [
         (better, worse)
         for place, better in enumerate(order)
         for worse in reversed(order[place + 1 :])
         if labeled.labels[better] - labeled.labels[worse]
-        > max(margin, sigmas * math.hypot(labeled.std_errors[better], labeled.std_errors[worse]))
+        > max(margin, sigmas * math.hypot(errors[better], errors[worse]))
     ]
 
 
@@ -90,21 +91,21 @@ def triplets(
 ) -> Iterator[tuple[Passage, Passage, float]]:
     """Yield (positive, negative, difference of labels).
 
-    A positive has a label of at least ``margin`` and exceeds the negative by more than that; see ``pairs``.
+    A positive helps by at least ``margin`` and exceeds the negative by more than that; see ``pairs``.
     """
     passages, labels = labeled.query.passages, labeled.labels
     for better, worse in pairs(labeled, margin=margin, sigmas=sigmas):
-        if labels[better] >= margin:
+        if _helps(labels[better], margin):
             yield passages[better], passages[worse], labels[better] - labels[worse]
 
 
 def split_by_help(labeled: LabeledQuery, margin: float = 0.1) -> tuple[list[int], list[int]]:
     """Return the places of positives and of negatives, best first; passages between are in neither.
 
-    A positive has a label of at least ``margin``; a negative is at least ``margin`` below the least positive.
+    A positive helps by at least ``margin``; a negative is at least ``margin`` below the least positive.
     """
     order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
-    positives = [at for at in order if labeled.labels[at] >= margin and labeled.labels[at] > 0]
+    positives = [at for at in order if _helps(labeled.labels[at], margin)]
     if not positives:
         return [], []
     ceiling = labeled.labels[positives[-1]] - margin
@@ -130,5 +131,9 @@ def informative(labeled: LabeledQuery, margin: float = 0.0) -> bool:
 
 
 def helped(labeled: LabeledQuery, margin: float = 0.1) -> bool:
-    """Tell whether some passage of a query has a label of at least ``margin``."""
-    return max(labeled.labels, default=0.0) >= margin
+    """Tell whether some passage of a query helps: has a label above 0 and of at least ``margin``."""
+    return _helps(max(labeled.labels, default=0.0), margin)
+
+
+def _helps(label: float, margin: float) -> bool:
+    return label > 0 and label >= margin

@@ -3,7 +3,7 @@
 import copy
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think
@@ -225,4 +225,10 @@ class PromptedReader:
         """
         other = copy.copy(self)
         other.sampler, other.cache = self.sampler.reading_with(model), self.cache if frozen else None
+        return other
+
+    def with_seed(self, seed: int) -> "PromptedReader":
+        """Return the same reader with another seed of sampling."""
+        other = copy.copy(self)
+        other.sampler = self.sampler.with_options(replace(self.sampler.options, seed=seed))
         return other

@@ -127,6 +127,13 @@ def test_export_command(tmp_path, capsys):
     assert lines(tmp_path / "out.jsonl")[0]["labels"] == [0.8, -0.2]
     assert main([*arguments, "--max_std_error", "0.2"]) == 0
     assert lines(tmp_path / "out.jsonl")[0]["docs"] == ["Ann."]
+    # squared errors .01 and .09, mean .05: Q = .5 / .05 has p = .0016, and .05 of the variance .5 is noise
+    assert main([*arguments, "--heterogeneity", "0.01", "--shrink", "true"]) == 0
+    assert lines(tmp_path / "out.jsonl")[0]["labels"] == pytest.approx([0.3 + 0.5 * 0.9, 0.3 - 0.5 * 0.9])
+    assert main([*arguments, "--heterogeneity", "0.001"]) == 2
+    assert "got none of 0" in capsys.readouterr().err
+    assert main([*arguments, "--heterogeneity", "0"]) == 2
+    assert "heterogeneity must be in (0, 1], got 0" in capsys.readouterr().err
     assert main([*arguments, "--label", "delta_seper_hard", "--format", "trec"]) == 0
     assert (tmp_path / "out.jsonl").read_text() == "q1 0 a 3\nq1 0 b 3\n"
     assert main([*arguments, "--format", "csv"]) == 2

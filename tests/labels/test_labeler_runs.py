@@ -196,6 +196,7 @@ def test_rows_come_back_as_they_were(tmp_path, tiny_scorer):
         assert found.query.passages[0].metadata["page"] == 7
         assert found.labels == pytest.approx(labeled.labels, abs=1e-6)
         assert found.std_errors == pytest.approx(labeled.std_errors, abs=1e-6)
+        assert found.baseline_error == pytest.approx(labeled.baseline_error, abs=1e-6)
 
 
 def test_a_label_that_is_not_there_is_named(tmp_path):

@@ -46,6 +46,9 @@ def test_delta_seper_is_the_scorers(tiny_scorer):
     assert load_labeler("delta_seper", lambda: tiny_scorer).label(QUERY).labels == tuple(
         row.delta_seper for row in utilities
     )
+    (row,) = load_labeler("delta_seper", lambda: tiny_scorer).label_block([QUERY])
+    assert row.baseline_error == utilities[0].baseline.std_error > 0
+    assert row.passage_errors == pytest.approx([each.belief.std_error for each in utilities])
     hard = load_labeler("delta_seper_hard", lambda: tiny_scorer).label(QUERY)
     assert hard.labels == tuple(row.delta_seper_hard for row in utilities)
 
@@ -85,6 +88,7 @@ def test_erags_standard_error_by_hand():
     # Jeffreys' posteriors: Beta(2.5, 2.5) and Beta(3.5, 1.5)
     assert found.std_errors[0] == pytest.approx(math.sqrt(2.5 * 2.5 / (25 * 6) + 3.5 * 1.5 / (25 * 6)))
     assert found.details[0]["low"] < 0.25 < found.details[0]["high"]
+    assert found.baseline_error == found.baseline["std_error"] == pytest.approx(math.sqrt(2.5 * 2.5 / (25 * 6)))
 
 
 def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):

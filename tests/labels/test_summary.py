@@ -1,3 +1,8 @@
+"""Counts over labels, and what a run warns of."""
+
+from seper_reward.labels.summary import summarize, summary_warnings
+
+
 def test_contexts_whose_responses_tell_little_are_counted_and_warned_of():
     def context(*rows):
         names = ("text", "count", "finished")

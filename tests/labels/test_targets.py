@@ -19,9 +19,10 @@ from seper_reward.labels.targets import (
 from seper_reward.types import LabeledQuery, Passage, Query
 
 
-def judged(labels, errors=None, ids="abcdefgh"):
+def judged(labels, errors=None, ids="abcdefgh", baseline_error=0.0):
     passages = tuple(Passage(f"text {name}", id=name) for name, _ in zip(ids, labels, strict=False))
-    return LabeledQuery(Query("q", "Who?", ("Ann",), passages), tuple(labels), tuple(errors or [0.0] * len(labels)))
+    errors = tuple(errors or [0.0] * len(labels))
+    return LabeledQuery(Query("q", "Who?", ("Ann",), passages), tuple(labels), errors, baseline_error)
 
 
 def test_transform_clips_then_shifts_then_divides():
@@ -64,6 +65,14 @@ def test_pairs_leave_out_what_may_be_chance():
     assert pairs(row, sigmas=1.5) == [(0, 2)]
 
 
+def test_the_baselines_error_has_no_part_in_pairs():
+    row = judged([0.6, 0.2], errors=[0.5, 0.4], baseline_error=0.4)
+    assert row.passage_errors == pytest.approx((0.3, 0.0))
+    assert pairs(row, sigmas=1.3) == [(0, 1)]  # .39; with the baseline's error twice it would be .83
+    assert pairs(row, sigmas=1.4) == []
+    assert row.keep([1]).passage_errors == pytest.approx((0.0,))
+
+
 def test_triplets_have_a_positive_that_helps():
     row = judged([0.05, -0.6, 0.4])
     found = [(positive.id, negative.id, round(lead, 6)) for positive, negative, lead in triplets(row)]
@@ -85,6 +94,16 @@ def test_filters():
     assert not informative(sure(row, 0.01))
     assert helped(row)
     assert not helped(judged([0.05, -0.9]))
+    assert not helped(judged([]), margin=0.0)
+
+
+def test_what_changes_nothing_is_no_positive_without_a_margin():
+    row = judged([0.0, -0.4, -0.1])
+    assert not helped(row, margin=0.0)
+    assert list(triplets(row, margin=0.0)) == []
+    slight = judged([0.0, 0.01])
+    assert helped(slight, margin=0.0)
+    assert [(positive.id, negative.id) for positive, negative, _ in triplets(slight, margin=0.0)] == [("b", "a")]
 
 
 def test_a_shortened_list_keeps_both_ends():

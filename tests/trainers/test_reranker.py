@@ -80,7 +80,8 @@ def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_en
         "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
         "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
         "--test_share", "0.25", "--top_k", "2",
-        "--min_spread", "0", "--bf16", "false", "--num_train_epochs", "1", "--logging_steps", "1",
+        "--min_spread", "0", "--heterogeneity", "1", "--shrink", "false",
+        "--bf16", "false", "--num_train_epochs", "1", "--logging_steps", "1",
     ]  # fmt: skip
     settings = [*common, "--retriever", str(tiny_encoder), "--output_dir", str(tmp_path / "reranker")]
     assert reranker.main(settings) == 0

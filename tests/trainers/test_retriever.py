@@ -20,7 +20,7 @@ from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
-from trainers import retriever
+from trainers import compare_labelers, retriever
 from trainers.compare_labelers import aggregate, leads
 from trainers.ranking import run
 from trainers.ranking.candidates import candidates
@@ -40,7 +40,7 @@ def settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, tiny_encode
         "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
         "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
         "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
-        "--test_share", "0.25", "--top_k", "2", "--min_spread", "0",
+        "--test_share", "0.25", "--top_k", "2", "--min_spread", "0", "--heterogeneity", "1", "--shrink", "false",
         "--output_dir", str(tmp_path / "run"), "--bf16", "false",
         "--num_train_epochs", "1", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3",
         "--logging_steps", "1",
@@ -345,8 +345,32 @@ def test_questions_are_split_by_id(lane_questions):
 
 def test_without_labels_that_differ_there_is_nothing_to_learn():
     row = GoldLabeler().label(Query("q", "Who?", ("Ann",), (Passage("x", id="1"), Passage("y", id="2"))))
-    with pytest.raises(ValueError, match=r"min_spread=0\.05, got none of 1"):
+    with pytest.raises(ValueError, match=r"\(heterogeneity=0\.1\) and by more than min_spread=0\.05, got none of 1"):
         run.teacher_rows([row], retriever.RetrieverConfig())
+
+
+def test_what_may_be_chance_is_not_taught_and_the_rest_is_shrunk(capsys):
+    passages = tuple(Passage(f"t{at}", id=str(at)) for at in range(3))
+    query = Query("q", "Who?", ("Ann",), passages)
+    # mean squared error .02 without the baseline's, so that p = exp(-.14 / .04) = .03, and 5 / 7 of the spread is real
+    row = LabeledQuery(query, (0.5, 0.1, 0.0), tuple(math.hypot(own, 0.3) for own in (0.1, 0.2, 0.1)), 0.3)
+    chance = LabeledQuery(query, (0.5, 0.1, 0.0), (0.3, 0.3, 0.3))
+    (taught,) = run.teacher_rows([row, chance], retriever.RetrieverConfig(resolution=0.0))
+    assert taught["labels"] == pytest.approx([0.2 + 0.3 * 5 / 7, 0.2 - 0.1 * 5 / 7, 0.2 - 0.2 * 5 / 7])
+    assert "1 of 2 questions have labels to learn from" in capsys.readouterr().err
+    as_they_are = retriever.RetrieverConfig(resolution=0.0, heterogeneity=1.0, shrink=False)
+    assert [each["labels"] for each in run.teacher_rows([row, chance], as_they_are)] == [pytest.approx(row.labels)] * 2
+    with pytest.raises(ValueError, match=r"got none of 1"):  # .357 of the spread of .5 is left
+        run.teacher_rows([row], retriever.RetrieverConfig(resolution=0.0, min_spread=0.4))
+    # the best and the worst of four differ by chance more than two would: p = .13, and .02 without those between
+    query = replace(query, passages=(*passages, Passage("t3", id="3")))
+    four = LabeledQuery(query, (0.5, 0.25, 0.25, 0.0), (0.15,) * 4)
+    with pytest.raises(ValueError, match="got none of 1"):
+        run.teacher_rows([four], retriever.RetrieverConfig(resolution=0.0), list_size=2)
+    assert run.teacher_rows([four.keep([0, 3])], retriever.RetrieverConfig(resolution=0.0), list_size=2)
+    for heterogeneity in (0.0, 1.5):
+        with pytest.raises(ValueError, match=r"heterogeneity must be in \(0, 1\]"):
+            retriever.RetrieverConfig(heterogeneity=heterogeneity)
 
 
 def test_what_is_taught_is_filtered_rounded_clipped_and_shifted():
@@ -372,6 +396,20 @@ def test_wins_and_means_by_hand():
     lead = leads({"untrained": before, "gold-0": after, "gold-1": before}, "gold")["untrained"]
     assert lead["lead"] == pytest.approx((0.8 + 0.02 - 0.8 + 0.1) / 2 / 4, abs=1e-4)
     assert lead["interval"][0] < 0 < lead["interval"][1]
+    assert leads({"untrained": before, "gold-0": after}, "gold")["untrained"]["interval"] is None  # one seed
+
+
+def test_each_seed_of_a_comparison_draws_labels_of_its_own(settings, tmp_path):
+    settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "1", "--dev_share", "0"]
+    settings += ["--labelers", "delta_seper", "--seeds", "0", "1"]
+    assert compare_labelers.main(settings) == 0
+    folder = tmp_path / "run"
+    first, second = (read_labels(folder / f"delta_seper-{seed}") for seed in (0, 1))
+    assert [row.query for row in first] == [row.query for row in second]
+    assert [row.labels for row in first] != [row.labels for row in second]
+    for others in json.loads((folder / "results.json").read_text())["comparison"].values():
+        assert set(others["untrained"]) == {"lead", "interval"}
+    assert "with its 95 % interval over questions and seeds" in (folder / "results.md").read_text()
 
 
 def test_feedback_rows_are_texts_as_the_reader_sees_them():

@@ -49,8 +49,20 @@ class RankingConfig(ScorerConfig):
     max_std_error: float | None = setting(
         None, "Greatest standard error of a label that is learned from; not given: all labels are."
     )
+    heterogeneity: float = setting(
+        0.1,
+        "Questions are learned from only if labels that differ so much have at most this probability (p-value) where "
+        "passages are equally good, in (0, 1]; 1 keeps all.",
+    )
+    shrink: bool = setting(
+        True,
+        "Whether a question's labels are drawn to their mean by the part of their differences that is noise, by their "
+        "standard errors.",
+    )
     min_spread: float = setting(
-        0.05, "Questions are learned from only if their best and worst label differ by more than this, >= 0."
+        0.05,
+        "Questions are learned from only if their best and worst label differ by more than this, >= 0; with shrink "
+        "after it.",
     )
     margin: float = setting(
         0.1,
@@ -86,6 +98,8 @@ class RankingConfig(ScorerConfig):
             if getattr(self, name) < 0 or (name == "margin" and not self.margin):
                 bound = "above" if name == "margin" else "at least"
                 raise ValueError(f"{name} must be {bound} 0, got {getattr(self, name)}")
+        if not 0 < self.heterogeneity <= 1:
+            raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
         if len({Path(name).name for name in self.eval_readers}) < len(self.eval_readers):
             raise ValueError(f"eval_readers must have names of their own, got {self.eval_readers}; rename a folder")
         if self.reader in self.eval_readers:

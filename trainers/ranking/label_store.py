@@ -72,20 +72,16 @@ class LabelStore:
 
     def _missing(self, query: Query) -> Query:
         """Return the query with the passages that have no label yet."""
-        known = self._known(query)
+        known = {passage.id for passage in self._known(query).query.passages}
         return replace(query, passages=tuple(passage for passage in query.passages if passage.id not in known))
 
     def _labeled(self, query: Query) -> LabeledQuery:
         known = self._known(query)
-        rows = [known[passage.id] for passage in query.passages]
-        return LabeledQuery(query, tuple(label for label, _ in rows), tuple(error for _, error in rows))
+        places = {passage.id: place for place, passage in enumerate(known.query.passages)}
+        return replace(known.keep([places[passage.id] for passage in query.passages]), query=query)
 
-    def _known(self, query: Query) -> dict[str, tuple[float, float]]:
-        """Return label and standard error of a query's labelled passages, by passage id."""
+    def _known(self, query: Query) -> LabeledQuery:
+        """Return the query with all passages that have a label, whether they are its candidates now or not."""
         if query.id not in self._rows:
-            return {}
-        labeled = labeled_query(self._rows[query.id], self._labeler.name)
-        return {
-            passage.id: (label, error)
-            for passage, label, error in zip(labeled.query.passages, labeled.labels, labeled.std_errors, strict=True)
-        }
+            return LabeledQuery(replace(query, passages=()), (), ())
+        return labeled_query(self._rows[query.id], self._labeler.name)

@@ -10,6 +10,7 @@ import torch
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
 from seper_reward.config import load_scorer
+from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.targets import informative, quantize, shortened, sure, transform
 from seper_reward.reports.figures import plot_ranking
@@ -98,7 +99,7 @@ def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun
 def teacher_rows(
     labeled: Sequence[LabeledQuery], config: RankingConfig, list_size: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return ``{query, passages, labels}`` rows for the losses: filtered, rounded, clipped and shifted.
+    """Return ``{query, passages, labels}`` rows for the losses: filtered, shrunk, rounded, clipped and shifted.
 
     Args:
         labeled: The labelled queries.
@@ -110,10 +111,12 @@ def teacher_rows(
     """
     if config.max_std_error is not None:
         labeled = [sure(row, config.max_std_error) for row in labeled]
+    # before lists are shortened: the best and the worst of many passages differ by chance more than any two
+    differing = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
     if list_size is not None:
-        labeled = [shortened(row, list_size) for row in labeled]
+        differing = [shortened(row, list_size) for row in differing]
     kept = []
-    for row in labeled:
+    for row in differing:
         rounded = quantize(torch.tensor(row.labels), config.resolution)
         targets = transform(rounded, shift=config.shift, low=config.clip_low, high=config.clip_high)
         if informative(row, config.min_spread) and len(targets.unique()) > 1:  # type: ignore[no-untyped-call]
@@ -121,9 +124,12 @@ def teacher_rows(
             kept.append({"query": row.query.question, "passages": passages, "labels": targets.tolist()})
     if not kept:
         raise ValueError(
-            f"expected questions whose labels differ by more than min_spread={config.min_spread}, got none of "
-            f"{len(labeled)}; lower it, or check the labels"
+            f"expected questions whose labels differ by more than chance (heterogeneity={config.heterogeneity}) and "
+            f"by more than min_spread={config.min_spread}, got none of {len(labeled)}; raise the one or lower the "
+            "other, or check the labels"
         )
+    if process_state().is_main_process:
+        print(f"{len(kept)} of {len(labeled)} questions have labels to learn from", file=sys.stderr)
     return kept
 
 

@@ -53,6 +53,7 @@ class DeltaSePerLabeler(PassageLabeler):
             query,
             labels=tuple(row.delta_seper_hard if self._hard else row.delta_seper for row in utilities),
             std_errors=tuple(row.std_error for row in utilities),
+            baseline_error=beliefs[0].std_error,
             baseline=belief_fields(beliefs[0]),
             details=tuple(map(utility_fields, utilities)),
         )

@@ -42,6 +42,7 @@ class ERAGLabeler(PassageLabeler):
             query,
             labels=tuple(row.value for row in differences),
             std_errors=tuple(row.std_error for row in differences),
+            baseline_error=baseline[0].std_error,
             baseline={self.name: baseline[0].value, "std_error": baseline[0].std_error, "responses": baseline[1]},
             details=tuple(
                 {"low": row.low, "high": row.high, "responses": scored}

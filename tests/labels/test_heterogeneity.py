@@ -1,0 +1,97 @@
+"""Do passages differ by more than chance: by hand, against a loop, and on simulated readers whose truth is known."""
+
+import math
+import random
+import statistics
+
+import pytest
+
+from seper_reward.labels.heterogeneity import beyond_chance, heterogeneity_p_value, shrunk
+from seper_reward.types import LabeledQuery, Passage, Query
+from tests.benchmarks.label_noise import TRUTHS, filters
+
+
+def judged(labels, errors, baseline_error=0.0):
+    """Return a labelled query; the errors are those of the passages' own beliefs."""
+    query = Query("q", "Who?", ("Ann",), tuple(Passage(f"text {place}") for place in range(len(labels))))
+    return LabeledQuery(
+        query, tuple(labels), tuple(math.hypot(error, baseline_error) for error in errors), baseline_error
+    )
+
+
+ROW = judged([0.5, 0.1, 0.0], [0.1, 0.2, 0.1], baseline_error=0.3)  # mean .2, mean squared error .02
+
+
+def test_the_p_value_by_hand():
+    # Q = (.09 + .01 + .04) / .02 = 7, and chi-square of 2 degrees of freedom exceeds it with probability exp(-7 / 2)
+    assert heterogeneity_p_value(ROW) == pytest.approx(math.exp(-3.5))
+    assert heterogeneity_p_value(judged([0.2, 0.2, 0.2], [0.1, 0.0, 0.1])) == 1.0
+
+
+def test_the_p_value_is_that_of_a_loop_over_noise():
+    noise = random.Random(0)
+    draws = ([noise.gauss(0, math.sqrt(0.02)) for _ in ROW.labels] for _ in range(20_000))
+    at_least = statistics.fmean(statistics.variance(draw) >= statistics.variance(ROW.labels) for draw in draws)
+    assert heterogeneity_p_value(ROW) == pytest.approx(at_least, abs=0.004)
+
+
+def test_shrinking_by_hand():
+    # variance of the labels .07, so that .05 of it is real: they keep 5 / 7 of their distance to the mean
+    assert shrunk(ROW).labels == pytest.approx([0.2 + 0.3 * 5 / 7, 0.2 - 0.1 * 5 / 7, 0.2 - 0.2 * 5 / 7])
+    assert (shrunk(ROW).std_errors, shrunk(ROW).query) == (ROW.std_errors, ROW.query)
+    assert shrunk(judged([0.1, 0.2], [0.3, 0.1])).labels == pytest.approx([0.15, 0.15])  # nothing of it is real
+
+
+def test_a_label_that_seems_exact_by_accident_rules_nothing():
+    agreeing = judged([0.0, 0.3, 0.1, 0.2], [0.0, 0.15, 0.1, 0.13])  # ten samples that agree by chance
+    assert heterogeneity_p_value(agreeing) > 0.1
+    assert max(shrunk(agreeing).labels) - min(shrunk(agreeing).labels) < 0.2
+
+
+def test_labels_without_errors_are_neither_filtered_nor_shrunk():
+    for labels in ([1.0, 0.0, 0.0], [0.0, 0.0], [1.0]):
+        row = judged(labels, [0.0] * len(labels), baseline_error=0.2)
+        assert beyond_chance([row], heterogeneity=0.01, shrink=True) == [row]
+
+
+def test_lists_without_a_difference():
+    single = judged([0.4], [0.1])
+    assert heterogeneity_p_value(single) == 1.0
+    assert shrunk(single) is single
+    empty = judged([], [])
+    assert beyond_chance([empty], shrink=True) == [empty]
+
+
+def test_filter_then_shrink():
+    alike = judged([0.1, 0.2], [0.3, 0.1])
+    assert beyond_chance([ROW, alike]) == [ROW, alike]
+    assert beyond_chance([ROW, alike], heterogeneity=0.04) == [ROW]
+    assert beyond_chance([ROW, alike], heterogeneity=0.03) == []
+    assert beyond_chance([ROW, alike], heterogeneity=0.04, shrink=True) == [shrunk(ROW)]
+
+
+@pytest.mark.parametrize("passages", [4, 8])
+@pytest.mark.parametrize("truth", [name for name in TRUTHS if "equal" in name])
+def test_without_real_differences_few_questions_pass(truth, passages):
+    found = filters(TRUTHS[truth], 400, passages=passages)
+    assert found["heterogeneity_0.05"] <= 0.1
+    assert found["heterogeneity_0.1"] <= 0.16
+    assert found["heterogeneity_0.2"] <= 0.26
+    assert found["min_spread"] > 0.8  # what was let through before
+    assert found["squared_error_shrunk"] < 0.3
+
+
+def test_at_the_middle_of_the_scale_the_share_that_passes_is_the_p_value():
+    found = filters(TRUTHS["all equal, .5"], 1000)
+    for limit in (0.05, 0.1, 0.2):
+        assert found[f"heterogeneity_{limit}"] == pytest.approx(limit, abs=0.04)
+
+
+def test_with_real_differences_questions_pass_and_shrinking_brings_labels_nearer_to_the_truth():
+    clear = filters(TRUTHS["one passage helps by about .9"], 300)
+    assert clear["heterogeneity_0.05"] > 0.98
+    assert clear["squared_error_shrunk"] < 1.1  # where nothing is to be gained, nearly nothing is lost
+    helps = filters(TRUTHS["one passage helps by .2 to .7"], 300)
+    assert helps["heterogeneity_0.1"] > 0.6
+    assert helps["squared_error_shrunk"] < 0.8
+    assert filters(TRUTHS["small differences (sd .08)"], 300)["squared_error_shrunk"] < 0.5
