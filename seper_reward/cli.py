@@ -1,4 +1,4 @@
-"""Command line: ``seper-reward label``, ``evaluate``, ``export``, ``report`` and ``save-reader``."""
+"""Command line: ``seper-reward label``, ``evaluate``, ``reestimate``, ``export``, ``report`` and ``save-reader``."""
 
 import difflib
 import io
@@ -20,6 +20,7 @@ from seper_reward.config import (
     ExportConfig,
     LabelConfig,
     MarkedConfig,
+    ReestimateConfig,
     ReportConfig,
     SaveConfig,
     StressConfig,
@@ -35,6 +36,7 @@ C = TypeVar(
     CounterfactualConfig,
     EquivalenceConfig,
     ExportConfig,
+    ReestimateConfig,
     ReportConfig,
     SaveConfig,
     StressConfig,
@@ -51,6 +53,7 @@ commands:
   evaluate counterfactual  compare ΔSePer of passages with planted wrong answers and of relevant ones
   evaluate equivalence     compare the entailment model with people's verdicts on responses
   evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
+  reestimate               compute labels again by other options of SePer, without asking the reader
   export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
   report                   plot the beliefs in one question of a label folder
   save-reader              save a reader as a plain model folder, for an engine (vLLM) to serve
@@ -71,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate counterfactual": _counterfactual,
         "evaluate equivalence": _equivalence,
         "evaluate stress": _stress,
+        "reestimate": _reestimate,
         "export": _export,
         "report": _report,
         "save-reader": _save_reader,
@@ -114,10 +118,8 @@ def _label(arguments: list[str]) -> None:
     from seper_reward.data.rows import BadRowError
     from seper_reward.labels.labelers import load_labeler
     from seper_reward.labels.provenance import backend_of
-    from seper_reward.labels.rows import LABELS
     from seper_reward.labels.run import LabelRun
-    from seper_reward.labels.summary import MARGIN, summary_warnings
-    from seper_reward.reports.tables import profile_table, summary_table
+    from seper_reward.reports.tables import profile_table
     from seper_reward.reports.tracking import LabelTracker, Run
     from seper_reward.runtime.distributed import process_state, together
     from seper_reward.runtime.profiling import profiling
@@ -147,14 +149,7 @@ def _label(arguments: list[str]) -> None:
         if main_process and report_to != "none":
             tracker.finish(run.labels(), summary, run.folder)
     if main_process:
-        print(f"\n{summary_table(summary, labeler.name)}\n")
-        print(
-            f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
-            f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN}; {summary['rejected']} rows rejected"
-        )
-        print(f"labels: {run.folder / LABELS}")
-        for warning in summary_warnings(summary):
-            print(f"warning: {warning}", file=sys.stderr)
+        _show_summary(summary, labeler.name, run.folder)
         if profile is not None:
             print(f"\n{profile_table(profile)}")
 
@@ -232,6 +227,36 @@ def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig | St
         text = json.dumps({**result, "settings": asdict(config)}, indent=2)
         with naming(path):
             path.write_text(text + "\n", encoding="utf-8")
+
+
+def _reestimate(arguments: list[str]) -> None:
+    config = _parse(ReestimateConfig, arguments, "seper-reward reestimate")
+    from seper_reward.estimators.entailment import EntailmentScorer
+    from seper_reward.estimators.judge import BeliefJudge
+    from seper_reward.labels.reestimate import reestimate
+    from seper_reward.labels.rows import DELTA_SEPER
+    from seper_reward.runtime.cache import Cache
+
+    entailment = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
+    judge = BeliefJudge(entailment, config.estimator_options, Cache(config.cache) if config.cache else None)
+    summary = reestimate(config.labels, config.output_dir, judge, asdict(config))
+    _show_summary(summary, DELTA_SEPER, Path(config.output_dir))
+
+
+def _show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None:
+    """Print what a label folder holds, and what its reader should know."""
+    from seper_reward.labels.rows import LABELS
+    from seper_reward.labels.summary import MARGIN, summary_warnings
+    from seper_reward.reports.tables import summary_table
+
+    print(f"\n{summary_table(summary, labeler)}\n")
+    print(
+        f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
+        f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN}; {summary['rejected']} rows rejected"
+    )
+    print(f"labels: {folder / LABELS}")
+    for warning in summary_warnings(summary):
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def _export(arguments: list[str]) -> None:

@@ -50,7 +50,74 @@ class JudgeConfig:
 
 
 @dataclass
-class ScorerConfig(JudgeConfig):
+class EstimatorConfig(JudgeConfig):
+    """Settings of what is made of sampled responses: the entailment model, and the options of SePer."""
+
+    estimator: Preset = setting(
+        "default",
+        "Preset of the options from weighting to judged_texts: default, paper, or official (the authors' code).",
+    )
+    weighting: Weighting | None = setting(
+        None,
+        "Weight of a response: mass (its probability, and a share of what was not drawn), uniform (all equal), "
+        "sequence (its probability among those drawn) or mean_token (geometric mean of its tokens' probabilities); "
+        "not given: the preset's.",
+    )
+    end_token: EndToken | None = setting(
+        None,
+        "Whether the token that ends a response, end-of-sequence or that of a stop string, counts in its weight: "
+        "counted or left_out; not given: the preset's.",
+    )
+    aliases: Aliases | None = setting(
+        None,
+        "Joining of several gold answers: any (for each response the one that it supports best), mean over them, or "
+        "max (the one with the most mass); not given: the preset's.",
+    )
+    hard_aliases: Aliases | None = setting(
+        None,
+        "Joining of several gold answers in hard SePer, where any takes all clusters that match some answer; not "
+        "given: the preset's, which is that of aliases for default and paper, and any for official.",
+    )
+    kernel: Kernel | None = setting(
+        None,
+        "Entailment that supports an answer: forward (of the answer by the response), max of both directions, or "
+        "bidirectional (the smaller of both); not given: the preset's.",
+    )
+    match: Match | None = setting(
+        None,
+        "Condition of a right response in hard SePer: threshold (its support reaches --threshold), argmax (entailment "
+        "is its likeliest class) or no_contradiction (neither direction's likeliest class is contradiction, and not "
+        "both are neutral); not given: the preset's.",
+    )
+    threshold: float | None = setting(
+        None, "Least support of a right response with match=threshold, in (0, 1]; not given: the preset's."
+    )
+    clusters: Clusters | None = setting(
+        None,
+        "Grouping of responses that mean the same: components (linked through others too) or greedy (in the order of "
+        "the samples, later clusters take members of earlier ones); not given: the preset's.",
+    )
+    judged_by: JudgedBy | None = setting(
+        None,
+        "Members that decide in hard SePer whether a cluster is right: members (the mean of all) or first (its first "
+        "one); not given: the preset's.",
+    )
+    judged_texts: JudgedTexts | None = setting(
+        None,
+        "Texts that the entailment model reads: cleaned (no quotes or full stop around them; equal and blank ones "
+        "need no model) or verbatim (as they are, the question always ending in '?'); not given: the preset's.",
+    )
+
+    @property
+    def estimator_options(self) -> Estimator:
+        """The options of SePer: the preset's, and those that are given by themselves."""
+        return Estimator.preset(
+            self.estimator, **_given({option.name: getattr(self, option.name) for option in fields(Estimator)})
+        )
+
+
+@dataclass
+class ScorerConfig(EstimatorConfig):
     """Settings of the reader and of how its beliefs are measured; shared by all commands that do so."""
 
     reader: str = setting(
@@ -92,59 +159,6 @@ class ScorerConfig(JudgeConfig):
         None, "Longest response in tokens, >= 1; not given: 16 for the embedded and plain readers, 32 for others."
     )
     stop: list[str] = setting(["\n"], "Strings that end a response and are cut from it.")
-    estimator: Preset = setting(
-        "default",
-        "Preset of the options from weighting to judged_texts: default, paper, or official (the authors' code).",
-    )
-    weighting: Weighting | None = setting(
-        None,
-        "Weight of a response: sequence (its probability), mean_token (geometric mean of its tokens' probabilities) "
-        "or uniform (all equal); not given: the preset's.",
-    )
-    end_token: EndToken | None = setting(
-        None,
-        "Whether the token that ends a response, end-of-sequence or that of a stop string, counts in its weight: "
-        "counted or left_out; not given: the preset's.",
-    )
-    aliases: Aliases | None = setting(
-        None,
-        "Joining of several gold answers: mean over them, max (the one with the most mass) or any (for each response "
-        "the one that it supports best); not given: the preset's.",
-    )
-    hard_aliases: Aliases | None = setting(
-        None,
-        "Joining of several gold answers in hard SePer, where any takes all clusters that match some answer; not "
-        "given: the preset's, which is that of aliases for default and paper, and any for official.",
-    )
-    kernel: Kernel | None = setting(
-        None,
-        "Entailment that supports an answer: forward (of the answer by the response), max of both directions, or "
-        "bidirectional (the smaller of both); not given: the preset's.",
-    )
-    match: Match | None = setting(
-        None,
-        "Condition of a right response in hard SePer: threshold (its support reaches --threshold), argmax (entailment "
-        "is its likeliest class) or no_contradiction (neither direction's likeliest class is contradiction, and not "
-        "both are neutral); not given: the preset's.",
-    )
-    threshold: float | None = setting(
-        None, "Least support of a right response with match=threshold, in (0, 1]; not given: the preset's."
-    )
-    clusters: Clusters | None = setting(
-        None,
-        "Grouping of responses that mean the same: components (linked through others too) or greedy (in the order of "
-        "the samples, later clusters take members of earlier ones); not given: the preset's.",
-    )
-    judged_by: JudgedBy | None = setting(
-        None,
-        "Members that decide in hard SePer whether a cluster is right: members (the mean of all) or first (its first "
-        "one); not given: the preset's.",
-    )
-    judged_texts: JudgedTexts | None = setting(
-        None,
-        "Texts that the entailment model reads: cleaned (no quotes or full stop around them; equal and blank ones "
-        "need no model) or verbatim (as they are, the question always ending in '?'); not given: the preset's.",
-    )
     max_batch_tokens: int = setting(
         32768, "Most tokens in the reader's key-value cache at once; 0: as many as half of the free memory holds."
     )
@@ -384,6 +398,15 @@ class SaveConfig:
 
 
 @dataclass
+class ReestimateConfig(EstimatorConfig):
+    """Compute labels again by other options of SePer or another entailment model, without asking the reader."""
+
+    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
+    output_dir: str = setting("runs/reestimated", "Folder of the new labels.")
+    cache: str | None = setting(None, "SQLite file that keeps entailment scores between runs; not given: none.")
+
+
+@dataclass
 class ReportConfig:
     """Plot how passages moved the reader's belief, for one question of a label folder."""
 
@@ -404,7 +427,6 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         OSError: A model or the cache cannot be loaded, or a server not reached; the message says what to do.
         ValueError: A setting is out of range.
     """
-    preset = {option.name: getattr(config, option.name) for option in fields(Estimator)}
     sampling = {name: getattr(config, name) for name in ("num_samples", "top_p", "temperature", "max_new_tokens")}
     adaptive = None
     if config.enough_std_error is not None:
@@ -414,7 +436,7 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         config.entailment,
         prompt=config.prompt,
         chat=ChatOptions(config.thinking, config.max_thinking_tokens, config.prompt_date),
-        estimator=Estimator.preset(config.estimator, **_given(preset)),
+        estimator=config.estimator_options,
         max_passage_tokens=config.max_passage_tokens,
         cache=Cache(config.cache) if config.cache else None,
         adaptive=adaptive,

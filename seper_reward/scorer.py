@@ -149,8 +149,6 @@ class SePerScorer:
             "backend": sampler.backend,
             "reader": sampler.name,
             "reader_weights": sampler.weights_hash,
-            "entailment": self.entailment.name,
-            "entailment_weights": self.entailment.weights_hash,
             "prompt": asdict(prompts.style),
             "chat": asdict(prompts.chat.options),
             "max_prompt_tokens": prompts.max_prompt_tokens,
@@ -162,7 +160,7 @@ class SePerScorer:
                 "compiled": sampler.compiled,
                 "layout": sampler.layout,
             },
-            "estimator": asdict(self.estimator),
+            **self.judge.fingerprint,
             "adaptive": None if adaptive is None else [adaptive.enough_std_error, adaptive.min_samples],
         }
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,6 +51,15 @@ class BeliefJudge:
         if estimator.match == "no_contradiction":  # it refuses two classes: here, before anything is sampled
             no_pair = entailment.class_probs([])
             no_contradiction(no_pair, no_pair)
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What decides a belief beside the responses: the entailment model and the options of SePer; JSON-able."""
+        return {
+            "entailment": self._entailment.name,
+            "entailment_weights": self._entailment.weights_hash,
+            "estimator": asdict(self._options),
+        }
 
     def beliefs(self, questions: Sequence[SampledQuestion]) -> list[list[Belief]]:
         """Return the belief in each context of each question; all questions are judged in the same batches."""

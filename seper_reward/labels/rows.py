@@ -69,7 +69,7 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
         "answers": list(query.answers),
         **_carried(query.metadata, _QUERY_FIELDS),
         **({"labeler": labeler} if other_labeler else {}),
-        **({"baseline": _rounded(labeled.baseline)} if labeled.baseline else {}),
+        **({"baseline": rounded(labeled.baseline)} if labeled.baseline else {}),
         "passages": [
             {
                 "passage_id": passage.id,
@@ -77,8 +77,8 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
                 "text": passage.text,
                 **_carried(passage.metadata, passage_fields | set(detail)),
                 **({"truncated": True} if cut else {}),
-                **({labeler: _rounded(label), "std_error": _rounded(error)} if other_labeler else {}),
-                **_rounded(detail),
+                **({labeler: rounded(label), "std_error": rounded(error)} if other_labeler else {}),
+                **rounded(detail),
             }
             for passage, label, error, detail, cut in zip(
                 query.passages,
@@ -223,8 +223,7 @@ def _interval(soft: Estimate, hard: Estimate) -> dict[str, float]:
 
 
 def _sampled(belief: Belief) -> dict[str, Any]:
-    """Return what was sampled in a context; what a server did not tell is left out."""
-    mass = {} if belief.unseen_mass is None else {"unseen_mass": belief.unseen_mass}
+    """Return what was sampled in a context; what a server did not tell of a response is left out."""
     sampled = belief.sampled
     responses = [
         {
@@ -241,10 +240,10 @@ def _sampled(belief: Belief) -> dict[str, Any]:
         }
         for at, text in enumerate(belief.responses)
     ]
-    return {**mass, "responses": responses}
+    return {"unseen_mass": belief.unseen_mass, "responses": responses}
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Round the floats in a JSON-able value.
 
     Raises:
@@ -257,5 +256,5 @@ def _rounded(value: Any) -> Any:
             )
         return round(value, _DIGITS) + 0.0  # turns -0.0 into 0.0
     if isinstance(value, Mapping):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, list) else value
+        return {key: rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list) else value

@@ -38,6 +38,11 @@ from seper_reward.types import Query, UnscorableError
 REJECTED, SUMMARY, PROGRESS = "rejected.jsonl", "summary.json", "progress"
 
 
+def folder_hashes(folder: Path) -> dict[str, str | None]:
+    """Return the SHA-256 of the files of rows in a label folder, by name."""
+    return {name: file_hash(folder / name) for name in (LABELS, REJECTED)}
+
+
 class LabelRun:
     """Labels queries into a folder.
 
@@ -203,7 +208,9 @@ class LabelRun:
         """
         written = read_json(self.folder / SUMMARY).get("sha256")
         known = written if isinstance(written, dict) else {}
-        changed = " and ".join(name for name, found in self._hashes().items() if known.get(name, "") != found)
+        changed = " and ".join(
+            name for name, found in folder_hashes(self.folder).items() if known.get(name, "") != found
+        )
         if not changed:
             return True
         if not set(self._keys.values()) <= set(self._finished()):
@@ -230,13 +237,13 @@ class LabelRun:
             ),
         )
 
-    def _hashes(self) -> dict[str, str | None]:
-        return {name: file_hash(self.folder / name) for name in (LABELS, REJECTED)}
-
     def _summary(self) -> dict[str, Any]:
         """Sum up the labels on disk."""
         rejected = sum(1 for _ in read_lines(self.folder / REJECTED))
-        return {**summarize(self.labels(), self._labeler.name, rejected=rejected), "sha256": self._hashes()}
+        return {
+            **summarize(self.labels(), self._labeler.name, rejected=rejected),
+            "sha256": folder_hashes(self.folder),
+        }
 
     def _publish(self) -> dict[str, Any]:
         """Write the files of a finished run, ``summary.json`` last, remove ``progress/``, and return the summary."""

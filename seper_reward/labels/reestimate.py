@@ -1,0 +1,101 @@
+"""Labels computed again by other options of SePer, from the responses that a label folder keeps."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
+from seper_reward.estimators.utility import utility
+from seper_reward.labels.provenance import PROVENANCE
+from seper_reward.labels.rows import (
+    DELTA_SEPER,
+    LABELS,
+    belief_fields,
+    labeler_of,
+    rounded,
+    sampled_responses,
+    utility_fields,
+)
+from seper_reward.labels.run import REJECTED, SUMMARY, folder_hashes
+from seper_reward.labels.summary import summarize
+from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.json_files import read_json, read_lines, write_json, write_lines
+from seper_reward.runtime.run_folder import claim_settings, lock_folder
+
+
+def reestimate(
+    labels: str | Path, output_dir: str | Path, judge: BeliefJudge, settings: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Compute the labels of a folder again, with a judge's options of SePer, into another folder.
+
+    Args:
+        labels: Folder written by ``seper-reward label`` with a labeler of ΔSePer.
+        output_dir: Folder to write: label rows, rejected rows, a summary, and provenance that names both.
+        judge: Entailment model and options of SePer.
+        settings: The command's settings, written to ``provenance.json`` only.
+
+    Returns:
+        What ``summarize`` returns, and ``sha256``, the hashes of the files of rows; ``summary.json`` holds it.
+
+    Raises:
+        OSError: A file is missing, or cannot be written.
+        ValueError: The folder has labels of another labeler, of an earlier version or of an unfinished run;
+            ``output_dir`` is that folder, is in use, or holds other labels; or the options do not go with how the
+            responses were drawn.
+    """
+    source, target = Path(labels), Path(output_dir)
+    if target.resolve() == source.resolve():
+        raise ValueError(f"output_dir must not be the folder of the labels, {str(source)!r}; name another")
+    if not (source / SUMMARY).is_file():
+        raise ValueError(
+            f"{source} holds no finished labels (no {SUMMARY}); run `seper-reward label` to its end first"
+        )
+    lock = lock_folder(target)
+    rows = list(read_lines(source / LABELS))
+    if (labeler := labeler_of(rows)) != DELTA_SEPER:
+        raise ValueError(f"{source} holds labels of {labeler!r}; only those of ΔSePer can be estimated again")
+    provenance = read_json(source / PROVENANCE)
+    decides = {**provenance["decides"], **judge.fingerprint, "reestimated": provenance["labels_hash"]}
+    claim_settings(
+        target / PROVENANCE,
+        {**provenance, "labels_hash": content_key(decides), "decides": decides, "settings": dict(settings or {})},
+        ["decides"],
+        holds="labels made otherwise",
+    )
+    independent = provenance["decides"]["sampling"].get("draw", "independent") == "independent"
+    again = [
+        _reestimated(row, judge, independent, f"{source / LABELS}, line {number}")
+        for number, row in enumerate(tqdm(rows, desc="estimating", unit="question"), 1)
+    ]
+    rejected = list(read_lines(source / REJECTED))
+    write_lines(target / LABELS, again, allow_nan=False)
+    write_lines(target / REJECTED, rejected, allow_nan=False)
+    summary = {**summarize(again, rejected=len(rejected)), "sha256": folder_hashes(target)}
+    write_json(target / SUMMARY, summary)
+    lock.close()
+    return summary
+
+
+def _reestimated(row: Mapping[str, Any], judge: BeliefJudge, independent: bool, where: str) -> dict[str, Any]:
+    """Return a label row with its beliefs computed again; what else it holds stays."""
+    try:
+        contexts = [
+            sampled_responses(fields, with_replacement=independent) for fields in (row["baseline"], *row["passages"])
+        ]
+    except KeyError as error:
+        raise ValueError(
+            f"{where}: expected responses with their probabilities, but {error} is missing; label again with this "
+            "version"
+        ) from error
+    (beliefs,) = judge.beliefs([SampledQuestion(row["question"], row["answers"], contexts)])
+    baseline, *others = beliefs
+    return {
+        **row,
+        "baseline": rounded(belief_fields(baseline)),
+        "passages": [
+            {**passage, **rounded(utility_fields(utility(belief, baseline)))}
+            for passage, belief in zip(row["passages"], others, strict=True)
+        ],
+    }
