@@ -15,6 +15,9 @@ Backend = Literal["process", "engine", "auto"]
 #: How the samples of a prompt share its reading, from cheapest to dearest; see ``choose_layout``.
 Layout = Literal["tree", "repeat", "alone", "reread"]
 
+#: Whether the responses of a prompt are drawn independently, or all distinct.
+Draw = Literal["independent", "without_replacement"]
+
 #: Takes the first responses by prompt and returns the prompts that need all N.
 NeedsMore = Callable[[Mapping[str, Responses]], set[str]]
 
@@ -30,9 +33,13 @@ class SamplingOptions:
         max_new_tokens: Longest response in tokens, >= 1.
         stop: Strings that end a response and are cut from it; ignored before its first visible character.
         seed: Seed of the noise.
+        draw: ``"independent"`` draws each response by itself, so that a likely one is drawn several times;
+            ``"without_replacement"`` draws N distinct ones, as token sequences, in the order in which they would first
+            be drawn (stochastic beam search, arXiv:1903.06059), or as many as have a probability above 0 at this
+            temperature and within the nucleus.
 
     Raises:
-        ValueError: A number is out of range, or a stop string is empty.
+        ValueError: A number is out of range, a stop string is empty, or ``draw`` is unknown.
     """
 
     # whether what is sampled is a thought: stop strings then count from the first character on, and control tokens are
@@ -45,6 +52,7 @@ class SamplingOptions:
     max_new_tokens: int = 32
     stop: tuple[str, ...] = ("\n",)
     seed: int = 0
+    draw: Draw = "independent"
 
     def __post_init__(self) -> None:
         if self.num_samples < 1 or self.max_new_tokens < 1:
@@ -55,6 +63,20 @@ class SamplingOptions:
             raise ValueError(f"temperature must be >= 0 and top_p in (0, 1], got {self.temperature} and {self.top_p}")
         if "" in self.stop:
             raise ValueError("stop must not hold an empty string")
+        if self.draw not in get_args(Draw):
+            raise ValueError(f"draw must be {' or '.join(get_args(Draw))}, got {self.draw!r}")
+
+    def refuse_without_replacement(self, reader: str) -> None:
+        """Refuse ``draw="without_replacement"`` for a reader that can only draw independently, named in the error.
+
+        Raises:
+            ValueError: ``draw`` is ``"without_replacement"``.
+        """
+        if self.draw == "without_replacement":
+            raise ValueError(
+                "draw=without_replacement needs a reader in this process that answers without thinking first, got "
+                f"{reader}; set draw=independent"
+            )
 
 
 class ThoughtOptions(SamplingOptions):

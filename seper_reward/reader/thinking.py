@@ -29,12 +29,14 @@ class ThinkingSampler:
         longest: Longest thought in tokens, >= 1.
 
     Raises:
-        ValueError: The reader's window has no room for such thoughts.
+        ValueError: The reader's window has no room for such thoughts, or it draws without replacement: how likely a
+            response is with all its possible thoughts is not known.
     """
 
     prompts_ahead: int
 
     def __init__(self, sampler: Sampler, thought: ThoughtFormat, longest: int) -> None:
+        sampler.options.refuse_without_replacement(f"{sampler.name!r}, which thinks")
         self.backend, self.name, self.tokenizer = sampler.backend, sampler.name, sampler.tokenizer
         self.options, self.max_batch_tokens = sampler.options, sampler.max_batch_tokens
         self.prompts_ahead, self.refill, self.compiled = sampler.prompts_ahead, sampler.refill, sampler.compiled

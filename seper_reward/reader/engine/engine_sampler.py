@@ -45,7 +45,8 @@ class EngineSampler:
 
     Raises:
         ConnectionError: A server does not answer.
-        ValueError: A server has another model or tokenizer, or its log-probabilities are not what they must be.
+        ValueError: A server has another model or tokenizer, or its log-probabilities are not what they must be; or
+            responses are to be drawn without replacement, which servers cannot.
         OSError: The library ``openai`` is not installed.
     """
 
@@ -57,6 +58,7 @@ class EngineSampler:
 
     def __init__(self, engine: EngineOptions, tokenizer: Any, **sampling: Any) -> None:
         self.tokenizer, self.options = tokenizer, SamplingOptions(**sampling)
+        self.options.refuse_without_replacement("an engine")
         self._pool = ServerPool(engine)
         self.name, self.prompts_ahead = self._pool.model, self._pool.capacity
         lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
@@ -163,6 +165,7 @@ class EngineSampler:
 
     def with_options(self, options: SamplingOptions) -> "EngineSampler":
         """Return a sampler over the same servers with other options of sampling."""
+        options.refuse_without_replacement("an engine")
         other = copy.copy(self)
         other.options, other._expected = options, {}
         return other

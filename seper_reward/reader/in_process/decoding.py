@@ -1,7 +1,6 @@
 """Decoders: a causal language model, its key-value cache, and the samples of several prompts side by side."""
 
 import copy
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -204,28 +203,30 @@ class LineDecoder:
             self._cache.batch_repeat_interleave(samples)
             self._mask = mask.repeat_interleave(samples, dim=0)
             self._next_position = self._next_position.repeat_interleave(samples)
-        self._lines = list(itertools.product(range(len(prompts)), range(samples)))
-        branches = list(range(len(self._lines)))
+        branches = list(range(len(self._mask)))
         return logits, [branch // samples for branch in branches] if self._share else branches
 
     def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
         """Append the newest tokens; see ``Decoder``."""
-        newest = {(row.prompt, row.sample): row.token_ids[-1] for row in rows}
+        several = len({row.line for row in rows}) < len(rows)  # rows that go on from one line
         # dropping lines copies the cache, which does not pay for one or two
-        if self._can_drop and not keep_lines and len(newest) <= 0.75 * len(self._lines):
-            self._keep([place for place, line in enumerate(self._lines) if line in newest])
-        device = self._model.device
-        tokens = torch.tensor([[newest.get(line, self._pad_id)] for line in self._lines], device=device)
+        if several or (self._can_drop and not keep_lines and len(rows) <= 0.75 * len(self._mask)):
+            self._select([row.line for row in rows])
+            for line, row in enumerate(rows):
+                row.line = line
+        lines = [row.line for row in rows]
+        tokens = torch.full_like(self._mask[:, :1], self._pad_id)
+        tokens[lines, 0] = torch.tensor([row.token_ids[-1] for row in rows], device=tokens.device)
         self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
         logits = self._forward(tokens, self._mask, self._next_position[:, None])[:, 0]
         self._next_position = self._next_position + 1
-        return logits[[place for place, line in enumerate(self._lines) if line in newest]], list(range(len(rows)))
+        return logits[lines], list(range(len(rows)))
 
-    def _keep(self, places: list[int]) -> None:
-        index = torch.tensor(places, device=self._mask.device)
+    def _select(self, lines: Sequence[int]) -> None:
+        """Make each of the lines, which may be named several times, a line of its own, in their order."""
+        index = torch.tensor(lines, device=self._mask.device)
         self._cache.batch_select_indices(index)
         self._mask, self._next_position = self._mask[index], self._next_position[index]
-        self._lines = [self._lines[place] for place in places]
 
     def _forward(self, input_ids: Tensor, mask: Tensor, positions: Tensor, **options: Any) -> Tensor:
         if self._cache_argument == "past_key_values":

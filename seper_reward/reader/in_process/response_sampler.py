@@ -16,7 +16,7 @@ from torch import Tensor
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.compiled import compiled_if_it_works
 from seper_reward.reader.in_process.decoding import TreeDecoder, make_decoder
-from seper_reward.reader.in_process.layout import choose_layout, rope_switch, window_of
+from seper_reward.reader.in_process.layout import choose_layout, has_lines, new_cache, rope_switch, window_of
 from seper_reward.reader.in_process.rows import Row, RowWriter
 from seper_reward.reader.in_process.self_check import (
     PROBE_SAMPLES,
@@ -57,6 +57,9 @@ class ResponseSampler:
         name: Name of the model in provenance files.
         options: How the model is used; the options of loading have no effect here.
         **sampling: Fields of ``SamplingOptions``.
+
+    Raises:
+        ValueError: Responses are to be drawn without replacement, and the reader's cache does not allow it.
     """
 
     backend = "process"
@@ -84,6 +87,7 @@ class ResponseSampler:
         self._pad_id = padding_id(tokenizer)
         self._window = window_of(model) or tokenizer.model_max_length
         self._switch = rope_switch(model)
+        self._refuse_cache_without_copies()
         self._rows = RowWriter(model, tokenizer, name, self.options)
         if options.compile_reader:
             self._model = compiled_if_it_works(model, self._trial)
@@ -145,7 +149,8 @@ class ResponseSampler:
             prompts: Texts, with the chat template already applied; equal ones are sampled once.
             first: How many responses are sampled before ``more`` is called; has no effect without ``more``.
             more: Takes the first responses by prompt and returns the prompts that shall have all N. Has an effect only
-                where the samples of a prompt share its line of the cache, and not in refilled batches.
+                where the samples of a prompt share its line of the cache, and neither in refilled batches nor where
+                responses are drawn without replacement.
 
         Returns:
             One ``Responses`` per prompt, in order.
@@ -166,9 +171,8 @@ class ResponseSampler:
                 order = sorted(together, key=lambda prompt: (len(encoded[prompt]), prompt))
                 sampled.update(zip(order, self._refilled(order, encoded), strict=True))
                 continue
-            act = functools.partial(
-                self._sample_batch, encoded, first or 1, more if layout == "tree" else None, layout
-            )
+            in_two = layout == "tree" and self.options.draw == "independent"
+            act = functools.partial(self._sample_batch, encoded, first or 1, more if in_two else None, layout)
             for batch in self._batches(together):
                 sampled.update(zip(batch, in_halves(act, batch), strict=True))
         return [sampled[prompt] for prompt in prompts]
@@ -210,12 +214,14 @@ class ResponseSampler:
         other.__dict__.pop("weights_hash", None)
         other._model, other.compiled = model, False
         other._layout = self._given_layout or choose_layout(model)
+        other._refuse_cache_without_copies()
         return other
 
     def with_options(self, options: SamplingOptions) -> "ResponseSampler":
         """Return a sampler of the same model with other options of sampling."""
         other = copy.copy(self)
         other.options, other._rows = options, self._rows.with_options(options)
+        other._refuse_cache_without_copies()
         return other
 
     def check(self, prompt: str = PROBES[0], tolerance: float | None = None) -> None:
@@ -237,11 +243,25 @@ class ResponseSampler:
         if problem := self._decoding_problem(prompt, tolerance):
             raise RuntimeError(problem)
 
+    def _refuse_cache_without_copies(self) -> None:
+        """Refuse to draw without replacement if rows have lines of the cache that cannot be copied for their children.
+
+        Raises:
+            ValueError: That is so.
+        """
+        if self.options.draw == "independent" or self._layout != "alone" or has_lines(new_cache(self._model)):
+            return
+        raise ValueError(
+            f"draw=without_replacement needs a cache that can be copied, which reader {self.name!r} "
+            f"({type(self._model).__name__}, layout alone) does not have; set reader_layout=reread, which is slow and "
+            "fits any model, or draw=independent"
+        )
+
     def _decoding_problem(self, prompt: str, tolerance: float | None = None) -> str | None:
         """Return what is wrong with the reader's log-probabilities, or ``None``; see ``check``."""
         model, pad_id = self._model, self._pad_id
         probe = copy.copy(self)
-        probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=())
+        probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=(), draw=self.options.draw)
         probe._rows = RowWriter(model, self.tokenizer, self.name, probe.options, end_tokens=())
         room = min(self._window, self._switch or self._window) - PROBE_TOKENS
         prompts = probe_ids(self.tokenizer(prompt).input_ids, room)
@@ -308,7 +328,7 @@ class ResponseSampler:
         self, encoded: dict[str, list[int]], first: int, more: NeedsMore | None, layout: Layout, prompts: list[str]
     ) -> list[Responses]:
         """Sample the first responses of all prompts, then, over the same cache, the rest of those that need more."""
-        samples = self.options.num_samples
+        samples = self._rows.rows_per_prompt
         all_rows = self._rows.new(prompts)
         decoder = make_decoder(self._model, self._pad_id, layout, samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
@@ -343,7 +363,7 @@ class ResponseSampler:
     @torch.no_grad()
     def _sample_refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
         """Sample all prompts in one batch in which waiting prompts take the room of finished ones."""
-        decoder = TreeDecoder(self._model, self._pad_id, self.options.num_samples)
+        decoder = TreeDecoder(self._model, self._pad_id, self._rows.rows_per_prompt)
         all_rows: list[Row] = []
         alive: list[Row] = []
         start = 0  # place of the first waiting prompt

@@ -1,0 +1,78 @@
+"""What does it cost to draw N distinct responses instead of N independent ones, and how much likelier are they?
+
+    python -m tests.benchmarks.without_replacement
+
+Prompts of the demo's questions, alone and with each of their passages, a question at a time; both ways in turn in one
+process. Prints processor seconds of either way (wall seconds on an accelerator), their ratio, wall seconds by stage,
+and the probability that the N responses cover, as a mean over prompts.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from seper_reward import ResponseSampler
+from seper_reward.data.queries import read_examples
+from seper_reward.reader.loading import reader_defaults
+from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.runtime.profiling import profiling
+from seper_reward.types import Responses
+from tests.benchmarks.common import CLOCK, clocked, finish, parser
+from tests.helpers import rebuilt
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    made = parser(__doc__)
+    made.add_argument("--reader", default="embedded")
+    made.add_argument("--layout", help="how the samples of a prompt share its reading; not given: the reader's own")
+    made.add_argument("--questions", type=int, default=4)
+    made.add_argument("--samples", type=int, nargs="+", default=[10])
+    made.add_argument("--rounds", type=int, default=3)
+    options = made.parse_args(arguments)
+    defaults = reader_defaults(options.reader)
+    sampler = ResponseSampler.from_pretrained(
+        options.reader,
+        ReaderOptions(layout=options.layout),
+        temperature=defaults.temperature,
+        max_new_tokens=defaults.max_new_tokens,
+    )
+    builder = PromptBuilder(sampler.tokenizer, defaults.prompt, max_prompt_tokens=sampler.max_prompt_tokens)
+    examples, _ = read_examples("demo")
+    chosen = examples.queries[:: len(examples.queries) // options.questions][: options.questions]
+    units = [[builder.build(query.question, passages) for passages in query.contexts] for query in chosen]
+    result = {f"samples_{count}": measured(sampler, units, count, options.rounds) for count in options.samples}
+    finish({**result, "clock": CLOCK, "prompts": sum(map(len, units)), "settings": vars(options)}, options.json)
+
+
+def measured(sampler: ResponseSampler, units: Sequence[Sequence[str]], count: int, rounds: int) -> dict[str, object]:
+    ways = {
+        draw: rebuilt(sampler, num_samples=count, draw=draw, layout=sampler.layout)
+        for draw in ("independent", "without_replacement")
+    }
+    seconds: dict[str, list[float]] = {draw: [] for draw in ways}
+    stages: dict[str, dict[str, float]] = {}
+    covered: dict[str, float] = {}
+    for _ in range(rounds):
+        for draw, way in ways.items():
+            with profiling() as profile:
+                spent, sampled = clocked(lambda way=way: [row for unit in units for row in way.sample(unit)])
+            seconds[draw].append(spent[CLOCK])
+            stages[draw] = {stage: round(profile.seconds[stage], 2) for stage in ("prefill", "decode", "draw")}
+            covered[draw] = round(statistics.fmean(map(mass, sampled)), 3)
+    independent, distinct = seconds.values()
+    return {
+        "ratio": round(statistics.median(slow / fast for slow, fast in zip(distinct, independent, strict=True)), 2),
+        "seconds": {draw: round(statistics.median(each), 2) for draw, each in seconds.items()},
+        "wall_seconds_by_stage": stages,
+        "probability_covered": covered,
+    }
+
+
+def mass(responses: Responses) -> float:
+    """Return the probability of the distinct responses."""
+    return sum(map(math.exp, dict(zip(responses.token_ids, responses.draw_log_probs, strict=True)).values()))
+
+
+if __name__ == "__main__":
+    main()
