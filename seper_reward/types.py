@@ -96,6 +96,36 @@ class Responses:
 
 
 @dataclass(frozen=True)
+class Leaf:
+    """How likely a reader is to draw one given response: exactly these tokens, and an end right after them.
+
+    Attributes:
+        text: The response as it would be sampled.
+        token_ids: Ids of its T tokens, without the end.
+        log_prob: Natural-log probability of the tokens and any end that leaves the text as it is, under the model
+            itself at temperature 1; -inf for a text that cannot be a response, because it goes on behind an end or is
+            longer than the longest response. A text as long as that needs no end.
+        draw_log_prob: The same in the distribution that responses are drawn from, at the sampling temperature and
+            within the nucleus.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    log_prob: float
+    draw_log_prob: float
+
+    def among(self, responses: Responses) -> list[int]:
+        """Return the places of the sampled responses that are this one, whatever token ended them."""
+        length, columns = len(self.token_ids), (responses.texts, responses.token_ids, responses.finished)
+        return [
+            place
+            for place, (text, token_ids, finished) in enumerate(zip(*columns, strict=True))
+            # another tokenization of the same text is another response
+            if (text, token_ids[:length], len(token_ids)) == (self.text, self.token_ids, length + finished)
+        ]
+
+
+@dataclass(frozen=True)
 class Belief:
     """How strongly the reader believes in the gold answer in one context.
 

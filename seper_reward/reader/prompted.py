@@ -12,7 +12,7 @@ from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reader.sampler import NeedsMore, Sampler
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
-from seper_reward.types import Passage, Query, Responses, UnscorableError
+from seper_reward.types import Leaf, Passage, Query, Responses, UnscorableError
 
 _BEGINNING, _BEGINNING_TOKENS = 60, 12  # characters and tokens in which a thought shows that it is one
 
@@ -186,6 +186,40 @@ class PromptedReader:
         keys = [(longest, *pair) for pair in pairs]
         means = answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
         return [means[start : start + len(answers)] for start in range(0, len(means), len(answers))]
+
+    def answer_leaves(
+        self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
+    ) -> list[list[Leaf]] | None:
+        """Return how likely the reader is to respond with exactly an answer, given passages.
+
+        Args:
+            question: The question, the same for all sets.
+            answers: Texts, each as a response by itself.
+            passage_sets: What the reader sees each time.
+
+        Returns:
+            Per set, one ``Leaf`` per answer; ``None`` if that is not known: of a server, or a reader that thinks.
+
+        Raises:
+            UnscorableError: The question is longer than the reader's window, or an answer has no token.
+        """
+        if not self.sampler.knows_leaves:
+            return None
+        pairs = [
+            (prompt, self.prompts.response_text(answer))
+            for prompt in self.build_prompts(question, passage_sets)
+            for answer in answers
+        ]
+
+        def compute(missing: list[int]) -> list[dict[str, Any]]:
+            return [asdict(leaf) for leaf in self.sampler.leaves(*zip(*(pairs[at] for at in missing), strict=True))]
+
+        options = asdict(self.sampler.options)
+        decides = [options[name] for name in ("temperature", "top_p", "max_new_tokens", "stop")]
+        keys = [(decides, *pair) for pair in pairs]
+        rows = answers_through(self.cache, "answer leaf", self.sampler, keys, compute)
+        leaves = [Leaf(**{**row, "token_ids": tuple(row["token_ids"])}) for row in rows]
+        return [leaves[start : start + len(answers)] for start in range(0, len(leaves), len(answers))]
 
     def expect(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> None:
         """Begin to sample what ``responses`` will be called with, if the sampler can; only the time changes."""

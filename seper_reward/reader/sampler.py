@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.runtime.pretrained import LoadOptions
-from seper_reward.types import Responses
+from seper_reward.types import Leaf, Responses
 
 Backend = Literal["process", "engine", "auto"]
 
@@ -181,6 +181,7 @@ class Sampler(Protocol):
         options: How responses are sampled.
         max_batch_tokens: Most tokens in the reader's cache at once; 0 where a server decides.
         prompts_ahead: How many prompts ``expect`` can begin with before ``sample`` is called; 0 for none.
+        knows_leaves: Whether ``leaves`` can be called, which tells how likely a given response is with its end.
         refill: Whether waiting prompts take the room of finished ones; one call should then have many prompts.
         compiled: Whether the reader's forward pass is compiled, which changes low digits.
     """
@@ -191,6 +192,7 @@ class Sampler(Protocol):
     options: SamplingOptions
     max_batch_tokens: int
     prompts_ahead: int
+    knows_leaves: bool
     refill: bool
     compiled: bool
 
@@ -217,6 +219,9 @@ class Sampler(Protocol):
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
         """Return log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``."""
+
+    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
+        """Return how likely given texts are as whole responses, end included; see ``ResponseSampler.leaves``."""
 
     def expect(self, prompts: Sequence[str]) -> None:
         """Begin with prompts that ``sample`` will be called with; only the time it takes changes."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from seper_reward.reader.chat import ThoughtFormat
 from seper_reward.reader.sampler import NeedsMore, Sampler, SamplingOptions, ThoughtOptions
-from seper_reward.types import Responses
+from seper_reward.types import Leaf, Responses
 
 _SPARE_TOKENS = 16  # a thought that is read again may have some tokens more than when it was sampled
 
@@ -34,6 +34,7 @@ class ThinkingSampler:
     """
 
     prompts_ahead: int
+    knows_leaves = False
 
     def __init__(self, sampler: Sampler, thought: ThoughtFormat, longest: int) -> None:
         sampler.options.refuse_without_replacement(f"{sampler.name!r}, which thinks")
@@ -110,6 +111,16 @@ class ThinkingSampler:
         """
         raise ValueError(
             f"reader {self.name!r} thinks first, so a given answer has no log-probability of its own; set thinking=off"
+        )
+
+    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
+        """Refuse, as ``log_probs`` does.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            f"reader {self.name!r} thinks first, so a given answer has no probability of its own; set thinking=off"
         )
 
     def expect(self, prompts: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ from seper_reward.reader.tokens import cut_at_stop, encode_prompt, encode_respon
 from seper_reward.runtime.hashing import hash_with_tokenizer
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Responses
+from seper_reward.types import Leaf, Responses
 
 
 class EngineSampler:
@@ -52,7 +52,7 @@ class EngineSampler:
 
     backend = "engine"
     max_batch_tokens = 0
-    refill = compiled = False
+    refill = compiled = knows_leaves = False
     layout = None
     device: torch.device | None = None
 
@@ -158,6 +158,17 @@ class EngineSampler:
             tokens = encode_response(self.tokenizer, text, self.options.max_new_tokens)
             futures.append(self._pool.start(self._verifier.forced(self._pool, self._encode(prompt), tokens)))
         return [torch.tensor(future.result(), dtype=torch.float32) for future in futures]
+
+    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
+        """Refuse: a server does not tell the probabilities of all tokens that may end a response.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            f"engine {self.name!r} does not tell how likely a given response is with its end; run the reader in this "
+            "process (backend=process)"
+        )
 
     def reading_with(self, model: Any) -> ResponseSampler:
         """Return a sampler with the same options in process, on a model that has this one's tokenizer."""

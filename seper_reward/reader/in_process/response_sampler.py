@@ -7,7 +7,7 @@ of one call alone. So a response does not depend on other calls, their order, or
 import copy
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from seper_reward.reader.in_process.self_check import (
     probe_ids,
     probes,
 )
-from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
+from seper_reward.reader.in_process.teacher_forcing import forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Layout, NeedsMore, ReaderOptions, SamplingOptions
 from seper_reward.reader.tokens import encode_prompt, encode_response, padding_id
@@ -36,7 +36,7 @@ from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget, warn_of_halving
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Responses, UnscorableError
+from seper_reward.types import Leaf, Responses, UnscorableError
 
 ALGORITHM = 5  # version of how noise becomes tokens and what is kept of them, part of cache keys
 _BATCH_TOKENS = 32_768  # tokens in the key-value cache, unless the options say otherwise
@@ -64,6 +64,7 @@ class ResponseSampler:
 
     backend = "process"
     prompts_ahead = 0
+    knows_leaves = True
 
     def __init__(
         self,
@@ -192,17 +193,39 @@ class ResponseSampler:
             UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, or a text has
                 no token.
         """
-        lines: dict[str, dict[str, list[int]]] = {}
-        for prompt, text in zip(prompts, texts, strict=True):
-            lines.setdefault(prompt, {})[text] = encode_response(self.tokenizer, text, self.options.max_new_tokens)
+        tokens = {text: encode_response(self.tokenizer, text, self.options.max_new_tokens) for text in texts}
         by_pair: dict[tuple[str, str], Tensor] = {}
-        order = sorted(lines, key=lambda prompt: (len(prompt), prompt))
-        for start in range(0, len(order), _FORCED_BATCH):
-            batch = order[start : start + _FORCED_BATCH]
-            rows = [(self._encode(prompt), list(lines[prompt].values())) for prompt in batch]
-            forced = forced_log_probs(self._model, rows, self._pad_id, self._layout)
-            for prompt, log_probs in zip(batch, forced, strict=True):
-                by_pair.update(zip(itertools.product([prompt], lines[prompt]), log_probs, strict=True))
+        for pairs, lines in self._forced_batches(prompts, texts, tokens):
+            forced = forced_log_probs(self._model, lines, self._pad_id, self._layout)
+            by_pair.update(zip(pairs, itertools.chain(*forced), strict=True))
+        return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
+
+    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
+        """Return how likely a draw is to be exactly a given response, its end included.
+
+        What counts is the tokenizer's own tokenization of the text, followed by an end token or by any single token
+        that completes a stop string and leaves the text as it is.
+
+        Args:
+            prompts: Texts, with the chat template already applied.
+            texts: One response per prompt, with its leading space if it needs one.
+
+        Returns:
+            One ``Leaf`` per pair, in order.
+
+        Raises:
+            UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, or a text has
+                no token.
+        """
+        longest = self.options.max_new_tokens
+        tokens = {text: encode_response(self.tokenizer, text, longest + 1) for text in dict.fromkeys(texts)}
+        ends = {text: self._rows.ends(ids) for text, ids in tokens.items()}
+        read = {text: ids[:longest] for text, ids in tokens.items()}
+        by_pair: dict[tuple[str, str], Leaf] = {}
+        for pairs, lines in self._forced_batches(prompts, texts, read):
+            forced = itertools.chain(*forced_logits(self._model, lines, self._pad_id, self._layout))
+            for (prompt, text), logits in zip(pairs, forced, strict=True):
+                by_pair[prompt, text] = self._rows.leaf(tokens[text], ends[text], logits)
         return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
 
     def expect(self, prompts: Sequence[str]) -> None:
@@ -317,6 +340,19 @@ class ResponseSampler:
                 group = groups.setdefault("across", ("reread", {}))
             group[1][prompt] = ids
         return list(groups.values())
+
+    def _forced_batches(
+        self, prompts: Sequence[str], texts: Sequence[str], tokens: Mapping[str, list[int]]
+    ) -> Iterator[tuple[list[tuple[str, str]], list[tuple[list[int], list[list[int]]]]]]:
+        """Group pairs of prompts and texts that are read at once; yield the distinct pairs and their token ids."""
+        lines: dict[str, dict[str, list[int]]] = {}
+        for prompt, text in zip(prompts, texts, strict=True):
+            lines.setdefault(prompt, {})[text] = tokens[text]
+        order = sorted(lines, key=lambda prompt: (len(prompt), prompt))
+        for start in range(0, len(order), _FORCED_BATCH):
+            batch = order[start : start + _FORCED_BATCH]
+            pairs = [(prompt, text) for prompt in batch for text in lines[prompt]]
+            yield pairs, [(self._encode(prompt), list(lines[prompt].values())) for prompt in batch]
 
     def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
         """Group prompts of similar length, as many as the key-value cache may hold."""

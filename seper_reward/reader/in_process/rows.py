@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +15,7 @@ from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.reader.tokens import cut_at_stop, may_end_stop
 from seper_reward.reader.tokens import end_tokens as reader_end_tokens
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Responses, UnscorableError
+from seper_reward.types import Leaf, Responses, UnscorableError
 
 
 @dataclass
@@ -72,7 +73,7 @@ class RowWriter:
         end_tokens: Collection[int] | None = None,
     ) -> None:
         self._tokenizer, self._name, self._options = tokenizer, name, options
-        self._end_tokens = reader_end_tokens(model, tokenizer) if end_tokens is None else end_tokens
+        self._end_tokens = frozenset(reader_end_tokens(model, tokenizer) if end_tokens is None else end_tokens)
         self._vocabulary: int = model.get_output_embeddings().weight.shape[0]
         self._may_end_stop = may_end_stop(tokenizer, options.stop, self._vocabulary)
 
@@ -138,6 +139,43 @@ class RowWriter:
         starts = range(0, len(rows), samples)
         ends = counts if counts is not None else [samples] * len(starts)
         return [self._responses(rows[start : start + end]) for start, end in zip(starts, ends, strict=True)]
+
+    def ends(self, token_ids: Sequence[int]) -> list[int] | None:
+        """Return the tokens each of which ends a response right after given ones and leaves their text as it is.
+
+        They are the end tokens, and tokens that complete a stop string; none are needed at the greatest length.
+        ``None`` stands for tokens that cannot be a whole response.
+        """
+        options, text = self._options, self._decode(token_ids)
+        if len(token_ids) > options.max_new_tokens or self._end_tokens & set(token_ids):
+            return None
+        if cut_at_stop(text, options.stop, thought=options.thought) is not None:
+            return None
+        if len(token_ids) == options.max_new_tokens:
+            return []
+        stops = list(itertools.compress(range(self._vocabulary), self._may_end_stop))
+        found = self._tokenizer.batch_decode(
+            [[*token_ids, token] for token in stops], skip_special_tokens=not options.thought
+        )
+        cut = [cut_at_stop(each, options.stop, thought=options.thought) for each in found]
+        same = [before is not None and before.strip() == text.strip() for before in cut]
+        return sorted(self._end_tokens.union(itertools.compress(stops, same)))
+
+    def leaf(self, token_ids: Sequence[int], ends: Sequence[int] | None, logits: Tensor) -> Leaf:
+        """Return how likely a response is of given tokens and an end.
+
+        Args:
+            token_ids: T token ids.
+            ends: What ``ends`` returns for them.
+            logits: ``(T + 1, V)`` of each token and of the one after them.
+        """
+        totals = [-math.inf, -math.inf]
+        if ends is not None:
+            log_probs = logits.float().log_softmax(-1)
+            for number, rows in enumerate((log_probs, self._draw_log_probs(log_probs))):
+                total = rows[range(len(token_ids)), list(token_ids)].double().sum()
+                totals[number] = float(total + rows[-1, ends].double().logsumexp(-1) if ends else total)
+        return Leaf(self._decode(token_ids).strip(), tuple(token_ids), *totals)
 
     def _draw_log_probs(self, log_probs: Tensor) -> Tensor:
         """Return the log-probabilities that tokens are drawn with, ``(B, V)``, by those at temperature 1."""
