@@ -2,8 +2,9 @@
 
 import copy
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think
@@ -12,7 +13,7 @@ from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reader.sampler import NeedsMore, Sampler
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
-from seper_reward.types import Leaf, Passage, Query, Responses, UnscorableError
+from seper_reward.types import Passage, Query, Responses, UnscorableError
 
 _BEGINNING, _BEGINNING_TOKENS = 60, 12  # characters and tokens in which a thought shows that it is one
 
@@ -87,7 +88,12 @@ class PromptedReader:
         return [self.prompts.build(question, passages) for passages in passage_sets]
 
     def responses(
-        self, question: str, passage_sets: Sequence[Sequence[Passage]], early_stop: EarlyStop | None = None
+        self,
+        question: str,
+        passage_sets: Sequence[Sequence[Passage]],
+        early_stop: EarlyStop | None = None,
+        *,
+        answers: Sequence[str] = (),
     ) -> list[Responses]:
         """Sample the reader's responses to a question given each set of passages.
 
@@ -95,6 +101,8 @@ class PromptedReader:
             question: The question, the same for all sets.
             passage_sets: What the reader sees each time; an empty set is the baseline.
             early_stop: When fewer than N responses are enough; ``None`` samples all. Servers sample all N anyway.
+            answers: Texts whose ``known_leaves`` come with the responses; none come from a server or a reader that
+                thinks.
 
         Returns:
             One ``Responses`` per set, in order.
@@ -109,12 +117,19 @@ class PromptedReader:
         alone = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
         batches = [set(prompts)] if self.sampler.prompts_ahead else [alone, set(prompts) - alone]
         sampled: dict[str, Responses] = {}
+        texts = list(map(self.prompts.response_text, answers))
         for batch in batches:
-            sampled |= self.sample(sorted(batch), early_stop, closed_book=alone)
+            given = dict.fromkeys(batch, texts)
+            sampled |= self.sample(sorted(batch), early_stop, closed_book=alone, given=given)
         return [sampled[prompt] for prompt in prompts]
 
     def sample(
-        self, prompts: Sequence[str], early_stop: EarlyStop | None = None, *, closed_book: Collection[str] = ()
+        self,
+        prompts: Sequence[str],
+        early_stop: EarlyStop | None = None,
+        *,
+        closed_book: Collection[str] = (),
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> dict[str, Responses]:
         """Sample responses to prompts as one batch, from the cache where that has them; return them by prompt.
 
@@ -122,6 +137,7 @@ class PromptedReader:
             prompts: Prompts as ``build_prompts`` returns them.
             early_stop: When fewer than N responses are enough; ``None`` samples all. Servers sample all N anyway.
             closed_book: Those of the prompts in which no passage speaks.
+            given: For some of the prompts, texts whose ``known_leaves`` come with the responses.
 
         Raises:
             UnscorableError: A prompt is empty or longer than the reader's window; or half of its responses begin with
@@ -134,10 +150,13 @@ class PromptedReader:
 
         def compute(missing: list[int]) -> list[dict[str, Any]]:
             batch = [prompts[at] for at in missing]
-            stop = (early_stop.first, early_stop.needs_more) if early_stop is not None else ()
-            return [row.to_json() for row in self.sampler.sample(batch, *stop)]
+            first, more = (None, None) if early_stop is None else (early_stop.first, early_stop.needs_more)
+            return [row.to_json() for row in self.sampler.sample(batch, first, more, given)]
 
-        rows = answers_through(self.cache, "responses", self.sampler, [(key, prompt) for prompt in prompts], compute)
+        if not self.sampler.knows_leaves:
+            given = {}
+        keys = [(key, prompt, *given.get(prompt, ())) for prompt in prompts]
+        rows = answers_through(self.cache, "responses", self.sampler, keys, compute)
         sampled = {prompt: Responses.from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
         for prompt, responses in sampled.items():
             if 2 * sum(map(begins_to_think, self._beginnings(responses))) >= len(responses.texts):
@@ -186,40 +205,6 @@ class PromptedReader:
         keys = [(longest, *pair) for pair in pairs]
         means = answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
         return [means[start : start + len(answers)] for start in range(0, len(means), len(answers))]
-
-    def answer_leaves(
-        self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
-    ) -> list[list[Leaf]] | None:
-        """Return how likely the reader is to respond with exactly an answer, given passages.
-
-        Args:
-            question: The question, the same for all sets.
-            answers: Texts, each as a response by itself.
-            passage_sets: What the reader sees each time.
-
-        Returns:
-            Per set, one ``Leaf`` per answer; ``None`` if that is not known: of a server, or a reader that thinks.
-
-        Raises:
-            UnscorableError: The question is longer than the reader's window, or an answer has no token.
-        """
-        if not self.sampler.knows_leaves:
-            return None
-        pairs = [
-            (prompt, self.prompts.response_text(answer))
-            for prompt in self.build_prompts(question, passage_sets)
-            for answer in answers
-        ]
-
-        def compute(missing: list[int]) -> list[dict[str, Any]]:
-            return [asdict(leaf) for leaf in self.sampler.leaves(*zip(*(pairs[at] for at in missing), strict=True))]
-
-        options = asdict(self.sampler.options)
-        decides = [options[name] for name in ("temperature", "top_p", "max_new_tokens", "stop")]
-        keys = [(decides, *pair) for pair in pairs]
-        rows = answers_through(self.cache, "answer leaf", self.sampler, keys, compute)
-        leaves = [Leaf(**{**row, "token_ids": tuple(row["token_ids"])}) for row in rows]
-        return [leaves[start : start + len(answers)] for start in range(0, len(leaves), len(answers))]
 
     def expect(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> None:
         """Begin to sample what ``responses`` will be called with, if the sampler can; only the time changes."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import torch
@@ -181,7 +182,7 @@ class Sampler(Protocol):
         options: How responses are sampled.
         max_batch_tokens: Most tokens in the reader's cache at once; 0 where a server decides.
         prompts_ahead: How many prompts ``expect`` can begin with before ``sample`` is called; 0 for none.
-        knows_leaves: Whether ``leaves`` can be called, which tells how likely a given response is with its end.
+        knows_leaves: Whether ``leaves``, and ``sample`` of given texts, tell how likely a response is with its end.
         refill: Whether waiting prompts take the room of finished ones; one call should then have many prompts.
         compiled: Whether the reader's forward pass is compiled, which changes low digits.
     """
@@ -213,7 +214,11 @@ class Sampler(Protocol):
         """Longest prompt, in tokens, that leaves room for a whole response."""
 
     def sample(
-        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+        self,
+        prompts: Sequence[str],
+        first: int | None = None,
+        more: NeedsMore | None = None,
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses]:
         """Sample N responses for each prompt; see ``ResponseSampler.sample``."""
 

@@ -2,8 +2,9 @@
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -72,7 +73,11 @@ class ThinkingSampler:
         return self._sampler.max_prompt_tokens - self._longest - len(closing) - _SPARE_TOKENS
 
     def sample(
-        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+        self,
+        prompts: Sequence[str],
+        first: int | None = None,
+        more: NeedsMore | None = None,
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses]:
         """Sample N thoughts for each prompt and one response for each thought.
 
@@ -80,6 +85,7 @@ class ThinkingSampler:
             prompts: Texts that end where a thought begins; equal ones are sampled once.
             first: Has no effect: all N are sampled.
             more: Has no effect: all N are sampled.
+            given: Has no effect: a given answer has no probability of its own.
 
         Returns:
             One ``Responses`` per prompt, in order.

@@ -10,8 +10,9 @@ import asyncio
 import copy
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -115,7 +116,11 @@ class EngineSampler:
                 self._expected[prompt] = self._pool.start(self._sample(prompt))
 
     def sample(
-        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+        self,
+        prompts: Sequence[str],
+        first: int | None = None,
+        more: NeedsMore | None = None,
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses]:
         """Sample N responses for each prompt, all prompts at once.
 
@@ -123,6 +128,7 @@ class EngineSampler:
             prompts: Texts, with the chat template already applied; equal ones are sampled once.
             first: Has no effect: a server samples all N.
             more: Has no effect: a server samples all N.
+            given: Has no effect: a server does not tell how likely a whole response is.
 
         Returns:
             One ``Responses`` per prompt, in order; without ``token_ids`` if the server names none.

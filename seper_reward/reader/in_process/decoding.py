@@ -1,6 +1,7 @@
 """Decoders: a causal language model, its key-value cache, and the samples of several prompts side by side."""
 
 import copy
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -103,6 +104,31 @@ class TreeDecoder:
         if keep := keep_logits(self._model, kept.to(self._model.device)):
             last = places
         return self._forward(rest, cache, **keep)[torch.arange(len(prompts)), last], cache
+
+    def forced_logits(self, texts: Sequence[Sequence[Sequence[int]]]) -> list[list[Tensor]]:
+        """Read given texts after the prompts that were just read, and forget them again.
+
+        Args:
+            texts: For each prompt the token ids of any number of texts, which do not see each other; at least one text
+                in all.
+
+        Returns:
+            Per prompt and text, ``(T, V)`` logits: after each of its T tokens.
+        """
+        lengths = [[len(ids) for ids in own] for own in texts]
+        width, slots = max(map(sum, lengths)), self._prompt.shape[1]
+        tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
+        seen = torch.nn.functional.pad(self._prompt, (0, width))[:, None].repeat(1, width, 1)  # (L, W, slots)
+        for line, own in enumerate(texts):
+            places = itertools.pairwise(itertools.accumulate(lengths[line], initial=0))
+            for ids, (start, end) in zip(own, places, strict=True):
+                tokens[line, start:end] = torch.tensor(ids)
+                positions[line, start:end] = self._lengths[line] + torch.arange(len(ids))
+                seen[line, start:end, slots + start : slots + end] = torch.ones(len(ids), len(ids)).tril().bool()
+        logits = self._step(tokens, seen, positions)
+        for layer in self._cache.layers:
+            layer.keys, layer.values = layer.keys[:, :, :slots], layer.values[:, :, :slots]
+        return [list(torch.split(logits[line, : sum(own)], own)) if own else [] for line, own in enumerate(lengths)]
 
     def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
         """Append the newest tokens, once for equal responses; see ``Decoder``."""

@@ -5,9 +5,11 @@ of one call alone. So a response does not depend on other calls, their order, or
 """
 
 import copy
+import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,9 +17,9 @@ from torch import Tensor
 
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.compiled import compiled_if_it_works
-from seper_reward.reader.in_process.decoding import TreeDecoder, make_decoder
+from seper_reward.reader.in_process.decoding import Decoder, TreeDecoder, make_decoder
 from seper_reward.reader.in_process.layout import choose_layout, has_lines, new_cache, rope_switch, window_of
-from seper_reward.reader.in_process.rows import Row, RowWriter
+from seper_reward.reader.in_process.rows import GivenResponse, Row, RowWriter
 from seper_reward.reader.in_process.self_check import (
     PROBE_SAMPLES,
     PROBE_TOKENS,
@@ -142,7 +144,11 @@ class ResponseSampler:
         return self._window - self.options.max_new_tokens - special
 
     def sample(
-        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+        self,
+        prompts: Sequence[str],
+        first: int | None = None,
+        more: NeedsMore | None = None,
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses]:
         """Sample N responses for each prompt.
 
@@ -152,17 +158,22 @@ class ResponseSampler:
             more: Takes the first responses by prompt and returns the prompts that shall have all N. Has an effect only
                 where the samples of a prompt share its line of the cache, and neither in refilled batches nor where
                 responses are drawn without replacement.
+            given: For some of the prompts, texts whose ``leaves`` come as ``known_leaves`` with the responses. Where
+                the samples of a prompt share its line of the cache, and not in refilled batches, the prompt is read
+                once for both; the responses are the same to the bit with and without texts.
 
         Returns:
             One ``Responses`` per prompt, in order.
 
         Raises:
-            UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, or the
-                reader's logits are NaN.
+            UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, the
+                reader's logits are NaN, or a given text has no token.
         """
         distinct = sorted(set(prompts))
         encoded = {prompt: self._encode(prompt) for prompt in distinct}
         sampled: dict[str, Responses] = {}
+        texts = self._as_responses(text for prompt in distinct for text in given.get(prompt, ()))
+        after = {prompt: [texts[text] for text in given.get(prompt, ())] for prompt in distinct}
         self._since_given_back += len(distinct)
         if self.device.type == "cpu" and self._since_given_back >= _GIVE_BACK:
             self._since_given_back = 0
@@ -173,9 +184,15 @@ class ResponseSampler:
                 sampled.update(zip(order, self._refilled(order, encoded), strict=True))
                 continue
             in_two = layout == "tree" and self.options.draw == "independent"
-            act = functools.partial(self._sample_batch, encoded, first or 1, more if in_two else None, layout)
+            act = functools.partial(self._sample_batch, encoded, first or 1, more if in_two else None, layout, after)
             for batch in self._batches(together):
                 sampled.update(zip(batch, in_halves(act, batch), strict=True))
+        apart = [prompt for prompt in distinct if given.get(prompt) and not sampled[prompt].known_leaves]
+        pairs = [(prompt, text) for prompt in apart for text in given[prompt]]
+        leaves = iter(self.leaves([prompt for prompt, _ in pairs], [text for _, text in pairs]))
+        for prompt in apart:
+            known = tuple(itertools.islice(leaves, len(given[prompt])))
+            sampled[prompt] = dataclasses.replace(sampled[prompt], known_leaves=known)
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
@@ -217,15 +234,12 @@ class ResponseSampler:
             UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, or a text has
                 no token.
         """
-        longest = self.options.max_new_tokens
-        tokens = {text: encode_response(self.tokenizer, text, longest + 1) for text in dict.fromkeys(texts)}
-        ends = {text: self._rows.ends(ids) for text, ids in tokens.items()}
-        read = {text: ids[:longest] for text, ids in tokens.items()}
+        given = self._as_responses(texts)
         by_pair: dict[tuple[str, str], Leaf] = {}
-        for pairs, lines in self._forced_batches(prompts, texts, read):
+        for pairs, lines in self._forced_batches(prompts, texts, {text: row.read for text, row in given.items()}):
             forced = itertools.chain(*forced_logits(self._model, lines, self._pad_id, self._layout))
             for (prompt, text), logits in zip(pairs, forced, strict=True):
-                by_pair[prompt, text] = self._rows.leaf(tokens[text], ends[text], logits)
+                by_pair[prompt, text] = self._rows.leaf(given[text], logits)
         return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
 
     def expect(self, prompts: Sequence[str]) -> None:
@@ -293,7 +307,7 @@ class ResponseSampler:
         way_out = "" if self._layout == "reread" else "reader_layout=reread, which is slow and fits any model, or "
         way_out = f"take {way_out}another reader"
         try:
-            sampled = probe._sample_batch(dict(zip(names, prompts, strict=True)), 1, None, self._layout, names)
+            sampled = probe._sample_batch(dict(zip(names, prompts, strict=True)), 1, None, self._layout, {}, names)
             lines = [(ids, responses.token_ids) for ids, responses in zip(prompts, sampled, strict=True)]
             forced = forced_log_probs(model, lines, pad_id, self._layout)
             plain = [row for ids, rows in lines for row in plain_log_probs(model, ids, rows)]
@@ -341,6 +355,13 @@ class ResponseSampler:
             group[1][prompt] = ids
         return list(groups.values())
 
+    def _as_responses(self, texts: Iterable[str]) -> dict[str, GivenResponse]:
+        """Return given texts as the responses that they would be."""
+        longest = self.options.max_new_tokens + 1  # one more shows that a text is too long
+        return {
+            text: self._rows.given(encode_response(self.tokenizer, text, longest)) for text in dict.fromkeys(texts)
+        }
+
     def _forced_batches(
         self, prompts: Sequence[str], texts: Sequence[str], tokens: Mapping[str, list[int]]
     ) -> Iterator[tuple[list[tuple[str, str]], list[tuple[list[int], list[list[int]]]]]]:
@@ -361,7 +382,13 @@ class ResponseSampler:
 
     @torch.no_grad()
     def _sample_batch(
-        self, encoded: dict[str, list[int]], first: int, more: NeedsMore | None, layout: Layout, prompts: list[str]
+        self,
+        encoded: dict[str, list[int]],
+        first: int,
+        more: NeedsMore | None,
+        layout: Layout,
+        after: Mapping[str, Sequence[GivenResponse]],
+        prompts: list[str],
     ) -> list[Responses]:
         """Sample the first responses of all prompts, then, over the same cache, the rest of those that need more."""
         samples = self._rows.rows_per_prompt
@@ -369,6 +396,7 @@ class ResponseSampler:
         decoder = make_decoder(self._model, self._pad_id, layout, samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
             logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
+            leaves = self._known_leaves(decoder, logits, [after.get(prompt, ()) for prompt in prompts])
         counts = dict.fromkeys(prompts, 0)
         unfinished = set(prompts)
         for start, end in itertools.pairwise((0, samples) if more is None else (0, min(first, samples), samples)):
@@ -382,8 +410,24 @@ class ResponseSampler:
                 alive = self._rows.advance(*stepped, alive)
             counts |= dict.fromkeys(unfinished, end)
             if more is not None and end < samples:
-                unfinished = more(dict(zip(prompts, self._rows.responses(all_rows, counts.values()), strict=True)))
-        return self._rows.responses(all_rows, counts.values())
+                sampled = self._rows.responses(all_rows, leaves, counts.values())
+                unfinished = more(dict(zip(prompts, sampled, strict=True)))
+        return self._rows.responses(all_rows, leaves, counts.values())
+
+    def _known_leaves(
+        self, decoder: Decoder, logits: Tensor, given: Sequence[Sequence[GivenResponse]]
+    ) -> list[tuple[Leaf, ...]]:
+        """Return the leaves of each prompt's given responses, if the decoder can read them beside the samples."""
+        if not isinstance(decoder, TreeDecoder) or not any(given):
+            return [()] * len(given)
+        forced = decoder.forced_logits([[row.read for row in own] for own in given])
+        return [
+            tuple(
+                self._rows.leaf(row, torch.cat([logits[prompt, None], rest]))
+                for row, rest in zip(given[prompt], forced[prompt], strict=True)
+            )
+            for prompt in range(len(given))
+        ]
 
     def _refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
         """Sample in a refilled batch, half as large each time that memory runs out."""
@@ -419,7 +463,7 @@ class ResponseSampler:
                 with timed("decode", tokens=len(alive)):
                     stepped = decoder.step(alive)
                 alive = self._rows.advance(*stepped, alive)
-        return self._rows.responses(all_rows)
+        return self._rows.responses(all_rows, [()] * len(prompts), [self.options.num_samples] * len(prompts))
 
     def _slots(self, length: int) -> int:
         """Return how many tokens of the key-value cache a prompt of ``length`` tokens and its responses may take."""

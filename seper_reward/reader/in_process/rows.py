@@ -53,6 +53,24 @@ class Row:
     leaves: list["Row"] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class GivenResponse:
+    """A text as the response that it would be.
+
+    Attributes:
+        text: The response.
+        token_ids: Its token ids, without an end; one more than ``max_new_tokens`` where it is too long.
+        read: Those of them that the reader is given.
+        ends: Tokens each of which ends the response right after these and leaves its text as it is; empty at the
+            greatest length, where none is needed, and ``None`` if the text cannot be a response.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    read: list[int]
+    ends: list[int] | None
+
+
 class RowWriter:
     """Makes rows, draws their tokens from logits, ends them, and turns them into responses.
 
@@ -128,54 +146,59 @@ class RowWriter:
                 self._append(row, *drawn)
         return [row for row in alive if self._goes_on(row)]
 
-    def responses(self, rows: Sequence[Row], counts: Iterable[int] | None = None) -> list[Responses]:
-        """Return the responses of each prompt: all N, or as many of the first as ``counts`` says.
-
-        Without replacement ``counts`` has no effect; there may be fewer than N responses of a probability above 0.
-        """
-        if self._options.draw == "without_replacement":
-            return [self._responses(sorted(row.leaves, key=_perturbed, reverse=True)) for row in rows]
-        samples = self._options.num_samples
-        starts = range(0, len(rows), samples)
-        ends = counts if counts is not None else [samples] * len(starts)
-        return [self._responses(rows[start : start + end]) for start, end in zip(starts, ends, strict=True)]
-
-    def ends(self, token_ids: Sequence[int]) -> list[int] | None:
-        """Return the tokens each of which ends a response right after given ones and leaves their text as it is.
-
-        They are the end tokens, and tokens that complete a stop string; none are needed at the greatest length.
-        ``None`` stands for tokens that cannot be a whole response.
-        """
-        options, text = self._options, self._decode(token_ids)
-        if len(token_ids) > options.max_new_tokens or self._end_tokens & set(token_ids):
-            return None
-        if cut_at_stop(text, options.stop, thought=options.thought) is not None:
-            return None
-        if len(token_ids) == options.max_new_tokens:
-            return []
-        stops = list(itertools.compress(range(self._vocabulary), self._may_end_stop))
-        found = self._tokenizer.batch_decode(
-            [[*token_ids, token] for token in stops], skip_special_tokens=not options.thought
-        )
-        cut = [cut_at_stop(each, options.stop, thought=options.thought) for each in found]
-        same = [before is not None and before.strip() == text.strip() for before in cut]
-        return sorted(self._end_tokens.union(itertools.compress(stops, same)))
-
-    def leaf(self, token_ids: Sequence[int], ends: Sequence[int] | None, logits: Tensor) -> Leaf:
-        """Return how likely a response is of given tokens and an end.
+    def responses(
+        self, rows: Sequence[Row], leaves: Iterable[tuple[Leaf, ...]], counts: Iterable[int]
+    ) -> list[Responses]:
+        """Return the responses of each prompt.
 
         Args:
-            token_ids: T token ids.
-            ends: What ``ends`` returns for them.
-            logits: ``(T + 1, V)`` of each token and of the one after them.
+            rows: What ``new`` returned.
+            leaves: Known leaves of each prompt.
+            counts: How many of its first responses each prompt gets. Without replacement this has no effect: it gets
+                N, or as many as have a probability above 0.
+        """
+        starts = range(0, len(rows), self.rows_per_prompt)
+        drawn = [rows[start : start + count] for start, count in zip(starts, counts, strict=True)]
+        if self._options.draw == "without_replacement":
+            drawn = [sorted(row.leaves, key=_perturbed, reverse=True) for row in rows]
+        return list(map(self._responses, drawn, leaves))
+
+    def given(self, token_ids: Sequence[int]) -> GivenResponse:
+        """Return the response that given tokens would be, with what may end it."""
+        longest = self._options.max_new_tokens
+        text = self._decode(token_ids)
+        ends: list[int] | None = None
+        if len(token_ids) <= longest and not self._end_tokens & set(token_ids) and self._cut(text) is None:
+            ends = [] if len(token_ids) == longest else self._ends(token_ids, text)
+        return GivenResponse(text.strip(), tuple(token_ids), list(token_ids[:longest]), ends)
+
+    def leaf(self, given: GivenResponse, logits: Tensor) -> Leaf:
+        """Return how likely a given response is, end included.
+
+        Args:
+            given: The response, of which T tokens are read.
+            logits: ``(T + 1, V)`` of each of them and of the token after them.
         """
         totals = [-math.inf, -math.inf]
-        if ends is not None:
+        if given.ends is not None:
             log_probs = logits.float().log_softmax(-1)
             for number, rows in enumerate((log_probs, self._draw_log_probs(log_probs))):
-                total = rows[range(len(token_ids)), list(token_ids)].double().sum()
-                totals[number] = float(total + rows[-1, ends].double().logsumexp(-1) if ends else total)
-        return Leaf(self._decode(token_ids).strip(), tuple(token_ids), *totals)
+                total = rows[range(len(given.read)), given.read].double().sum()
+                totals[number] = float(total + rows[-1, given.ends].double().logsumexp(-1) if given.ends else total)
+        return Leaf(given.text, given.token_ids, *totals)
+
+    def _ends(self, token_ids: Sequence[int], text: str) -> list[int]:
+        """Return the end tokens, and those that complete a stop string behind given tokens and add nothing to them."""
+        may = list(itertools.compress(range(self._vocabulary), self._may_end_stop))
+        longer = self._tokenizer.batch_decode(
+            [[*token_ids, token] for token in may], skip_special_tokens=not self._options.thought
+        )
+        cut = map(self._cut, longer)
+        same = [before is not None and before.strip() == text.strip() for before in cut]
+        return sorted(self._end_tokens.union(itertools.compress(may, same)))
+
+    def _cut(self, text: str) -> str | None:
+        return cut_at_stop(text, self._options.stop, thought=self._options.thought)
 
     def _draw_log_probs(self, log_probs: Tensor) -> Tensor:
         """Return the log-probabilities that tokens are drawn with, ``(B, V)``, by those at temperature 1."""
@@ -230,11 +253,11 @@ class RowWriter:
             row.text = self._decode(row.token_ids[:-1])
             row.finished = True
         elif self._may_end_stop[token]:
-            text = cut_at_stop(self._decode(row.token_ids), self._options.stop, thought=self._options.thought)
+            text = self._cut(self._decode(row.token_ids))
             if text is not None:
                 row.text, row.finished = text, True
 
-    def _responses(self, rows: Sequence[Row]) -> Responses:
+    def _responses(self, rows: Sequence[Row], leaves: tuple[Leaf, ...]) -> Responses:
         return Responses(
             texts=tuple((row.text if row.finished else self._decode(row.token_ids)).strip() for row in rows),
             token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
@@ -242,6 +265,7 @@ class RowWriter:
             finished=tuple(row.finished for row in rows),
             draw_log_probs=tuple(row.draw_log_prob for row in rows),
             with_replacement=self._options.draw == "independent",
+            known_leaves=leaves,
         )
 
     def _decode(self, token_ids: Sequence[int]) -> str:

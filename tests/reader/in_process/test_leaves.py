@@ -1,21 +1,19 @@
 """Leaves: how likely a draw is to be exactly a given response, its end included."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 
 from seper_reward import ResponseSampler
-from seper_reward.data.queries import as_query
 from seper_reward.reader.chat import ThoughtFormat
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache
-from seper_reward.types import Leaf, Responses, UnscorableError
-from tests.helpers import engine_options
+from seper_reward.types import Leaf, Passage, Responses, UnscorableError
+from tests.helpers import PROMPTS, engine_options, rebuilt
 from tests.reader.in_process.architectures import tokenizer
 from tests.reader.in_process.test_architectures import BY_FAMILY
 
@@ -90,14 +88,18 @@ def test_a_leaf_is_the_product_of_softmaxes_and_all_its_ends(reader, layout, sam
 
 def test_ends_are_end_tokens_and_those_that_complete_a_stop_string_and_add_nothing(reader):
     sampler = reader(stop=("in", "b"))
-    words, writer = sampler.tokenizer, sampler._rows
+    words = sampler.tokenizer
+
+    def ends(text):
+        return sampler._rows.given(words(text).input_ids).ends
+
     (end,) = words("x").input_ids
-    named = {words.decode([token]) for token in writer.ends(words("a").input_ids) if token not in (2, end)}
+    named = {words.decode([token]) for token in ends("a") if token not in (2, end)}
     assert named >= {"b", " b", "in", " in"}
     assert all(name.strip().startswith(("b", "in")) for name in named)
     # "i" is a text of its own, and "n" completes the stop string with its help, so that the text would be another
-    assert set(writer.ends(words("i").input_ids)) >= {2, end, words("b").input_ids[0]}
-    assert words("n").input_ids[0] not in writer.ends(words("i").input_ids)
+    assert set(ends("i")) >= {2, end, words("b").input_ids[0]}
+    assert words("n").input_ids[0] not in ends("i")
 
 
 @pytest.mark.parametrize("draw", ["independent", "without_replacement"])
@@ -109,7 +111,7 @@ def test_leaves_come_among_samples_as_often_as_they_are_likely(reader, draw):
     prob = math.exp(leaf.draw_log_prob)
     assert prob > 0.02
     names = [f"round {number}" for number in range(1500)]  # they decide the noise
-    sampled = sampler._sample_batch(dict.fromkeys(names, sampler._encode("Who?")), 1, None, "tree", names)
+    sampled = sampler._sample_batch(dict.fromkeys(names, sampler._encode("Who?")), 1, None, "tree", {}, names)
     hits, draws = sum(len(leaf.among(row)) for row in sampled), sum(len(row.texts) for row in sampled)
     assert abs(hits - prob * draws) < 3.5 * (prob * (1 - prob) * draws) ** 0.5
 
@@ -146,6 +148,63 @@ def test_a_text_that_no_response_can_be(reader):
         sampler.leaves(["Who?"], [""])
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"refill": True}, {"layout": "repeat"}, {"layout": "reread"}, {"draw": "without_replacement"}],
+    ids=str,
+)
+def test_leaves_come_with_the_responses_which_stay_the_same_to_the_bit(tiny_sampler, options):
+    sampler = rebuilt(tiny_sampler, max_new_tokens=6, temperature=0.8, top_p=0.95, **options)
+    start = "The mill burned down in 1840, says the parish book. "  # read once for all
+    prompts = [*PROMPTS, *(start + prompt for prompt in PROMPTS)]
+    given = {prompts[0]: [" honey", " the mill of Voss"], prompts[4]: [" in 1840"], prompts[5]: ["4", " 4\n4", "m"]}
+    found, without = sampler.sample(prompts, given=given), sampler.sample(prompts)
+    for prompt, row, expected in zip(prompts, found, without, strict=True):
+        assert row.token_ids == expected.token_ids
+        assert row.draw_log_probs == expected.draw_log_probs
+        assert all(map(torch.equal, row.token_log_probs, expected.token_log_probs))
+        texts = given.get(prompt, [])
+        assert len(row.known_leaves) == len(texts)
+        assert expected.known_leaves == ()
+        for leaf, apart in zip(row.known_leaves, sampler.leaves([prompt] * len(texts), texts), strict=True):
+            assert (leaf.text, leaf.token_ids) == (apart.text, apart.token_ids)
+            assert leaf.log_prob == pytest.approx(apart.log_prob, abs=1e-3)
+            assert leaf.draw_log_prob == pytest.approx(apart.draw_log_prob, abs=1e-3)
+
+
+def test_leaves_are_there_when_it_is_decided_whether_more_is_sampled(tiny_sampler):
+    seen = {}
+    given = {prompt: [" honey"] for prompt in PROMPTS}
+    found = tiny_sampler.sample(PROMPTS, 2, lambda sampled: seen.update(sampled) or {PROMPTS[1]}, given)
+    assert [len(row.texts) for row in found] == [2, 4, 2]
+    for prompt, row in zip(PROMPTS, found, strict=True):
+        assert len(seen[prompt].texts) == 2
+        assert seen[prompt].known_leaves == row.known_leaves
+        assert [leaf.text for leaf in row.known_leaves] == ["honey"]
+
+
+def test_leaves_of_answers_are_cached_with_the_responses(reader, tmp_path):
+    cache = Cache(tmp_path / "cache.sqlite")
+    sampler = reader(num_samples=2)
+    prompted = PromptedReader(sampler, prompt="brief", cache=cache)
+    sets = [(), (Passage("Ann did."),)]
+    without = prompted.responses("Who?", sets)
+    found = prompted.responses("Who?", sets, answers=["a", "a b"])
+    for prompt, row, expected in zip(prompted.build_prompts("Who?", sets), found, without, strict=True):
+        assert row.token_ids == expected.token_ids
+        likely, cut = row.known_leaves
+        (apart,) = sampler.leaves([prompt], [prompted.prompts.response_text("a")])
+        assert likely.token_ids == apart.token_ids
+        assert likely.log_prob == pytest.approx(apart.log_prob, abs=1e-4)
+        assert cut.log_prob == cut.draw_log_prob == -math.inf  # for which JSON has no number
+    assert (cache.hits, cache.misses) == (0, 4)
+    again = prompted.responses("Who?", sets, answers=["a", "a b"])
+    assert [row.known_leaves for row in again] == [row.known_leaves for row in found]
+    assert (cache.hits, cache.misses) == (2, 4)
+    prompted.responses("Who?", sets, answers=["a"])
+    assert (cache.hits, cache.misses) == (2, 6)
+
+
 def test_a_leaf_is_found_among_responses_by_its_tokens_and_an_end():
     rows = [
         ("Paris", (5, 6, 2), True),
@@ -160,29 +219,6 @@ def test_a_leaf_is_found_among_responses_by_its_tokens_and_an_end():
     assert Leaf("Paris", (5, 6), -1.0, -1.0).among(Responses(texts, (), token_ids, finished)) == [0, 1, 6]
 
 
-def test_leaves_of_answers_are_kept_by_what_decides_them(reader, tmp_path):
-    cache = Cache(tmp_path / "cache.sqlite")
-    passages = as_query({"question": "Who?", "answers": ["a"], "passages": ["Ann did.", "It rained."]}).passages
-    asked = ("Who?", ["a", "c", "a b"], [(), passages[:1], passages])
-    sampler = reader(num_samples=2)
-    prompted = PromptedReader(sampler, prompt="brief", cache=cache)
-    found = prompted.answer_leaves(*asked)
-    assert [len(row) for row in found] == [3, 3, 3]
-    assert found[0][2].log_prob == -math.inf  # which JSON has no number for
-    for prompt, row in zip(prompted.build_prompts("Who?", asked[2]), found, strict=True):
-        (expected,) = sampler.leaves([prompt], [prompted.prompts.response_text("a")])
-        assert row[0].token_ids == expected.token_ids
-        assert row[0].log_prob == pytest.approx(expected.log_prob, abs=1e-4)
-    misses = cache.misses
-    other_seed = sampler.with_options(replace(sampler.options, seed=4, num_samples=7))
-    assert PromptedReader(other_seed, prompt="brief", cache=cache).answer_leaves(*asked) == found
-    assert cache.misses == misses
-    for change in ({"temperature": 0.5}, {"top_p": 0.5}, {"max_new_tokens": 2}, {"stop": ("\n",)}):
-        changed = sampler.with_options(replace(sampler.options, **change))
-        assert PromptedReader(changed, prompt="brief", cache=cache).answer_leaves(*asked) != found
-    assert cache.misses == misses + 4 * 9
-
-
 def test_servers_and_readers_that_think_know_no_leaves(tiny_sampler, serve):
     options, sampling = engine_options([serve().url], **vars(tiny_sampler.options))
     engine = EngineSampler(options, tiny_sampler.tokenizer, **sampling)
@@ -191,4 +227,5 @@ def test_servers_and_readers_that_think_know_no_leaves(tiny_sampler, serve):
         assert not sampler.knows_leaves
         with pytest.raises(ValueError, match=r"backend=process|thinking=off"):
             sampler.leaves(["Who?"], ["Ann"])
-    assert PromptedReader(engine, prompt="brief").answer_leaves("Who?", ["Ann"], [()]) is None
+    served = PromptedReader(engine, prompt="brief")
+    assert served.responses("Who?", [()], answers=["Ann"])[0].known_leaves == ()

@@ -67,7 +67,7 @@ def many(sampler, prompt, rounds=ROUNDS):
     """Return the responses of many independent rounds: the noise is that of the name, which differs."""
     names = [f"round {number}" for number in range(rounds)]
     ids = sampler._encode(prompt)
-    return sampler._sample_batch(dict.fromkeys(names, ids), 1, None, sampler.layout, names)
+    return sampler._sample_batch(dict.fromkeys(names, ids), 1, None, sampler.layout, {}, names)
 
 
 def in_order(leaves, count):
