@@ -20,7 +20,7 @@ from seper_reward.estimators.seper import (
 )
 from seper_reward.reader.chat import ChatOptions, Thinking
 from seper_reward.reader.engine.servers import check_url
-from seper_reward.reader.sampler import AdaptiveSampling, Backend, EngineOptions, Layout, ReaderOptions
+from seper_reward.reader.sampler import AdaptiveSampling, Backend, Draw, EngineOptions, Layout, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.settings import check_types, setting
@@ -149,6 +149,12 @@ class ScorerConfig(EstimatorConfig):
         None, "Sampling temperature, >= 0; not given: 0.5 for the plain reader, 1.0 (as in the paper) for others."
     )
     top_p: float = setting(1.0, "Probability mass of the nucleus that tokens are drawn from, in (0, 1].")
+    draw: Draw = setting(
+        "independent",
+        "Whether a prompt's responses may be equal: independent (a likely one is drawn several times) or "
+        "without_replacement (all are distinct, so that as many cover more of the probability; only for a reader in "
+        "this process that does not think; enough_std_error then has no effect).",
+    )
     enough_std_error: float | None = setting(
         None,
         "Standard error of a belief, in (0, 1], up to which min_samples responses are enough; not given: num_samples "
@@ -427,7 +433,8 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         OSError: A model or the cache cannot be loaded, or a server not reached; the message says what to do.
         ValueError: A setting is out of range.
     """
-    sampling = {name: getattr(config, name) for name in ("num_samples", "top_p", "temperature", "max_new_tokens")}
+    given = ("num_samples", "top_p", "temperature", "max_new_tokens", "draw")
+    sampling = {name: getattr(config, name) for name in given}
     adaptive = None
     if config.enough_std_error is not None:
         adaptive = AdaptiveSampling(config.enough_std_error, config.min_samples)

@@ -51,6 +51,41 @@ class Query:
 
 
 @dataclass(frozen=True)
+class Leaf:
+    """How likely a reader is to draw one given response: exactly these tokens, and an end right after them.
+
+    Attributes:
+        text: The response as it would be sampled.
+        token_ids: Ids of its T tokens, without the end.
+        log_prob: Natural-log probability of the tokens and any end that leaves the text as it is, under the model
+            itself at temperature 1; -inf for a text that cannot be a response, because it goes on behind an end or is
+            longer than the longest response. A text as long as that needs no end.
+        draw_log_prob: The same in the distribution that responses are drawn from, at the sampling temperature and
+            within the nucleus.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    log_prob: float
+    draw_log_prob: float
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> "Leaf":
+        """Return the record that ``asdict`` turned into a dict."""
+        return cls(row["text"], tuple(row["token_ids"]), row["log_prob"], row["draw_log_prob"])
+
+    def among(self, responses: "Responses") -> list[int]:
+        """Return the places of the sampled responses that are this one, whatever token ended them."""
+        length, columns = len(self.token_ids), (responses.texts, responses.token_ids, responses.finished)
+        return [
+            place
+            for place, (text, token_ids, finished) in enumerate(zip(*columns, strict=True))
+            # another tokenization of the same text is another response
+            if (text, token_ids[:length], len(token_ids)) == (self.text, self.token_ids, length + finished)
+        ]
+
+
+@dataclass(frozen=True)
 class Responses:
     """S sampled responses to one prompt.
 
@@ -65,6 +100,7 @@ class Responses:
             reader that thinks, a server that names no token ids or draws at another temperature than 1.
         with_replacement: Whether responses were drawn independently, so that a likely one is drawn several times;
             otherwise all are distinct, in the order in which they would first have been drawn.
+        known_leaves: Given responses whose probabilities were asked for, drawn or not.
     """
 
     texts: tuple[str, ...]
@@ -73,6 +109,7 @@ class Responses:
     finished: tuple[bool, ...] = ()
     draw_log_probs: tuple[float, ...] = ()
     with_replacement: bool = True
+    known_leaves: tuple[Leaf, ...] = ()
 
     @property
     def log_probs(self) -> tuple[float, ...]:
@@ -108,6 +145,7 @@ class Responses:
             finished=tuple(row["finished"]),
             draw_log_probs=tuple(row["draw_log_probs"]),
             with_replacement=row["with_replacement"],
+            known_leaves=tuple(map(Leaf.from_json, row["known_leaves"])),
         )
 
 

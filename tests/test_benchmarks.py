@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.benchmarks import compiled, label_noise, roofline, sampling, scaling
+from tests.benchmarks import compiled, label_noise, roofline, sampling, scaling, without_replacement
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
 
@@ -71,3 +71,15 @@ def test_the_scaling_benchmark_writes_its_numbers(tiny_reader, tiny_entailment, 
     assert all(seconds > 0 for curve in found.values() for seconds in curve["seconds"].values())
     assert found["samples"]["peak_mb"]["1"] > 10
     assert "<svg" in (tmp_path / "out.svg").read_text()
+
+
+@pytest.mark.slow
+def test_the_benchmark_without_replacement_writes_its_numbers(tiny_reader, tmp_path):
+    words = ["--reader", str(tiny_reader), "--questions", "1", "--rounds", "1", "--samples", "2", "4"]
+    without_replacement.main([*words, "--json", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    for samples in ("samples_2", "samples_4"):
+        assert len(found[samples]["ratio"]) == 4
+        assert min(found[samples]["ratio"].values()) > 0
+        covered = found[samples]["probability_covered"]
+        assert 0 < covered["independent"] < covered["without_replacement"] < 1

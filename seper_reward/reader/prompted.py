@@ -2,8 +2,9 @@
 
 import copy
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think
@@ -87,7 +88,12 @@ class PromptedReader:
         return [self.prompts.build(question, passages) for passages in passage_sets]
 
     def responses(
-        self, question: str, passage_sets: Sequence[Sequence[Passage]], early_stop: EarlyStop | None = None
+        self,
+        question: str,
+        passage_sets: Sequence[Sequence[Passage]],
+        early_stop: EarlyStop | None = None,
+        *,
+        answers: Sequence[str] = (),
     ) -> list[Responses]:
         """Sample the reader's responses to a question given each set of passages.
 
@@ -95,6 +101,8 @@ class PromptedReader:
             question: The question, the same for all sets.
             passage_sets: What the reader sees each time; an empty set is the baseline.
             early_stop: When fewer than N responses are enough; ``None`` samples all. Servers sample all N anyway.
+            answers: Texts whose ``known_leaves`` come with the responses; none come from a server or a reader that
+                thinks.
 
         Returns:
             One ``Responses`` per set, in order.
@@ -109,12 +117,19 @@ class PromptedReader:
         alone = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
         batches = [set(prompts)] if self.sampler.prompts_ahead else [alone, set(prompts) - alone]
         sampled: dict[str, Responses] = {}
+        texts = list(map(self.prompts.response_text, answers))
         for batch in batches:
-            sampled |= self.sample(sorted(batch), early_stop, closed_book=alone)
+            given = dict.fromkeys(batch, texts)
+            sampled |= self.sample(sorted(batch), early_stop, closed_book=alone, given=given)
         return [sampled[prompt] for prompt in prompts]
 
     def sample(
-        self, prompts: Sequence[str], early_stop: EarlyStop | None = None, *, closed_book: Collection[str] = ()
+        self,
+        prompts: Sequence[str],
+        early_stop: EarlyStop | None = None,
+        *,
+        closed_book: Collection[str] = (),
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> dict[str, Responses]:
         """Sample responses to prompts as one batch, from the cache where that has them; return them by prompt.
 
@@ -122,6 +137,7 @@ class PromptedReader:
             prompts: Prompts as ``build_prompts`` returns them.
             early_stop: When fewer than N responses are enough; ``None`` samples all. Servers sample all N anyway.
             closed_book: Those of the prompts in which no passage speaks.
+            given: For some of the prompts, texts whose ``known_leaves`` come with the responses.
 
         Raises:
             UnscorableError: A prompt is empty or longer than the reader's window; or half of its responses begin with
@@ -134,10 +150,13 @@ class PromptedReader:
 
         def compute(missing: list[int]) -> list[dict[str, Any]]:
             batch = [prompts[at] for at in missing]
-            stop = (early_stop.first, early_stop.needs_more) if early_stop is not None else ()
-            return [row.to_json() for row in self.sampler.sample(batch, *stop)]
+            first, more = (None, None) if early_stop is None else (early_stop.first, early_stop.needs_more)
+            return [row.to_json() for row in self.sampler.sample(batch, first, more, given)]
 
-        rows = answers_through(self.cache, "responses", self.sampler, [(key, prompt) for prompt in prompts], compute)
+        if not self.sampler.knows_leaves:
+            given = {}
+        keys = [(key, prompt, *given.get(prompt, ())) for prompt in prompts]
+        rows = answers_through(self.cache, "responses", self.sampler, keys, compute)
         sampled = {prompt: Responses.from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
         for prompt, responses in sampled.items():
             if 2 * sum(map(begins_to_think, self._beginnings(responses))) >= len(responses.texts):

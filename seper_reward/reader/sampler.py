@@ -2,18 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
 
 from seper_reward.runtime.pretrained import LoadOptions
-from seper_reward.types import Responses
+from seper_reward.types import Leaf, Responses
 
 Backend = Literal["process", "engine", "auto"]
 
 #: How the samples of a prompt share its reading, from cheapest to dearest; see ``choose_layout``.
 Layout = Literal["tree", "repeat", "alone", "reread"]
+
+#: Whether the responses of a prompt are drawn independently, or all distinct.
+Draw = Literal["independent", "without_replacement"]
 
 #: Takes the first responses by prompt and returns the prompts that need all N.
 NeedsMore = Callable[[Mapping[str, Responses]], set[str]]
@@ -30,9 +34,13 @@ class SamplingOptions:
         max_new_tokens: Longest response in tokens, >= 1.
         stop: Strings that end a response and are cut from it; ignored before its first visible character.
         seed: Seed of the noise.
+        draw: ``"independent"`` draws each response by itself, so that a likely one is drawn several times;
+            ``"without_replacement"`` draws N distinct ones, as token sequences, in the order in which they would first
+            be drawn (stochastic beam search, arXiv:1903.06059), or as many as have a probability above 0 at this
+            temperature and within the nucleus.
 
     Raises:
-        ValueError: A number is out of range, or a stop string is empty.
+        ValueError: A number is out of range, a stop string is empty, or ``draw`` is unknown.
     """
 
     # whether what is sampled is a thought: stop strings then count from the first character on, and control tokens are
@@ -45,6 +53,7 @@ class SamplingOptions:
     max_new_tokens: int = 32
     stop: tuple[str, ...] = ("\n",)
     seed: int = 0
+    draw: Draw = "independent"
 
     def __post_init__(self) -> None:
         if self.num_samples < 1 or self.max_new_tokens < 1:
@@ -55,6 +64,20 @@ class SamplingOptions:
             raise ValueError(f"temperature must be >= 0 and top_p in (0, 1], got {self.temperature} and {self.top_p}")
         if "" in self.stop:
             raise ValueError("stop must not hold an empty string")
+        if self.draw not in get_args(Draw):
+            raise ValueError(f"draw must be {' or '.join(get_args(Draw))}, got {self.draw!r}")
+
+    def refuse_without_replacement(self, reader: str) -> None:
+        """Refuse ``draw="without_replacement"`` for a reader that can only draw independently, named in the error.
+
+        Raises:
+            ValueError: ``draw`` is ``"without_replacement"``.
+        """
+        if self.draw == "without_replacement":
+            raise ValueError(
+                "draw=without_replacement needs a reader in this process that answers without thinking first, got "
+                f"{reader}; set draw=independent"
+            )
 
 
 class ThoughtOptions(SamplingOptions):
@@ -159,6 +182,7 @@ class Sampler(Protocol):
         options: How responses are sampled.
         max_batch_tokens: Most tokens in the reader's cache at once; 0 where a server decides.
         prompts_ahead: How many prompts ``expect`` can begin with before ``sample`` is called; 0 for none.
+        knows_leaves: Whether ``leaves``, and ``sample`` of given texts, tell how likely a response is with its end.
         refill: Whether waiting prompts take the room of finished ones; one call should then have many prompts.
         compiled: Whether the reader's forward pass is compiled, which changes low digits.
     """
@@ -169,6 +193,7 @@ class Sampler(Protocol):
     options: SamplingOptions
     max_batch_tokens: int
     prompts_ahead: int
+    knows_leaves: bool
     refill: bool
     compiled: bool
 
@@ -189,12 +214,19 @@ class Sampler(Protocol):
         """Longest prompt, in tokens, that leaves room for a whole response."""
 
     def sample(
-        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+        self,
+        prompts: Sequence[str],
+        first: int | None = None,
+        more: NeedsMore | None = None,
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses]:
         """Sample N responses for each prompt; see ``ResponseSampler.sample``."""
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
         """Return log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``."""
+
+    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
+        """Return how likely given texts are as whole responses, end included; see ``ResponseSampler.leaves``."""
 
     def expect(self, prompts: Sequence[str]) -> None:
         """Begin with prompts that ``sample`` will be called with; only the time it takes changes."""

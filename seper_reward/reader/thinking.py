@@ -2,8 +2,9 @@
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from seper_reward.reader.chat import ThoughtFormat
 from seper_reward.reader.sampler import NeedsMore, Sampler, SamplingOptions, ThoughtOptions
-from seper_reward.types import Responses
+from seper_reward.types import Leaf, Responses
 
 _SPARE_TOKENS = 16  # a thought that is read again may have some tokens more than when it was sampled
 
@@ -29,12 +30,15 @@ class ThinkingSampler:
         longest: Longest thought in tokens, >= 1.
 
     Raises:
-        ValueError: The reader's window has no room for such thoughts.
+        ValueError: The reader's window has no room for such thoughts, or it draws without replacement: how likely a
+            response is with all its possible thoughts is not known.
     """
 
     prompts_ahead: int
+    knows_leaves = False
 
     def __init__(self, sampler: Sampler, thought: ThoughtFormat, longest: int) -> None:
+        sampler.options.refuse_without_replacement(f"{sampler.name!r}, which thinks")
         self.backend, self.name, self.tokenizer = sampler.backend, sampler.name, sampler.tokenizer
         self.options, self.max_batch_tokens = sampler.options, sampler.max_batch_tokens
         self.prompts_ahead, self.refill, self.compiled = sampler.prompts_ahead, sampler.refill, sampler.compiled
@@ -69,7 +73,11 @@ class ThinkingSampler:
         return self._sampler.max_prompt_tokens - self._longest - len(closing) - _SPARE_TOKENS
 
     def sample(
-        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+        self,
+        prompts: Sequence[str],
+        first: int | None = None,
+        more: NeedsMore | None = None,
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses]:
         """Sample N thoughts for each prompt and one response for each thought.
 
@@ -77,6 +85,7 @@ class ThinkingSampler:
             prompts: Texts that end where a thought begins; equal ones are sampled once.
             first: Has no effect: all N are sampled.
             more: Has no effect: all N are sampled.
+            given: Has no effect: a given answer has no probability of its own.
 
         Returns:
             One ``Responses`` per prompt, in order.
@@ -108,6 +117,16 @@ class ThinkingSampler:
         """
         raise ValueError(
             f"reader {self.name!r} thinks first, so a given answer has no log-probability of its own; set thinking=off"
+        )
+
+    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
+        """Refuse, as ``log_probs`` does.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            f"reader {self.name!r} thinks first, so a given answer has no probability of its own; set thinking=off"
         )
 
     def expect(self, prompts: Sequence[str]) -> None:

@@ -10,8 +10,9 @@ import asyncio
 import copy
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ from seper_reward.reader.tokens import cut_at_stop, encode_prompt, encode_respon
 from seper_reward.runtime.hashing import hash_with_tokenizer
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Responses
+from seper_reward.types import Leaf, Responses
 
 
 class EngineSampler:
@@ -45,18 +46,20 @@ class EngineSampler:
 
     Raises:
         ConnectionError: A server does not answer.
-        ValueError: A server has another model or tokenizer, or its log-probabilities are not what they must be.
+        ValueError: A server has another model or tokenizer, or its log-probabilities are not what they must be; or
+            responses are to be drawn without replacement, which servers cannot.
         OSError: The library ``openai`` is not installed.
     """
 
     backend = "engine"
     max_batch_tokens = 0
-    refill = compiled = False
+    refill = compiled = knows_leaves = False
     layout = None
     device: torch.device | None = None
 
     def __init__(self, engine: EngineOptions, tokenizer: Any, **sampling: Any) -> None:
         self.tokenizer, self.options = tokenizer, SamplingOptions(**sampling)
+        self.options.refuse_without_replacement("an engine")
         self._pool = ServerPool(engine)
         self.name, self.prompts_ahead = self._pool.model, self._pool.capacity
         lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
@@ -113,7 +116,11 @@ class EngineSampler:
                 self._expected[prompt] = self._pool.start(self._sample(prompt))
 
     def sample(
-        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+        self,
+        prompts: Sequence[str],
+        first: int | None = None,
+        more: NeedsMore | None = None,
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses]:
         """Sample N responses for each prompt, all prompts at once.
 
@@ -121,6 +128,7 @@ class EngineSampler:
             prompts: Texts, with the chat template already applied; equal ones are sampled once.
             first: Has no effect: a server samples all N.
             more: Has no effect: a server samples all N.
+            given: Has no effect: a server does not tell how likely a whole response is.
 
         Returns:
             One ``Responses`` per prompt, in order; without ``token_ids`` if the server names none.
@@ -157,12 +165,24 @@ class EngineSampler:
             futures.append(self._pool.start(self._verifier.forced(self._pool, self._encode(prompt), tokens)))
         return [torch.tensor(future.result(), dtype=torch.float32) for future in futures]
 
+    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
+        """Refuse: a server does not tell the probabilities of all tokens that may end a response.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            f"engine {self.name!r} does not tell how likely a given response is with its end; run the reader in this "
+            "process (backend=process)"
+        )
+
     def reading_with(self, model: Any) -> ResponseSampler:
         """Return a sampler with the same options in process, on a model that has this one's tokenizer."""
         return ResponseSampler(model, self.tokenizer, name=self.name, **vars(self.options))
 
     def with_options(self, options: SamplingOptions) -> "EngineSampler":
         """Return a sampler over the same servers with other options of sampling."""
+        options.refuse_without_replacement("an engine")
         other = copy.copy(self)
         other.options, other._expected = options, {}
         return other

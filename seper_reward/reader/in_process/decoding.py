@@ -105,6 +105,31 @@ class TreeDecoder:
             last = places
         return self._forward(rest, cache, **keep)[torch.arange(len(prompts)), last], cache
 
+    def forced_logits(self, texts: Sequence[Sequence[Sequence[int]]]) -> list[list[Tensor]]:
+        """Read given texts after the prompts that were just read, and forget them again.
+
+        Args:
+            texts: For each prompt the token ids of any number of texts, which do not see each other; at least one text
+                in all.
+
+        Returns:
+            Per prompt and text, ``(T, V)`` logits: after each of its T tokens.
+        """
+        lengths = [[len(ids) for ids in own] for own in texts]
+        width, slots = max(map(sum, lengths)), self._prompt.shape[1]
+        tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
+        seen = torch.nn.functional.pad(self._prompt, (0, width))[:, None].repeat(1, width, 1)  # (L, W, slots)
+        for line, own in enumerate(texts):
+            places = itertools.pairwise(itertools.accumulate(lengths[line], initial=0))
+            for ids, (start, end) in zip(own, places, strict=True):
+                tokens[line, start:end] = torch.tensor(ids)
+                positions[line, start:end] = self._lengths[line] + torch.arange(len(ids))
+                seen[line, start:end, slots + start : slots + end] = torch.ones(len(ids), len(ids)).tril().bool()
+        logits = self._step(tokens, seen, positions)
+        for layer in self._cache.layers:
+            layer.keys, layer.values = layer.keys[:, :, :slots], layer.values[:, :, :slots]
+        return [list(torch.split(logits[line, : sum(own)], own)) if own else [] for line, own in enumerate(lengths)]
+
     def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
         """Append the newest tokens, once for equal responses; see ``Decoder``."""
         by_line: dict[int, dict[tuple[int, ...], list[Row]]] = {}
@@ -204,28 +229,30 @@ class LineDecoder:
             self._cache.batch_repeat_interleave(samples)
             self._mask = mask.repeat_interleave(samples, dim=0)
             self._next_position = self._next_position.repeat_interleave(samples)
-        self._lines = list(itertools.product(range(len(prompts)), range(samples)))
-        branches = list(range(len(self._lines)))
+        branches = list(range(len(self._mask)))
         return logits, [branch // samples for branch in branches] if self._share else branches
 
     def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
         """Append the newest tokens; see ``Decoder``."""
-        newest = {(row.prompt, row.sample): row.token_ids[-1] for row in rows}
+        several = len({row.line for row in rows}) < len(rows)  # rows that go on from one line
         # dropping lines copies the cache, which does not pay for one or two
-        if self._can_drop and not keep_lines and len(newest) <= 0.75 * len(self._lines):
-            self._keep([place for place, line in enumerate(self._lines) if line in newest])
-        device = self._model.device
-        tokens = torch.tensor([[newest.get(line, self._pad_id)] for line in self._lines], device=device)
+        if several or (self._can_drop and not keep_lines and len(rows) <= 0.75 * len(self._mask)):
+            self._select([row.line for row in rows])
+            for line, row in enumerate(rows):
+                row.line = line
+        lines = [row.line for row in rows]
+        tokens = torch.full_like(self._mask[:, :1], self._pad_id)
+        tokens[lines, 0] = torch.tensor([row.token_ids[-1] for row in rows], device=tokens.device)
         self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
         logits = self._forward(tokens, self._mask, self._next_position[:, None])[:, 0]
         self._next_position = self._next_position + 1
-        return logits[[place for place, line in enumerate(self._lines) if line in newest]], list(range(len(rows)))
+        return logits[lines], list(range(len(rows)))
 
-    def _keep(self, places: list[int]) -> None:
-        index = torch.tensor(places, device=self._mask.device)
+    def _select(self, lines: Sequence[int]) -> None:
+        """Make each of the lines, which may be named several times, a line of its own, in their order."""
+        index = torch.tensor(lines, device=self._mask.device)
         self._cache.batch_select_indices(index)
         self._mask, self._next_position = self._mask[index], self._next_position[index]
-        self._lines = [self._lines[place] for place in places]
 
     def _forward(self, input_ids: Tensor, mask: Tensor, positions: Tensor, **options: Any) -> Tensor:
         if self._cache_argument == "past_key_values":

@@ -5,9 +5,11 @@ of one call alone. So a response does not depend on other calls, their order, or
 """
 
 import copy
+import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,9 +17,9 @@ from torch import Tensor
 
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.compiled import compiled_if_it_works
-from seper_reward.reader.in_process.decoding import TreeDecoder, make_decoder
-from seper_reward.reader.in_process.layout import choose_layout, rope_switch, window_of
-from seper_reward.reader.in_process.rows import Row, RowWriter
+from seper_reward.reader.in_process.decoding import Decoder, TreeDecoder, make_decoder
+from seper_reward.reader.in_process.layout import choose_layout, has_lines, new_cache, rope_switch, window_of
+from seper_reward.reader.in_process.rows import GivenResponse, Row, RowWriter
 from seper_reward.reader.in_process.self_check import (
     PROBE_SAMPLES,
     PROBE_TOKENS,
@@ -28,7 +30,7 @@ from seper_reward.reader.in_process.self_check import (
     probe_ids,
     probes,
 )
-from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
+from seper_reward.reader.in_process.teacher_forcing import forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Layout, NeedsMore, ReaderOptions, SamplingOptions
 from seper_reward.reader.tokens import encode_prompt, encode_response, padding_id
@@ -36,7 +38,7 @@ from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget, warn_of_halving
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Responses, UnscorableError
+from seper_reward.types import Leaf, Responses, UnscorableError
 
 ALGORITHM = 5  # version of how noise becomes tokens and what is kept of them, part of cache keys
 _BATCH_TOKENS = 32_768  # tokens in the key-value cache, unless the options say otherwise
@@ -57,10 +59,14 @@ class ResponseSampler:
         name: Name of the model in provenance files.
         options: How the model is used; the options of loading have no effect here.
         **sampling: Fields of ``SamplingOptions``.
+
+    Raises:
+        ValueError: Responses are to be drawn without replacement, and the reader's cache does not allow it.
     """
 
     backend = "process"
     prompts_ahead = 0
+    knows_leaves = True
 
     def __init__(
         self,
@@ -84,6 +90,7 @@ class ResponseSampler:
         self._pad_id = padding_id(tokenizer)
         self._window = window_of(model) or tokenizer.model_max_length
         self._switch = rope_switch(model)
+        self._refuse_cache_without_copies()
         self._rows = RowWriter(model, tokenizer, name, self.options)
         if options.compile_reader:
             self._model = compiled_if_it_works(model, self._trial)
@@ -137,7 +144,11 @@ class ResponseSampler:
         return self._window - self.options.max_new_tokens - special
 
     def sample(
-        self, prompts: Sequence[str], first: int | None = None, more: NeedsMore | None = None
+        self,
+        prompts: Sequence[str],
+        first: int | None = None,
+        more: NeedsMore | None = None,
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses]:
         """Sample N responses for each prompt.
 
@@ -145,18 +156,24 @@ class ResponseSampler:
             prompts: Texts, with the chat template already applied; equal ones are sampled once.
             first: How many responses are sampled before ``more`` is called; has no effect without ``more``.
             more: Takes the first responses by prompt and returns the prompts that shall have all N. Has an effect only
-                where the samples of a prompt share its line of the cache, and not in refilled batches.
+                where the samples of a prompt share its line of the cache, and neither in refilled batches nor where
+                responses are drawn without replacement.
+            given: For some of the prompts, texts whose ``leaves`` come as ``known_leaves`` with the responses. Where
+                the samples of a prompt share its line of the cache, and not in refilled batches, the prompt is read
+                once for both; the responses are the same to the bit with and without texts.
 
         Returns:
             One ``Responses`` per prompt, in order.
 
         Raises:
-            UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, or the
-                reader's logits are NaN.
+            UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, the
+                reader's logits are NaN, or a given text has no token.
         """
         distinct = sorted(set(prompts))
         encoded = {prompt: self._encode(prompt) for prompt in distinct}
         sampled: dict[str, Responses] = {}
+        texts = self._as_responses(text for prompt in distinct for text in given.get(prompt, ()))
+        after = {prompt: [texts[text] for text in given.get(prompt, ())] for prompt in distinct}
         self._since_given_back += len(distinct)
         if self.device.type == "cpu" and self._since_given_back >= _GIVE_BACK:
             self._since_given_back = 0
@@ -166,11 +183,16 @@ class ResponseSampler:
                 order = sorted(together, key=lambda prompt: (len(encoded[prompt]), prompt))
                 sampled.update(zip(order, self._refilled(order, encoded), strict=True))
                 continue
-            act = functools.partial(
-                self._sample_batch, encoded, first or 1, more if layout == "tree" else None, layout
-            )
+            in_two = layout == "tree" and self.options.draw == "independent"
+            act = functools.partial(self._sample_batch, encoded, first or 1, more if in_two else None, layout, after)
             for batch in self._batches(together):
                 sampled.update(zip(batch, in_halves(act, batch), strict=True))
+        apart = [prompt for prompt in distinct if given.get(prompt) and not sampled[prompt].known_leaves]
+        pairs = [(prompt, text) for prompt in apart for text in given[prompt]]
+        leaves = iter(self.leaves([prompt for prompt, _ in pairs], [text for _, text in pairs]))
+        for prompt in apart:
+            known = tuple(itertools.islice(leaves, len(given[prompt])))
+            sampled[prompt] = dataclasses.replace(sampled[prompt], known_leaves=known)
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
@@ -188,17 +210,36 @@ class ResponseSampler:
             UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, or a text has
                 no token.
         """
-        lines: dict[str, dict[str, list[int]]] = {}
-        for prompt, text in zip(prompts, texts, strict=True):
-            lines.setdefault(prompt, {})[text] = encode_response(self.tokenizer, text, self.options.max_new_tokens)
+        tokens = {text: encode_response(self.tokenizer, text, self.options.max_new_tokens) for text in texts}
         by_pair: dict[tuple[str, str], Tensor] = {}
-        order = sorted(lines, key=lambda prompt: (len(prompt), prompt))
-        for start in range(0, len(order), _FORCED_BATCH):
-            batch = order[start : start + _FORCED_BATCH]
-            rows = [(self._encode(prompt), list(lines[prompt].values())) for prompt in batch]
-            forced = forced_log_probs(self._model, rows, self._pad_id, self._layout)
-            for prompt, log_probs in zip(batch, forced, strict=True):
-                by_pair.update(zip(itertools.product([prompt], lines[prompt]), log_probs, strict=True))
+        for pairs, lines in self._forced_batches(prompts, texts, tokens):
+            forced = forced_log_probs(self._model, lines, self._pad_id, self._layout)
+            by_pair.update(zip(pairs, itertools.chain(*forced), strict=True))
+        return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
+
+    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
+        """Return how likely a draw is to be exactly a given response, its end included.
+
+        What counts is the tokenizer's own tokenization of the text, followed by an end token or by any single token
+        that completes a stop string and leaves the text as it is.
+
+        Args:
+            prompts: Texts, with the chat template already applied.
+            texts: One response per prompt, with its leading space if it needs one.
+
+        Returns:
+            One ``Leaf`` per pair, in order.
+
+        Raises:
+            UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, or a text has
+                no token.
+        """
+        given = self._as_responses(texts)
+        by_pair: dict[tuple[str, str], Leaf] = {}
+        for pairs, lines in self._forced_batches(prompts, texts, {text: row.read for text, row in given.items()}):
+            forced = itertools.chain(*forced_logits(self._model, lines, self._pad_id, self._layout))
+            for (prompt, text), logits in zip(pairs, forced, strict=True):
+                by_pair[prompt, text] = self._rows.leaf(given[text], logits)
         return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
 
     def expect(self, prompts: Sequence[str]) -> None:
@@ -210,12 +251,14 @@ class ResponseSampler:
         other.__dict__.pop("weights_hash", None)
         other._model, other.compiled = model, False
         other._layout = self._given_layout or choose_layout(model)
+        other._refuse_cache_without_copies()
         return other
 
     def with_options(self, options: SamplingOptions) -> "ResponseSampler":
         """Return a sampler of the same model with other options of sampling."""
         other = copy.copy(self)
         other.options, other._rows = options, self._rows.with_options(options)
+        other._refuse_cache_without_copies()
         return other
 
     def check(self, prompt: str = PROBES[0], tolerance: float | None = None) -> None:
@@ -237,11 +280,25 @@ class ResponseSampler:
         if problem := self._decoding_problem(prompt, tolerance):
             raise RuntimeError(problem)
 
+    def _refuse_cache_without_copies(self) -> None:
+        """Refuse to draw without replacement if rows have lines of the cache that cannot be copied for their children.
+
+        Raises:
+            ValueError: That is so.
+        """
+        if self.options.draw == "independent" or self._layout != "alone" or has_lines(new_cache(self._model)):
+            return
+        raise ValueError(
+            f"draw=without_replacement needs a cache that can be copied, which reader {self.name!r} "
+            f"({type(self._model).__name__}, layout alone) does not have; set reader_layout=reread, which is slow and "
+            "fits any model, or draw=independent"
+        )
+
     def _decoding_problem(self, prompt: str, tolerance: float | None = None) -> str | None:
         """Return what is wrong with the reader's log-probabilities, or ``None``; see ``check``."""
         model, pad_id = self._model, self._pad_id
         probe = copy.copy(self)
-        probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=())
+        probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=(), draw=self.options.draw)
         probe._rows = RowWriter(model, self.tokenizer, self.name, probe.options, end_tokens=())
         room = min(self._window, self._switch or self._window) - PROBE_TOKENS
         prompts = probe_ids(self.tokenizer(prompt).input_ids, room)
@@ -250,7 +307,7 @@ class ResponseSampler:
         way_out = "" if self._layout == "reread" else "reader_layout=reread, which is slow and fits any model, or "
         way_out = f"take {way_out}another reader"
         try:
-            sampled = probe._sample_batch(dict(zip(names, prompts, strict=True)), 1, None, self._layout, names)
+            sampled = probe._sample_batch(dict(zip(names, prompts, strict=True)), 1, None, self._layout, {}, names)
             lines = [(ids, responses.token_ids) for ids, responses in zip(prompts, sampled, strict=True)]
             forced = forced_log_probs(model, lines, pad_id, self._layout)
             plain = [row for ids, rows in lines for row in plain_log_probs(model, ids, rows)]
@@ -298,6 +355,26 @@ class ResponseSampler:
             group[1][prompt] = ids
         return list(groups.values())
 
+    def _as_responses(self, texts: Iterable[str]) -> dict[str, GivenResponse]:
+        """Return given texts as the responses that they would be."""
+        longest = self.options.max_new_tokens + 1  # one more shows that a text is too long
+        return {
+            text: self._rows.given(encode_response(self.tokenizer, text, longest)) for text in dict.fromkeys(texts)
+        }
+
+    def _forced_batches(
+        self, prompts: Sequence[str], texts: Sequence[str], tokens: Mapping[str, list[int]]
+    ) -> Iterator[tuple[list[tuple[str, str]], list[tuple[list[int], list[list[int]]]]]]:
+        """Group pairs of prompts and texts that are read at once; yield the distinct pairs and their token ids."""
+        lines: dict[str, dict[str, list[int]]] = {}
+        for prompt, text in zip(prompts, texts, strict=True):
+            lines.setdefault(prompt, {})[text] = tokens[text]
+        order = sorted(lines, key=lambda prompt: (len(prompt), prompt))
+        for start in range(0, len(order), _FORCED_BATCH):
+            batch = order[start : start + _FORCED_BATCH]
+            pairs = [(prompt, text) for prompt in batch for text in lines[prompt]]
+            yield pairs, [(self._encode(prompt), list(lines[prompt].values())) for prompt in batch]
+
     def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
         """Group prompts of similar length, as many as the key-value cache may hold."""
         slots = {prompt: self._slots(len(ids)) for prompt, ids in encoded.items()}
@@ -305,14 +382,21 @@ class ResponseSampler:
 
     @torch.no_grad()
     def _sample_batch(
-        self, encoded: dict[str, list[int]], first: int, more: NeedsMore | None, layout: Layout, prompts: list[str]
+        self,
+        encoded: dict[str, list[int]],
+        first: int,
+        more: NeedsMore | None,
+        layout: Layout,
+        after: Mapping[str, Sequence[GivenResponse]],
+        prompts: list[str],
     ) -> list[Responses]:
         """Sample the first responses of all prompts, then, over the same cache, the rest of those that need more."""
-        samples = self.options.num_samples
+        samples = self._rows.rows_per_prompt
         all_rows = self._rows.new(prompts)
         decoder = make_decoder(self._model, self._pad_id, layout, samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
             logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
+            leaves = self._known_leaves(decoder, logits, [after.get(prompt, ()) for prompt in prompts])
         counts = dict.fromkeys(prompts, 0)
         unfinished = set(prompts)
         for start, end in itertools.pairwise((0, samples) if more is None else (0, min(first, samples), samples)):
@@ -326,8 +410,24 @@ class ResponseSampler:
                 alive = self._rows.advance(*stepped, alive)
             counts |= dict.fromkeys(unfinished, end)
             if more is not None and end < samples:
-                unfinished = more(dict(zip(prompts, self._rows.responses(all_rows, counts.values()), strict=True)))
-        return self._rows.responses(all_rows, counts.values())
+                sampled = self._rows.responses(all_rows, leaves, counts.values())
+                unfinished = more(dict(zip(prompts, sampled, strict=True)))
+        return self._rows.responses(all_rows, leaves, counts.values())
+
+    def _known_leaves(
+        self, decoder: Decoder, logits: Tensor, given: Sequence[Sequence[GivenResponse]]
+    ) -> list[tuple[Leaf, ...]]:
+        """Return the leaves of each prompt's given responses, if the decoder can read them beside the samples."""
+        if not isinstance(decoder, TreeDecoder) or not any(given):
+            return [()] * len(given)
+        forced = decoder.forced_logits([[row.read for row in own] for own in given])
+        return [
+            tuple(
+                self._rows.leaf(row, torch.cat([logits[prompt, None], rest]))
+                for row, rest in zip(given[prompt], forced[prompt], strict=True)
+            )
+            for prompt in range(len(given))
+        ]
 
     def _refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
         """Sample in a refilled batch, half as large each time that memory runs out."""
@@ -343,7 +443,7 @@ class ResponseSampler:
     @torch.no_grad()
     def _sample_refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
         """Sample all prompts in one batch in which waiting prompts take the room of finished ones."""
-        decoder = TreeDecoder(self._model, self._pad_id, self.options.num_samples)
+        decoder = TreeDecoder(self._model, self._pad_id, self._rows.rows_per_prompt)
         all_rows: list[Row] = []
         alive: list[Row] = []
         start = 0  # place of the first waiting prompt
@@ -363,7 +463,7 @@ class ResponseSampler:
                 with timed("decode", tokens=len(alive)):
                     stepped = decoder.step(alive)
                 alive = self._rows.advance(*stepped, alive)
-        return self._rows.responses(all_rows)
+        return self._rows.responses(all_rows, [()] * len(prompts), [self.options.num_samples] * len(prompts))
 
     def _slots(self, length: int) -> int:
         """Return how many tokens of the key-value cache a prompt of ``length`` tokens and its responses may take."""

@@ -1,24 +1,28 @@
 """Rows: the responses of a batch while their tokens are drawn, one after another."""
 
 import copy
+import itertools
+import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from seper_reward.reader.in_process.gumbel import draw, noise, nucleus
+from seper_reward.reader.in_process.gumbel import best_children, branch_word, draw, noise, nucleus
 from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.reader.tokens import cut_at_stop, may_end_stop
 from seper_reward.reader.tokens import end_tokens as reader_end_tokens
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Responses, UnscorableError
+from seper_reward.types import Leaf, Responses, UnscorableError
 
 
 @dataclass
 class Row:
     """One response while its tokens are drawn: sample number ``sample`` of prompt number ``prompt`` of the batch.
+
+    Without replacement a prompt begins with one row, and rows are continued by several others.
 
     Attributes:
         noise: A random 64-bit word per token, which decides that token.
@@ -28,8 +32,11 @@ class Row:
         log_probs: Their natural-log probabilities under the model itself, at temperature 1.
         draw_log_prob: Natural-log probability of the tokens in the distribution that they are drawn from.
         slots: Where the line of a tree holds this response's tokens.
+        line: Line of the cache that holds this response, where samples have lines of their own.
         text: The response, once it has ended by itself.
         finished: Whether it has ended by itself, by end-of-sequence or stop string.
+        perturbed: Perturbed log-probability, without replacement: the greatest are drawn.
+        leaves: Without replacement, those of the prompt's best rows that go on no more, shared by all its rows.
     """
 
     noise: Sequence[int]
@@ -39,8 +46,29 @@ class Row:
     log_probs: list[float] = field(default_factory=list)
     draw_log_prob: float = 0.0
     slots: tuple[int, ...] = ()
+    line: int = 0
     text: str = ""
     finished: bool = False
+    perturbed: float = 0.0
+    leaves: list["Row"] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class GivenResponse:
+    """A text as the response that it would be.
+
+    Attributes:
+        text: The response.
+        token_ids: Its token ids, without an end; one more than ``max_new_tokens`` where it is too long.
+        read: Those of them that the reader is given.
+        ends: Tokens each of which ends the response right after these and leaves its text as it is; empty at the
+            greatest length, where none is needed, and ``None`` if the text cannot be a response.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    read: list[int]
+    ends: list[int] | None
 
 
 class RowWriter:
@@ -63,7 +91,7 @@ class RowWriter:
         end_tokens: Collection[int] | None = None,
     ) -> None:
         self._tokenizer, self._name, self._options = tokenizer, name, options
-        self._end_tokens = reader_end_tokens(model, tokenizer) if end_tokens is None else end_tokens
+        self._end_tokens = frozenset(reader_end_tokens(model, tokenizer) if end_tokens is None else end_tokens)
         self._vocabulary: int = model.get_output_embeddings().weight.shape[0]
         self._may_end_stop = may_end_stop(tokenizer, options.stop, self._vocabulary)
 
@@ -75,25 +103,31 @@ class RowWriter:
             other._may_end_stop = may_end_stop(self._tokenizer, options.stop, self._vocabulary)
         return other
 
+    @property
+    def rows_per_prompt(self) -> int:
+        """How many rows a prompt begins with: N, or without replacement one, which then branches."""
+        return self._options.num_samples if self._options.draw == "independent" else 1
+
     def new(self, prompts: Sequence[str], first: int = 0) -> list[Row]:
-        """Return N rows for each prompt, ordered by prompt, then sample; prompts are numbered from ``first``."""
+        """Return the rows of each prompt, ordered by prompt, then sample; prompts are numbered from ``first``."""
         options = self._options
         return [
-            Row(noise(prompt, index, options.seed, options.max_new_tokens), place, index)
-            for place, prompt in enumerate(prompts, first)
-            for index in range(options.num_samples)
+            Row(noise(prompt, index, options.seed, options.max_new_tokens), first + place, index, line=line)
+            for line, ((place, prompt), index) in enumerate(
+                itertools.product(enumerate(prompts), range(self.rows_per_prompt))
+            )
         ]
 
     def advance(self, logits: Tensor, branches: Sequence[int], alive: Sequence[Row]) -> list[Row]:
-        """Draw the next token of each row.
+        """Draw the next token of each row; without replacement, the next rows of each prompt.
 
         Args:
             logits: ``(B, V)`` of the next token, one line per branch.
             branches: Branch of each row.
-            alive: R rows that go on.
+            alive: R rows that go on; without replacement ordered by prompt.
 
         Returns:
-            The rows that have neither ended nor reached their greatest length.
+            The rows that have neither ended nor reached their greatest length, ordered like ``alive``.
 
         Raises:
             UnscorableError: The logits are NaN.
@@ -103,19 +137,68 @@ class RowWriter:
             if bool(log_probs[:, 0].isnan().any()):  # one NaN makes all log-probabilities of its line NaN
                 raise UnscorableError(f"reader {self._name!r} gave NaN logits; load it with dtype='float32'")
             drawn_from = self._draw_log_probs(log_probs)
+            if self._options.draw == "without_replacement":
+                return self._branch(log_probs, drawn_from, branches, alive)
             words = [row.noise[len(row.token_ids)] for row in alive]
             tokens = draw(drawn_from, branches, words)  # (R,)
             columns = (tokens, log_probs[branches, tokens], drawn_from[branches, tokens])
             for row, *drawn in zip(alive, *(column.tolist() for column in columns), strict=True):
                 self._append(row, *drawn)
-        return [row for row in alive if not row.finished and len(row.token_ids) < self._options.max_new_tokens]
+        return [row for row in alive if self._goes_on(row)]
 
-    def responses(self, rows: Sequence[Row], counts: Iterable[int] | None = None) -> list[Responses]:
-        """Return the responses of each prompt: all N, or as many of the first as ``counts`` says."""
-        samples = self._options.num_samples
-        starts = range(0, len(rows), samples)
-        ends = counts if counts is not None else [samples] * len(starts)
-        return [self._responses(rows[start : start + end]) for start, end in zip(starts, ends, strict=True)]
+    def responses(
+        self, rows: Sequence[Row], leaves: Iterable[tuple[Leaf, ...]], counts: Iterable[int]
+    ) -> list[Responses]:
+        """Return the responses of each prompt.
+
+        Args:
+            rows: What ``new`` returned.
+            leaves: Known leaves of each prompt.
+            counts: How many of its first responses each prompt gets. Without replacement this has no effect: it gets
+                N, or as many as have a probability above 0.
+        """
+        starts = range(0, len(rows), self.rows_per_prompt)
+        drawn = [rows[start : start + count] for start, count in zip(starts, counts, strict=True)]
+        if self._options.draw == "without_replacement":
+            drawn = [sorted(row.leaves, key=_perturbed, reverse=True) for row in rows]
+        return list(map(self._responses, drawn, leaves))
+
+    def given(self, token_ids: Sequence[int]) -> GivenResponse:
+        """Return the response that given tokens would be, with what may end it."""
+        longest = self._options.max_new_tokens
+        text = self._decode(token_ids)
+        ends: list[int] | None = None
+        if len(token_ids) <= longest and not self._end_tokens & set(token_ids) and self._cut(text) is None:
+            ends = [] if len(token_ids) == longest else self._ends(token_ids, text)
+        return GivenResponse(text.strip(), tuple(token_ids), list(token_ids[:longest]), ends)
+
+    def leaf(self, given: GivenResponse, logits: Tensor) -> Leaf:
+        """Return how likely a given response is, end included.
+
+        Args:
+            given: The response, of which T tokens are read.
+            logits: ``(T + 1, V)`` of each of them and of the token after them.
+        """
+        totals = [-math.inf, -math.inf]
+        if given.ends is not None:
+            log_probs = logits.float().log_softmax(-1)
+            for number, rows in enumerate((log_probs, self._draw_log_probs(log_probs))):
+                total = rows[range(len(given.read)), given.read].double().sum()
+                totals[number] = float(total + rows[-1, given.ends].double().logsumexp(-1) if given.ends else total)
+        return Leaf(given.text, given.token_ids, *totals)
+
+    def _ends(self, token_ids: Sequence[int], text: str) -> list[int]:
+        """Return the end tokens, and those that complete a stop string behind given tokens and add nothing to them."""
+        may = list(itertools.compress(range(self._vocabulary), self._may_end_stop))
+        longer = self._tokenizer.batch_decode(
+            [[*token_ids, token] for token in may], skip_special_tokens=not self._options.thought
+        )
+        cut = map(self._cut, longer)
+        same = [before is not None and before.strip() == text.strip() for before in cut]
+        return sorted(self._end_tokens.union(itertools.compress(may, same)))
+
+    def _cut(self, text: str) -> str | None:
+        return cut_at_stop(text, self._options.stop, thought=self._options.thought)
 
     def _draw_log_probs(self, log_probs: Tensor) -> Tensor:
         """Return the log-probabilities that tokens are drawn with, ``(B, V)``, by those at temperature 1."""
@@ -129,6 +212,39 @@ class RowWriter:
             log_probs = nucleus(log_probs, options.top_p)
         return log_probs
 
+    def _branch(
+        self, log_probs: Tensor, drawn_from: Tensor, branches: Sequence[int], alive: Sequence[Row]
+    ) -> list[Row]:
+        """Go on to the N best of each prompt's leaves and of its rows' children; return those that go on."""
+        parents, tokens, perturbed = best_children(
+            drawn_from,
+            branches,
+            words=[branch_word(row.noise[len(row.token_ids)], row.token_ids) for row in alive],
+            path_log_probs=[row.draw_log_prob for row in alive],
+            perturbed=[row.perturbed for row in alive],
+            families=[len(list(rows)) for _, rows in itertools.groupby(alive, _prompt)],
+            count=self._options.num_samples,
+        )
+        lines = torch.tensor(branches, device=parents.device)[parents]
+        columns = (parents, perturbed, tokens, log_probs[lines, tokens], drawn_from[lines, tokens])
+        children = []
+        for parent, score, *drawn in zip(*(column.tolist() for column in columns), strict=True):
+            row = alive[parent]
+            child = replace(row, token_ids=[*row.token_ids], log_probs=[*row.log_probs], perturbed=score)
+            self._append(child, *drawn)
+            children.append(child)
+        going_on = []
+        for _, family in itertools.groupby(children, _prompt):
+            rows = list(family)
+            leaves = rows[0].leaves
+            best = sorted([*leaves, *rows], key=_perturbed, reverse=True)[: self._options.num_samples]
+            leaves[:] = [row for row in best if not self._goes_on(row)]
+            going_on += [row for row in best if self._goes_on(row)]
+        return going_on
+
+    def _goes_on(self, row: Row) -> bool:
+        return not row.finished and len(row.token_ids) < self._options.max_new_tokens
+
     def _append(self, row: Row, token: int, log_prob: float, draw_log_prob: float) -> None:
         row.token_ids.append(token)
         row.log_probs.append(log_prob)
@@ -137,19 +253,29 @@ class RowWriter:
             row.text = self._decode(row.token_ids[:-1])
             row.finished = True
         elif self._may_end_stop[token]:
-            text = cut_at_stop(self._decode(row.token_ids), self._options.stop, thought=self._options.thought)
+            text = self._cut(self._decode(row.token_ids))
             if text is not None:
                 row.text, row.finished = text, True
 
-    def _responses(self, rows: Sequence[Row]) -> Responses:
+    def _responses(self, rows: Sequence[Row], leaves: tuple[Leaf, ...]) -> Responses:
         return Responses(
             texts=tuple((row.text if row.finished else self._decode(row.token_ids)).strip() for row in rows),
             token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
             token_ids=tuple(tuple(row.token_ids) for row in rows),
             finished=tuple(row.finished for row in rows),
             draw_log_probs=tuple(row.draw_log_prob for row in rows),
+            with_replacement=self._options.draw == "independent",
+            known_leaves=leaves,
         )
 
     def _decode(self, token_ids: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(token_ids, skip_special_tokens=not self._options.thought)
         return text
+
+
+def _prompt(row: Row) -> int:
+    return row.prompt
+
+
+def _perturbed(row: Row) -> float:
+    return row.perturbed

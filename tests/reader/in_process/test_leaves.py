@@ -1,0 +1,231 @@
+"""Leaves: how likely a draw is to be exactly a given response, its end included."""
+
+import math
+
+import pytest
+import torch
+
+from seper_reward import ResponseSampler
+from seper_reward.reader.chat import ThoughtFormat
+from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.prompted import PromptedReader
+from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.reader.thinking import ThinkingSampler
+from seper_reward.runtime.cache import Cache
+from seper_reward.types import Leaf, Passage, Responses, UnscorableError
+from tests.helpers import PROMPTS, engine_options, rebuilt
+from tests.reader.in_process.architectures import tokenizer
+from tests.reader.in_process.test_architectures import BY_FAMILY
+
+STOP = ("b", "in")
+DRAWN = [{}, {"temperature": 0.6, "top_p": 0.9}, {"temperature": 2.0}]
+
+
+@pytest.fixture(scope="module")
+def reader():
+    """Return a function that makes samplers of a tiny reader that says ASCII only, and often ends."""
+    model, words = BY_FAMILY["Llama"].model(), tokenizer()
+    readable = torch.tensor([words.decode([token]).isascii() for token in range(300)])
+    bias = torch.where(readable, 0.0, -1e4)
+    ends = [2, words("x").input_ids[0]]
+    bias[ends] = 3.0
+    model.lm_head.bias = torch.nn.Parameter(bias, requires_grad=False)
+    model.generation_config.eos_token_id = ends
+
+    def with_options(layout=None, **sampling):
+        sampling = {"max_new_tokens": 4, "stop": STOP, **sampling}
+        return ResponseSampler(model, words, options=ReaderOptions(layout=layout), **sampling)
+
+    return with_options
+
+
+def next_probs(sampler, ids, *, drawn):
+    """Return the probability of each next token, at temperature 1 or as it is drawn."""
+    options = sampler.options
+    with torch.no_grad():
+        logits = sampler._model(torch.tensor([ids])).logits[0, -1].double()
+    if not drawn:
+        return logits.softmax(-1).tolist()
+    probs, nucleus = (logits / options.temperature).softmax(-1).tolist(), {}
+    for token in sorted(range(len(probs)), key=probs.__getitem__, reverse=True):
+        if sum(nucleus.values()) < options.top_p:
+            nucleus[token] = probs[token]
+    return [nucleus.get(token, 0.0) / sum(nucleus.values()) for token in range(len(probs))]
+
+
+def slow_leaf(sampler, prompt, text, *, drawn):
+    """Return the product of softmaxes, times the sum over all tokens after which the response is over and the same."""
+    ids, words = sampler._encode(prompt), sampler.tokenizer
+    tokens, prob = words(text).input_ids, 1.0
+    for token in tokens:
+        prob *= next_probs(sampler, ids, drawn=drawn)[token]
+        ids = [*ids, token]
+    ending = 0.0
+    for token, after in enumerate(next_probs(sampler, ids, drawn=drawn)):
+        whole = words.decode([*tokens, token]).lstrip()
+        starts = [whole.find(string, 1) for string in sampler.options.stop]
+        cut = [whole[:start].strip() for start in starts if start > 0]
+        if token in (2, words("x").input_ids[0]) or (cut and min(cut, key=len) == text.strip()):
+            ending += after
+    return prob * ending
+
+
+@pytest.mark.parametrize("layout", ["tree", "alone", "reread"])
+@pytest.mark.parametrize("sampling", DRAWN)
+def test_a_leaf_is_the_product_of_softmaxes_and_all_its_ends(reader, layout, sampling):
+    sampler = reader(layout, max_new_tokens=8, **sampling)
+    texts = ["a", " the", "mill s"]
+    prompts = ["Who?"] * 3 + ["The mill burned down. When?"] * 3
+    found = sampler.leaves(prompts, texts * 2)
+    for prompt, text, leaf in zip(prompts, texts * 2, found, strict=True):
+        assert leaf.text == text.strip()
+        assert leaf.token_ids == tuple(sampler.tokenizer(text).input_ids)
+        assert math.exp(leaf.log_prob) == pytest.approx(slow_leaf(sampler, prompt, text, drawn=False), rel=1e-3)
+        expected = slow_leaf(sampler, prompt, text, drawn=True)
+        assert math.exp(leaf.draw_log_prob) == pytest.approx(expected, rel=1e-3)
+    assert len({len(leaf.token_ids) for leaf in found}) > 1
+
+
+def test_ends_are_end_tokens_and_those_that_complete_a_stop_string_and_add_nothing(reader):
+    sampler = reader(stop=("in", "b"))
+    words = sampler.tokenizer
+
+    def ends(text):
+        return sampler._rows.given(words(text).input_ids).ends
+
+    (end,) = words("x").input_ids
+    named = {words.decode([token]) for token in ends("a") if token not in (2, end)}
+    assert named >= {"b", " b", "in", " in"}
+    assert all(name.strip().startswith(("b", "in")) for name in named)
+    # "i" is a text of its own, and "n" completes the stop string with its help, so that the text would be another
+    assert set(ends("i")) >= {2, end, words("b").input_ids[0]}
+    assert words("n").input_ids[0] not in ends("i")
+
+
+@pytest.mark.parametrize("draw", ["independent", "without_replacement"])
+def test_leaves_come_among_samples_as_often_as_they_are_likely(reader, draw):
+    sampler = reader(draw=draw, num_samples=3 if draw == "independent" else 1, temperature=0.7)
+    characters = [chr(code) for code in range(33, 127) if chr(code) not in "xb"]
+    leaves = sampler.leaves(["Who?"] * len(characters), characters)
+    leaf = max(leaves, key=lambda leaf: leaf.draw_log_prob)
+    prob = math.exp(leaf.draw_log_prob)
+    assert prob > 0.02
+    names = [f"round {number}" for number in range(1500)]  # they decide the noise
+    sampled = sampler._sample_batch(dict.fromkeys(names, sampler._encode("Who?")), 1, None, "tree", {}, names)
+    hits, draws = sum(len(leaf.among(row)) for row in sampled), sum(len(row.texts) for row in sampled)
+    assert abs(hits - prob * draws) < 3.5 * (prob * (1 - prob) * draws) ** 0.5
+
+
+def test_all_leaves_that_draw_a_text_sum_to_its_leaf(reader):
+    """Without replacement, with room for every response within the nucleus: nothing is left out or counted twice."""
+    sampler = reader(draw="without_replacement", num_samples=3000, max_new_tokens=3, temperature=0.7, top_p=0.9)
+    (responses,) = sampler.sample(["Who?"])
+    assert sum(map(math.exp, responses.draw_log_probs)) == pytest.approx(1, abs=1e-5)
+    texts = {text for text in responses.texts if text}
+    compared, several, ends = 0, 0, set()
+    for leaf in sampler.leaves(["Who?"] * len(texts), sorted(texts)):
+        same = leaf.among(responses)
+        expected = sum(math.exp(responses.draw_log_probs[place]) for place in same)
+        assert math.exp(leaf.draw_log_prob) == pytest.approx(expected, abs=1e-6)
+        compared += bool(same)
+        several += len(same) > 1
+        ends |= {responses.finished[place] for place in same}
+    assert compared > 50
+    assert several > 5  # ways to end the same text
+    assert ends == {True, False}
+
+
+def test_a_text_that_no_response_can_be(reader):
+    sampler = reader()
+    cut, ended, long, whole = sampler.leaves(["Who?"] * 4, ["abc", "axc", "acdef", "acde"])
+    for leaf in (cut, ended, long):
+        assert leaf.log_prob == leaf.draw_log_prob == -math.inf
+    assert long.token_ids == tuple(sampler.tokenizer("acdef").input_ids)
+    forced = sampler.log_probs(["Who?"], ["acde"])[0]
+    assert len(forced) == 4  # the greatest length, so that no end follows
+    assert whole.log_prob == pytest.approx(float(forced.sum()), abs=1e-4)
+    with pytest.raises(UnscorableError, match="at least one token"):
+        sampler.leaves(["Who?"], [""])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"refill": True}, {"layout": "repeat"}, {"layout": "reread"}, {"draw": "without_replacement"}],
+    ids=str,
+)
+def test_leaves_come_with_the_responses_which_stay_the_same_to_the_bit(tiny_sampler, options):
+    sampler = rebuilt(tiny_sampler, max_new_tokens=6, temperature=0.8, top_p=0.95, **options)
+    start = "The mill burned down in 1840, says the parish book. "  # read once for all
+    prompts = [*PROMPTS, *(start + prompt for prompt in PROMPTS)]
+    given = {prompts[0]: [" honey", " the mill of Voss"], prompts[4]: [" in 1840"], prompts[5]: ["4", " 4\n4", "m"]}
+    found, without = sampler.sample(prompts, given=given), sampler.sample(prompts)
+    for prompt, row, expected in zip(prompts, found, without, strict=True):
+        assert row.token_ids == expected.token_ids
+        assert row.draw_log_probs == expected.draw_log_probs
+        assert all(map(torch.equal, row.token_log_probs, expected.token_log_probs))
+        texts = given.get(prompt, [])
+        assert len(row.known_leaves) == len(texts)
+        assert expected.known_leaves == ()
+        for leaf, apart in zip(row.known_leaves, sampler.leaves([prompt] * len(texts), texts), strict=True):
+            assert (leaf.text, leaf.token_ids) == (apart.text, apart.token_ids)
+            assert leaf.log_prob == pytest.approx(apart.log_prob, abs=1e-3)
+            assert leaf.draw_log_prob == pytest.approx(apart.draw_log_prob, abs=1e-3)
+
+
+def test_leaves_are_there_when_it_is_decided_whether_more_is_sampled(tiny_sampler):
+    seen = {}
+    given = {prompt: [" honey"] for prompt in PROMPTS}
+    found = tiny_sampler.sample(PROMPTS, 2, lambda sampled: seen.update(sampled) or {PROMPTS[1]}, given)
+    assert [len(row.texts) for row in found] == [2, 4, 2]
+    for prompt, row in zip(PROMPTS, found, strict=True):
+        assert len(seen[prompt].texts) == 2
+        assert seen[prompt].known_leaves == row.known_leaves
+        assert [leaf.text for leaf in row.known_leaves] == ["honey"]
+
+
+def test_leaves_of_answers_are_cached_with_the_responses(reader, tmp_path):
+    cache = Cache(tmp_path / "cache.sqlite")
+    sampler = reader(num_samples=2)
+    prompted = PromptedReader(sampler, prompt="brief", cache=cache)
+    sets = [(), (Passage("Ann did."),)]
+    without = prompted.responses("Who?", sets)
+    found = prompted.responses("Who?", sets, answers=["a", "a b"])
+    for prompt, row, expected in zip(prompted.build_prompts("Who?", sets), found, without, strict=True):
+        assert row.token_ids == expected.token_ids
+        likely, cut = row.known_leaves
+        (apart,) = sampler.leaves([prompt], [prompted.prompts.response_text("a")])
+        assert likely.token_ids == apart.token_ids
+        assert likely.log_prob == pytest.approx(apart.log_prob, abs=1e-4)
+        assert cut.log_prob == cut.draw_log_prob == -math.inf  # for which JSON has no number
+    assert (cache.hits, cache.misses) == (0, 4)
+    again = prompted.responses("Who?", sets, answers=["a", "a b"])
+    assert [row.known_leaves for row in again] == [row.known_leaves for row in found]
+    assert (cache.hits, cache.misses) == (2, 4)
+    prompted.responses("Who?", sets, answers=["a"])
+    assert (cache.hits, cache.misses) == (2, 6)
+
+
+def test_a_leaf_is_found_among_responses_by_its_tokens_and_an_end():
+    rows = [
+        ("Paris", (5, 6, 2), True),
+        ("Paris", (5, 6, 3), True),
+        ("Paris", (5, 6, 7, 2), True),  # another tokenization
+        ("Paris", (7, 2), True),
+        ("Paris.", (5, 6, 9), True),  # the stop string came with a full stop
+        ("Paris", (5, 6, 8), False),  # went on with a blank
+        ("Paris", (5, 6), False),  # the greatest length
+    ]
+    texts, token_ids, finished = zip(*rows, strict=True)
+    assert Leaf("Paris", (5, 6), -1.0, -1.0).among(Responses(texts, (), token_ids, finished)) == [0, 1, 6]
+
+
+def test_servers_and_readers_that_think_know_no_leaves(tiny_sampler, serve):
+    options, sampling = engine_options([serve().url], **vars(tiny_sampler.options))
+    engine = EngineSampler(options, tiny_sampler.tokenizer, **sampling)
+    thinking = ThinkingSampler(tiny_sampler, ThoughtFormat(start="", end="m", answer=" So:", closed=""), 8)
+    for sampler in (engine, thinking):
+        assert not sampler.knows_leaves
+        with pytest.raises(ValueError, match=r"backend=process|thinking=off"):
+            sampler.leaves(["Who?"], ["Ann"])
+    served = PromptedReader(engine, prompt="brief")
+    assert served.responses("Who?", [()], answers=["Ann"])[0].known_leaves == ()
