@@ -70,6 +70,7 @@ class SePerScorer:
         self.entailment, self.adaptive = entailment, adaptive
         self.estimator = estimator or Estimator()
         self.judge = BeliefJudge(entailment, self.estimator, cache)
+        self._refuse_distinct_draws()
 
     @classmethod
     def from_pretrained(
@@ -105,7 +106,8 @@ class SePerScorer:
                 ``reader`` then names its tokenizer, and of ``reader_options`` only ``backend``, ``revision``,
                 ``chat_template`` and ``trust_remote_code`` count.
             **sampling: Fields of ``SamplingOptions``. Defaults are the paper's (N=10, temperature 1) unless
-                ``READER_DEFAULTS`` has others for the reader.
+                ``READER_DEFAULTS`` has others for the reader; but responses are drawn without replacement where the
+                reader can, the estimator weighs by mass, and ``adaptive`` is ``None``.
 
         Raises:
             OSError: A model cannot be loaded; the message says what to do.
@@ -120,7 +122,7 @@ class SePerScorer:
             prompt=prompt or defaults.prompt,
             **{"temperature": defaults.temperature, "max_new_tokens": defaults.max_new_tokens, **sampling},
         )
-        return cls(
+        scorer = cls(
             sampler,
             EntailmentScorer.from_pretrained(entailment, entailment_options),
             prompt=prompt or defaults.prompt,
@@ -130,6 +132,9 @@ class SePerScorer:
             cache=cache,
             adaptive=adaptive,
         )
+        if "draw" in sampling or adaptive is not None or scorer.estimator.weighting != "mass":
+            return scorer
+        return scorer.with_sampling(draw="without_replacement") if scorer.sampler.draws_distinct else scorer
 
     @property
     def sampler(self) -> Sampler:
@@ -199,9 +204,37 @@ class SePerScorer:
             UnscorableError: The question is longer than the reader's window.
         """
         known: dict[Pair, Tensor] = {}
-        responses = self.reader.responses(question, passage_sets, self._early_stop(question, answers, known))
+        early_stop = self._early_stop(question, answers, known)
+        responses = self.responses(question, answers, passage_sets, early_stop)
         (beliefs,) = self.judge.beliefs([SampledQuestion(question, answers, responses, known)])
         return beliefs
+
+    def responses(
+        self,
+        question: str,
+        answers: Sequence[str],
+        passage_sets: Sequence[Sequence[Passage]],
+        early_stop: EarlyStop | None = None,
+    ) -> list[Responses]:
+        """Sample the reader's responses as ``beliefs`` does: with ``known_answers``.
+
+        Args:
+            question: The question, the same for all sets.
+            answers: Aliases of the one gold answer.
+            passage_sets: What the reader sees each time; an empty set is the baseline.
+            early_stop: When fewer than N responses are enough; ``None`` samples all.
+
+        Returns:
+            One ``Responses`` per set, in order.
+
+        Raises:
+            UnscorableError: The question is longer than the reader's window.
+        """
+        return self.reader.responses(question, passage_sets, early_stop, answers=self.known_answers(answers))
+
+    def known_answers(self, answers: Sequence[str]) -> Sequence[str]:
+        """Return the answers whose own probabilities the estimator uses: all of them, or none."""
+        return answers if self.estimator.weighting == "mass" else ()
 
     def mutual_support(self, question: str, text: str, answers: Sequence[str]) -> float:
         """Return how surely a policy's text states a gold answer, in [0, 1] (``BeliefJudge.mutual_support``)."""
@@ -221,12 +254,27 @@ class SePerScorer:
         other.judge = BeliefJudge(self.entailment, self.estimator, other.cache)
         return other
 
-    def with_seed(self, seed: int) -> "SePerScorer":
-        """Return a scorer with the same models, options and cache that draws other responses, by another seed."""
+    def with_sampling(self, **changes: Any) -> "SePerScorer":
+        """Return a scorer with the same models, options and cache that samples otherwise.
+
+        Args:
+            **changes: Fields of ``SamplingOptions``, such as another ``seed``.
+
+        Raises:
+            ValueError: The estimator, or the reader, does not go with them.
+        """
         other = copy.copy(self)
         other.__dict__.pop("fingerprint", None)
-        other.reader = self.reader.with_seed(seed)
+        other.reader = self.reader.with_sampling(**changes)
+        other._refuse_distinct_draws()
         return other
+
+    def _refuse_distinct_draws(self) -> None:
+        weighting = self.estimator.weighting
+        if self.sampler.options.draw == "without_replacement" and weighting != "mass":
+            raise ValueError(
+                f"weighting={weighting!r} needs independent draws; set draw=independent, or take weighting=mass"
+            )
 
     def _early_stop(self, question: str, answers: Sequence[str], known: dict[Pair, Tensor]) -> EarlyStop | None:
         """Return when fewer responses are enough; pairs that are judged to decide it are put into ``known``."""

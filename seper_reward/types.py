@@ -135,6 +135,17 @@ class Responses:
             draw_log_probs=chosen(self.draw_log_probs),
         )
 
+    def and_leaves(self, leaves: "Sequence[Leaf]") -> "Responses":
+        """Return the responses with known leaves behind them, each with its whole log-probability as one token's."""
+        return replace(
+            self,
+            texts=(*self.texts, *(leaf.text for leaf in leaves)),
+            token_log_probs=(*self.token_log_probs, *(torch.tensor([leaf.log_prob]) for leaf in leaves)),
+            token_ids=(*self.token_ids, *(leaf.token_ids for leaf in leaves)),
+            finished=(*self.finished, *[True] * len(leaves)),
+            draw_log_probs=(*self.draw_log_probs, *(leaf.draw_log_prob for leaf in leaves)),
+        )
+
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Responses":
         """Return the record that ``to_json`` turned into a dict."""

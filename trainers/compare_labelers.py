@@ -164,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = TrlParser((CompareConfig, RetrieverArguments), prog="python -m trainers.compare_labelers")
     config, arguments = parser.parse_args_and_config(argv)
     folder, questions, scorer, readers = begin(config, arguments)
-    labeling = {seed: scorer.with_seed(int(seed)) for seed in config.seeds}
+    labeling = {seed: scorer.with_sampling(seed=int(seed)) for seed in config.seeds}
     untrained = load_encoder(config.model)
     rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test, config.eval_top_k)}
     pool = propose(untrained, config, questions)  # candidates of the first round, the same for all labelers

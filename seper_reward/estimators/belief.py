@@ -30,21 +30,22 @@ from seper_reward.types import Belief, Responses
 Pair = tuple[str, str]  # premise, hypothesis
 
 
-def support_pairs(options: Estimator, responses: Sequence[str], answers: Sequence[str]) -> set[Pair]:
-    """Return the pairs that tell how far responses support answers."""
-    backward = set(itertools.product(answers, responses)) if _reads_backward(options) else set()
-    return backward | set(itertools.product(responses, answers))
+def support_pairs(options: Estimator, sampled: Responses, answers: Sequence[str]) -> set[Pair]:
+    """Return the pairs that tell how far responses, drawn or known, support answers."""
+    texts = {*sampled.texts, *(leaf.text for leaf in sampled.known_leaves)}
+    backward = set(itertools.product(answers, texts)) if _reads_backward(options) else set()
+    return backward | set(itertools.product(texts, answers))
 
 
-def first_pairs(options: Estimator, responses: Sequence[str], answers: Sequence[str]) -> set[Pair]:
-    """Return the pairs to be judged first: those for support, and those of responses in one direction."""
-    among = itertools.combinations(sorted(responses), 2)  # a text that occurs twice is paired with itself
-    return support_pairs(options, responses, answers) | set(among)
+def first_pairs(options: Estimator, sampled: Responses, answers: Sequence[str]) -> set[Pair]:
+    """Return the pairs to be judged first: those for support, and those of drawn responses in one direction."""
+    among = itertools.combinations(sorted(sampled.texts), 2)  # a text that occurs twice is paired with itself
+    return support_pairs(options, sampled, answers) | set(among)
 
 
-def second_pairs(options: Estimator, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> set[Pair]:
+def second_pairs(options: Estimator, sampled: Responses, probs: Mapping[Pair, Tensor]) -> set[Pair]:
     """Return the reverse of those pairs of responses whose first direction entails; equivalence needs both."""
-    pairs = itertools.combinations(sorted(set(responses)), 2)
+    pairs = itertools.combinations(sorted(set(sampled.texts)), 2)
     return {(two, one) for one, two in pairs if _entails(options, probs[one, two])}
 
 
@@ -58,19 +59,19 @@ def belief(options: Estimator, sampled: Responses, answers: Sequence[str], probs
         probs: Class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
     """
     draws = weigh(options, sampled)
-    distinct = sampled.at(draws.places.tolist())
-    support, agrees = _support(options, distinct.texts, answers, probs)
-    ids = cluster_ids(_equivalent(options, distinct.texts, probs), options.clusters)
+    texts = draws.responses.texts
+    support, agrees = _support(options, texts, answers, probs)
+    ids = cluster_ids(_equivalent(options, texts, probs), options.clusters)
     gold = match_clusters(ids, agrees, _threshold(options), options.judged_by, draws.counts)
     best = join_answers(draws.weights, support, options.aliases)
     return Belief(
         soft=estimate(draws, best),
         hard=estimate(draws, join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases)),
         log_odds=log_odds(draws, best),
-        entropy=float(predictive_entropy(sampled.token_log_probs)),
+        entropy=_entropy(draws),
         semantic_entropy=float(semantic_entropy(draws.weights, ids)),
         unseen_mass=draws.unseen_mass if _by_mass(options, sampled) else None,
-        sampled=distinct,
+        sampled=draws.responses,
         counts=tuple(draws.counts.tolist()),
         weights=tuple(draws.weights.tolist()),
         cluster_ids=tuple(ids.tolist()),
@@ -83,7 +84,7 @@ def belief_std_error(
 ) -> float:
     """Return the standard error that ``belief`` would have, from the pairs of ``support_pairs`` alone."""
     draws = weigh(options, sampled)
-    support, _ = _support(options, sampled.at(draws.places.tolist()).texts, answers, probs)
+    support, _ = _support(options, draws.responses.texts, answers, probs)
     return estimate(draws, join_answers(draws.weights, support, options.aliases)).std_error
 
 
@@ -96,6 +97,13 @@ def weigh(options: Estimator, sampled: Responses) -> Draws:
         log_probs = without_end_token(log_probs, sampled.finished)
     weighting = "uniform" if options.weighting == "mass" else options.weighting
     return drawn_by_weight(sampled, response_weights(log_probs, weighting), join=options.judged_texts == "cleaned")
+
+
+def _entropy(draws: Draws) -> float:
+    """Return the predictive entropy; each independent draw counts the same, others by their weights."""
+    sampled = draws.responses
+    shares = draws.counts / draws.counts.sum() if sampled.with_replacement else draws.weights
+    return float(predictive_entropy(sampled.token_log_probs, shares))
 
 
 def _by_mass(options: Estimator, sampled: Responses) -> bool:
@@ -123,7 +131,7 @@ def _reads_backward(options: Estimator) -> bool:
 
 
 def _equivalent(options: Estimator, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
-    # a pair is not judged if its first direction does not entail
+    # a pair is not judged if its first direction does not entail, or a text was not drawn
     both = [[(one, two) in probs and _entails(options, probs[one, two]) for two in responses] for one in responses]
     return torch.tensor(both)  # (S, S) bool
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from seper_reward.types import Estimate, Responses
+from seper_reward.types import Estimate, Leaf, Responses
 
 CONFIDENCE = 0.95
 _PRIOR = 0.5  # of Jeffreys: half an observation that supports the answer, and half a one that does not
@@ -24,16 +24,14 @@ class Draws:
     """The distinct responses among S draws, and how the mass of all responses falls on them.
 
     Attributes:
-        places: ``(L,)`` integers: the first draw of each distinct response.
-        leaf: ``(S,)`` integers in [0, L): the distinct response of each draw.
+        responses: The L distinct responses, in order of their first draw, then the known leaves that were not drawn.
         counts: ``(L,)`` integers: how often each was drawn.
         weights: ``(L,)`` estimated probabilities of what each response stands for; they sum to 1.
         seen: ``(L,)`` the part of ``weights`` that is known: the responses' own probabilities, or 0.
         stand_ins: ``(L,)`` how many draws from the unknown part each response is worth, >= 0.
     """
 
-    places: Tensor
-    leaf: Tensor
+    responses: Responses
     counts: Tensor
     weights: Tensor
     seen: Tensor
@@ -55,22 +53,23 @@ def drawn_by_mass(sampled: Responses) -> Draws:
 
     Of independent draws these are the responses drawn once (Good and Turing's estimate: Good, Biometrika 1953). Of
     draws without replacement each is drawn from what the earlier ones left, and so counts by the share of this that is
-    still unseen at the end.
+    still unseen at the end. Known leaves stand for themselves alone: they were not chosen by chance.
 
     Args:
         sampled: S responses with the probabilities that they were drawn with (``has_mass``).
     """
-    places, leaf, counts = _distinct(sampled.token_ids)
-    probs = torch.tensor(sampled.draw_log_probs, dtype=torch.float64).exp()[places]
+    responses, probs, counts, known = _with_known_leaves(sampled)
     probs = probs / max(1.0, float(probs.sum()))  # rounding of the reader's dtype
     unseen = max(0.0, 1.0 - float(probs.sum()))
     if sampled.with_replacement:
-        stand_ins = (counts == 1).double()
+        stand_ins = ((counts == 1) & ~known).double()
     else:
-        stand_ins = unseen / (1.0 - probs.cumsum(0) + probs).clamp(min=max(unseen, 1e-12))
+        by_chance = probs.masked_fill(known, 0.0)
+        left = 1.0 - float(probs[known].sum()) - (by_chance.cumsum(0) - by_chance)  # before each draw
+        stand_ins = (unseen / left.clamp(min=max(unseen, 1e-12))).masked_fill(known, 0.0)
     share = stand_ins / stand_ins.sum() if unseen and bool(stand_ins.any()) else torch.zeros_like(probs)
     weights = probs + unseen * share
-    return Draws(places, leaf, counts, weights / weights.sum(), probs, stand_ins)
+    return Draws(responses, counts, weights / weights.sum(), probs, stand_ins)
 
 
 def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -> Draws:
@@ -89,10 +88,10 @@ def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -
             "responses drawn without replacement are no sample of equal worth; take weighting='mass', or "
             "draw='independent'"
         )
-    places, leaf, counts = _distinct(sampled.token_ids or sampled.texts if join else range(len(weights)))
-    by_leaf = torch.zeros(len(places), dtype=torch.float64).index_add(0, leaf, weights.double())
+    places, number, counts = _distinct(sampled.token_ids or sampled.texts if join else range(len(weights)))
+    joined = torch.zeros(len(places), dtype=torch.float64).index_add(0, number, weights.double())
     effective = 1.0 / float(weights.double().square().sum())
-    return Draws(places, leaf, counts, by_leaf, torch.zeros_like(by_leaf), effective * by_leaf)
+    return Draws(sampled.at(places), counts, joined, torch.zeros_like(joined), effective * joined)
 
 
 def estimate(draws: Draws, values: Tensor) -> Estimate:
@@ -160,9 +159,35 @@ def _posterior(stand_ins: Tensor, values: Tensor) -> tuple[float, float]:
     return mean, variance / (observations + 1)
 
 
-def _distinct(keys: Sequence[object]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the first draw of each distinct key, the distinct key of each draw, and their counts."""
+def _with_known_leaves(sampled: Responses) -> tuple[Responses, Tensor, Tensor, Tensor]:
+    """Return the distinct responses, drawn or known, and of each its probability, its count, and whether it is known.
+
+    A known leaf is one response, whatever token ends it.
+    """
+    leaves = {leaf.token_ids: leaf for leaf in sampled.known_leaves if leaf.draw_log_prob > -math.inf}.values()
+    keys: list[object] = list(sampled.token_ids)
+    for leaf in leaves:
+        for place in leaf.among(sampled):
+            keys[place] = leaf
+    places, _, counts = _distinct(keys)
+    absent = [leaf for leaf in leaves if leaf not in keys]
+    distinct = [*(keys[place] for place in places), *absent]
+    responses = sampled.at(places).and_leaves(absent)
+    log_probs = [
+        key.draw_log_prob if isinstance(key, Leaf) else log_prob
+        for key, log_prob in zip(distinct, responses.draw_log_probs, strict=True)
+    ]
+    return (
+        responses,
+        torch.tensor(log_probs, dtype=torch.float64).exp(),
+        torch.nn.functional.pad(counts, (0, len(absent))),
+        torch.tensor([isinstance(key, Leaf) for key in distinct]),
+    )
+
+
+def _distinct(keys: Sequence[object]) -> tuple[list[int], Tensor, Tensor]:
+    """Return the first place of each distinct key, the number of each key among these, and their counts."""
     numbers: dict[object, int] = {}
-    leaf = [numbers.setdefault(key, len(numbers)) for key in keys]
-    counts = torch.bincount(torch.tensor(leaf), minlength=len(numbers))
-    return torch.tensor([leaf.index(number) for number in range(len(numbers))]), torch.tensor(leaf), counts
+    number = [numbers.setdefault(key, len(numbers)) for key in keys]
+    counts = torch.bincount(torch.tensor(number), minlength=len(numbers))
+    return [number.index(one) for one in range(len(numbers))], torch.tensor(number), counts

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 
-def predictive_entropy(token_log_probs: Sequence[Tensor]) -> Tensor:
+def predictive_entropy(token_log_probs: Sequence[Tensor], weights: Tensor | None = None) -> Tensor:
     """Estimate the entropy of the responses by Monte Carlo (Kuhn et al., arXiv:2302.09664, eq. 1).
 
     Args:
         token_log_probs: S tensors ``(T_s,)`` of natural-log probabilities of responses sampled at temperature 1.
+        weights: ``(S,)`` what each response counts, sum to 1; ``None`` for the same.
 
     Returns:
         Scalar in nats, >= 0: the mean over responses of -log p(response).
@@ -20,7 +21,8 @@ def predictive_entropy(token_log_probs: Sequence[Tensor]) -> Tensor:
     """
     if not token_log_probs:
         raise ValueError("token_log_probs must hold at least one response, got none")
-    return -torch.stack([row.sum() for row in token_log_probs]).mean()
+    log_probs = torch.stack([row.double().sum() for row in token_log_probs])
+    return -log_probs.mean() if weights is None else -(weights.double() @ log_probs)
 
 
 def semantic_entropy(weights: Tensor, cluster_ids: Tensor) -> Tensor:

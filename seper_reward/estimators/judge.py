@@ -67,14 +67,14 @@ class BeliefJudge:
         self._learn(
             questions,
             [
-                _union(first_pairs(options, row.texts, question.answers) for row in question.responses)
+                _union(first_pairs(options, row, question.answers) for row in question.responses)
                 for question in questions
             ],
         )
         self._learn(
             questions,
             [
-                _union(second_pairs(options, row.texts, question.known) for row in question.responses)
+                _union(second_pairs(options, row, question.known) for row in question.responses)
                 for question in questions
             ],
         )
@@ -87,7 +87,7 @@ class BeliefJudge:
     def undecided(self, question: SampledQuestion, limit: float) -> list[bool]:
         """Return for each context whether the standard error of the belief is above ``limit``."""
         options, answers, known = self._options, question.answers, question.known
-        pairs = _union(support_pairs(options, row.texts, answers) for row in question.responses)
+        pairs = _union(support_pairs(options, row, answers) for row in question.responses)
         self._learn([question], [pairs])
         return [belief_std_error(options, row, answers, known) > limit for row in question.responses]
 

@@ -67,8 +67,13 @@ def block_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[list[Be
             prompts[place] = reader.build_prompts(query.question, query.contexts)
         except UnscorableError as error:
             beliefs[place] = error
+    given: dict[str, list[str]] = {}
+    for place, own in prompts.items():
+        texts = list(map(reader.prompts.response_text, scorer.known_answers(queries[place].answers)))
+        for prompt in own:
+            given.setdefault(prompt, []).extend(texts)
     try:
-        responses = reader.sample(sorted({prompt for own in prompts.values() for prompt in own}))
+        responses = reader.sample(sorted(given), given=given)
     except UnscorableError:  # one query's fault; by themselves the others can be measured
         return [_attempt(scorer, query) for query in queries]
     questions = [

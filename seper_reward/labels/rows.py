@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from seper_reward.types import (
     Belief,
     Estimate,
     LabeledQuery,
+    Leaf,
     Passage,
     Query,
     Responses,
@@ -29,7 +31,8 @@ INPUT = "input"
 _QUERY_FIELDS = {"id", "question", "answers", "labeler", "baseline", "passages", INPUT}
 _PASSAGE_FIELDS = {
     "passage_id", "title", "text", "truncated", "seper", "seper_hard", "delta_seper", "delta_seper_hard", "std_error",
-    "low", "high", "std_error_hard", "low_hard", "high_hard", "delta_log_odds", "unseen_mass", "responses", INPUT,
+    "low", "high", "std_error_hard", "low_hard", "high_hard", "delta_log_odds", "unseen_mass", "known_leaves",
+    "responses", INPUT,
 }  # fmt: skip
 
 
@@ -45,11 +48,12 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
     label passes for a new one.
 
     ΔSePer's rows have ``baseline`` (``seper`` and ``seper_hard``, each with standard error and 95 % interval, those of
-    hard SePer ending in ``_hard``; ``log_odds``, ``unseen_mass`` and ``responses``) and per passage the same of
-    ``delta_seper`` and ``delta_seper_hard``, with ``seper``, ``seper_hard``, ``delta_log_odds``, ``unseen_mass`` and
-    ``responses``. Each distinct response has its ``text``, ``count``, ``weight``, ``cluster``, ``support`` (how far it
-    entails the answer it fits best), ``log_prob`` and ``draw_log_prob`` (as a sequence of tokens, under the model and
-    in the distribution drawn from), ``finished``, and the ``token_ids`` and ``token_log_probs`` that they follow from.
+    hard SePer ending in ``_hard``; ``log_odds``, ``unseen_mass``, ``known_leaves`` and ``responses``) and per passage
+    the same of ``delta_seper`` and ``delta_seper_hard``, with ``seper``, ``seper_hard`` and ``delta_log_odds``. Each
+    distinct response has its ``text``, ``count``, ``weight``, ``cluster``, ``support`` (how far it entails the answer
+    it fits best), ``log_prob`` and ``draw_log_prob`` (as a sequence of tokens, under the model and in the distribution
+    drawn from), ``finished``, and the ``token_ids`` and ``token_log_probs`` that they follow from. ``known_leaves``
+    are the gold answers' own probabilities (``Leaf``); one that was not drawn is a response of count 0.
 
     Args:
         labeled: The labelled query.
@@ -135,14 +139,15 @@ def sampled_responses(fields: Mapping[str, Any], *, with_replacement: bool) -> R
         KeyError: The row was written by a version that kept less.
     """
     rows = [row for row in fields["responses"] for _ in range(row["count"])]
-    known = all("token_ids" in row for row in rows), all("draw_log_prob" in row for row in rows)
+    tokens, probs = (all(name in row for row in rows) for name in ("token_ids", "draw_log_prob"))
     return Responses(
         texts=tuple(row["text"] for row in rows),
         token_log_probs=tuple(torch.tensor(row["token_log_probs"]) for row in rows),
-        token_ids=tuple(tuple(row["token_ids"]) for row in rows) if known[0] else (),
+        token_ids=tuple(tuple(row["token_ids"]) for row in rows) if tokens else (),
         finished=tuple(row["finished"] for row in rows),
-        draw_log_probs=tuple(row["draw_log_prob"] for row in rows) if known[1] else (),
+        draw_log_probs=tuple(row["draw_log_prob"] for row in rows) if probs else (),
         with_replacement=with_replacement,
+        known_leaves=tuple(map(Leaf.from_json, fields["known_leaves"])),
     )
 
 
@@ -240,7 +245,11 @@ def _sampled(belief: Belief) -> dict[str, Any]:
         }
         for at, text in enumerate(belief.responses)
     ]
-    return {"unseen_mass": belief.unseen_mass, "responses": responses}
+    return {
+        "unseen_mass": belief.unseen_mass,
+        "known_leaves": [asdict(leaf) for leaf in sampled.known_leaves if math.isfinite(leaf.draw_log_prob)],
+        "responses": responses,
+    }
 
 
 def rounded(value: Any) -> Any:

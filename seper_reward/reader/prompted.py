@@ -246,8 +246,8 @@ class PromptedReader:
         other.sampler, other.cache = self.sampler.reading_with(model), self.cache if frozen else None
         return other
 
-    def with_seed(self, seed: int) -> "PromptedReader":
-        """Return the same reader with another seed of sampling."""
+    def with_sampling(self, **changes: Any) -> "PromptedReader":
+        """Return the same reader with some fields of ``SamplingOptions`` changed."""
         other = copy.copy(self)
-        other.sampler = self.sampler.with_options(replace(self.sampler.options, seed=seed))
+        other.sampler = self.sampler.with_options(replace(self.sampler.options, **changes))
         return other

@@ -202,6 +202,10 @@ class Sampler(Protocol):
         """How the samples of a prompt share its reading; ``None`` where a server decides."""
 
     @property
+    def draws_distinct(self) -> bool:
+        """Whether it can draw without replacement."""
+
+    @property
     def weights_hash(self) -> str:
         """Hash over all parts of the reader that decide a response."""
 

@@ -1,7 +1,6 @@
 """Labelers: one protocol, numbers checked against their definitions."""
 
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -57,15 +56,13 @@ def test_erag_is_the_mean_metric_less_the_baselines(tiny_scorer):
     def length(response, answers):
         return len(response) / (100 * len(answers))
 
-    baseline, *rows = tiny_scorer.reader.responses(QUERY.question, [(), *((passage,) for passage in QUERY.passages)])
+    baseline, *rows = tiny_scorer.responses(QUERY.question, QUERY.answers, QUERY.contexts)
     found = ERAGLabeler(tiny_scorer, length).label(QUERY)
 
     def mean(sampled):
         draws = drawn_by_mass(sampled)
-        return sum(
-            weight * length(sampled.texts[place], QUERY.answers)
-            for weight, place in zip(draws.weights.tolist(), draws.places.tolist(), strict=True)
-        )
+        columns = zip(draws.weights.tolist(), draws.responses.texts, strict=True)
+        return sum(weight * length(text, QUERY.answers) for weight, text in columns)
 
     assert found.labels == pytest.approx([mean(row) - mean(baseline) for row in rows])
     assert found.baseline["erag_length"] == pytest.approx(mean(baseline))
@@ -76,14 +73,15 @@ def test_erags_standard_error_by_hand():
     class Says:
         """Four responses, of which nothing is known but their texts: two right without a passage, three with it."""
 
-        def responses(self, question, sets):
+        def responses(self, question, answers, sets):
             return [
                 Responses(("Ann Lee",) * (2 + len(shown)) + ("Bob",) * (2 - len(shown)), (torch.zeros(1),) * 4)
                 for shown in sets
             ]
 
-    scorer = SimpleNamespace(reader=Says(), estimator=Estimator())
-    found = ERAGLabeler(scorer).label(Query("q", "Who?", ("Ann Lee",), (Passage("x"),)))
+        estimator = Estimator()
+
+    found = ERAGLabeler(Says()).label(Query("q", "Who?", ("Ann Lee",), (Passage("x"),)))
     assert found.labels == pytest.approx((0.25,))
     # Jeffreys' posteriors: Beta(2.5, 2.5) and Beta(3.5, 1.5)
     assert found.std_errors[0] == pytest.approx(math.sqrt(2.5 * 2.5 / (25 * 6) + 3.5 * 1.5 / (25 * 6)))

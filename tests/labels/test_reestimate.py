@@ -60,8 +60,9 @@ def numbers(row):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_it_is_what_labelling_with_these_options_gives(words, tmp_path, monkeypatch, preset):
-    assert main(words("label", "labels", "--estimator", "paper" if preset == "default" else "default")) == 0
-    assert main(words("label", "expected", "--estimator", preset)) == 0
+    other = ["--kernel", "max"] if preset == "default" else []
+    assert main(words("label", "labels", "--draw", "independent", *other)) == 0
+    assert main(words("label", "expected", "--draw", "independent", "--estimator", preset)) == 0
     no_reader(monkeypatch)
     assert main(words("reestimate", "found", "--estimator", preset)) == 0
     for found, expected in zip(labels_of(tmp_path / "found"), labels_of(tmp_path / "expected"), strict=True):
@@ -77,10 +78,20 @@ def test_it_is_what_labelling_with_these_options_gives(words, tmp_path, monkeypa
 
 
 def test_the_default_is_no_copy_of_the_paper(words, tmp_path):
-    assert main(words("label", "labels")) == 0
+    assert main(words("label", "labels", "--draw", "independent")) == 0
     assert main(words("reestimate", "found", "--estimator", "paper")) == 0
     (found, *_), (known, *_) = labels_of(tmp_path / "found"), labels_of(tmp_path / "labels")
     assert found["baseline"]["seper"] != pytest.approx(known["baseline"]["seper"], abs=1e-3)
+
+
+def test_distinct_draws_are_weighed_by_mass_or_not_at_all(words, tmp_path, capsys):
+    assert main(words("label", "labels")) == 0
+    assert main(words("reestimate", "found")) == 0
+    for found, known in zip(labels_of(tmp_path / "found"), labels_of(tmp_path / "labels"), strict=True):
+        for one, other in zip(numbers(found), numbers(known), strict=True):
+            assert one == pytest.approx(other, abs=1e-4)
+    assert main(words("reestimate", "plain", "--weighting", "uniform")) == 2
+    assert "drawn without replacement are no sample of equal worth" in capsys.readouterr().err
 
 
 def test_labels_that_cannot_be_estimated_again_are_refused(words, tmp_path, capsys):

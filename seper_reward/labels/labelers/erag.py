@@ -35,7 +35,7 @@ class ERAGLabeler(PassageLabeler):
 
     def label(self, query: Query) -> LabeledQuery:
         """Return, per passage, the difference of mean scores with and without it, and its standard error."""
-        responses = self.scorer.reader.responses(query.question, query.contexts)
+        responses = self.scorer.responses(query.question, query.answers, query.contexts)
         baseline, *others = [self._mean(row, query.answers) for row in responses]
         differences = [difference(mean, baseline[0]) for mean, _ in others]
         return LabeledQuery(
@@ -53,10 +53,9 @@ class ERAGLabeler(PassageLabeler):
     def _mean(self, sampled: Responses, answers: Sequence[str]) -> tuple[Estimate, list[dict[str, Any]]]:
         """Return the mean score over all responses, as the scorer's estimator weighs them, and each one's score."""
         draws = weigh(self.scorer.estimator, sampled)
-        distinct = [sampled.texts[place] for place in draws.places.tolist()]
-        scores = [float(self._metric(text, answers)) for text in distinct]
+        scores = [float(self._metric(text, answers)) for text in draws.responses.texts]
         rows = [
             {"text": text, "count": count, "score": score}
-            for text, count, score in zip(distinct, draws.counts.tolist(), scores, strict=True)
+            for text, count, score in zip(draws.responses.texts, draws.counts.tolist(), scores, strict=True)
         ]
         return estimate(draws, torch.tensor(scores)), rows
