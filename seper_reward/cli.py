@@ -116,7 +116,7 @@ def _label(arguments: list[str]) -> None:
     from seper_reward.labels.provenance import backend_of
     from seper_reward.labels.rows import LABELS
     from seper_reward.labels.run import LabelRun
-    from seper_reward.reports.tables import profile_table, summary_table
+    from seper_reward.reports.tables import placebo_line, profile_table, summary_table
     from seper_reward.reports.tracking import LabelTracker, Run
     from seper_reward.runtime.distributed import process_state, together
     from seper_reward.runtime.profiling import profiling
@@ -134,7 +134,15 @@ def _label(arguments: list[str]) -> None:
     if config.backend == "auto":  # a resumed run stays with the backend that it began with
         config = replace(config, backend=together(lambda: backend_of(config.output_dir)) or config.backend)
     labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed))
-    run = LabelRun(config.output_dir, labeler, queries, rejected, settings, config.block_on(labeler.device))
+    run = LabelRun(
+        config.output_dir,
+        labeler,
+        queries,
+        rejected,
+        settings,
+        block=config.block_on(labeler.device),
+        accept_versions=config.accept_versions,
+    )
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**settings, "provenance": run.provenance}, run.folder) as tracked:
         cache = labeler.scorer.cache if labeler.scorer is not None else None
@@ -151,6 +159,8 @@ def _label(arguments: list[str]) -> None:
             f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
             f"{summary['harmful']} harm by more than two standard errors; {summary['rejected']} rows rejected"
         )
+        if "placebo" in summary:
+            print(placebo_line(summary["placebo"], labeler.name))
         print(f"labels: {run.folder / LABELS}")
         if summary["truncated"]:
             print(
