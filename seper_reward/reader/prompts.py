@@ -14,9 +14,8 @@ Baseline = Literal["none", "placebo"]
 
 # it is as long as the demo's passages, and names nobody, no place, no number and no colour
 PLACEBO = (
-    "Cut the felt to the shape of the drawer with a pair of scissors, peel the paper off its back and press it down "
-    "with a dry cloth. Leave the drawer open for a while before anything is put into it. Leftover pieces can go under "
-    "the feet of a lamp or a vase."
+    "Cut the felt to the shape of the drawer with scissors, peel the paper off its back and press it on with a dry "
+    "cloth. Leave the drawer open for a while. Spare pieces can go under a lamp or a vase."
 )
 
 
