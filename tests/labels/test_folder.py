@@ -182,10 +182,14 @@ def test_other_versions_are_refused_or_accepted_and_named(folder, unfinished, tm
     assert found["labels_hash"] != begun["labels_hash"]
 
 
-def test_accepting_versions_accepts_nothing_else_and_leaves_finished_folders_alone(folder, monkeypatch):
+def test_accepting_versions_accepts_nothing_else_and_leaves_finished_folders_alone(
+    folder, command, monkeypatch, capsys
+):
     upgrade(monkeypatch, torch="98.1")
     before = (folder / "provenance.json").read_bytes()
-    assert LabelRun(folder, Counting(0), QUERIES, accept_versions=True).run()["questions"] == 4
+    assert main(command(folder)) == 2
+    assert "torch was" in capsys.readouterr().err
+    assert main([*command(folder), "--accept_versions", "true"]) == 0
     assert (folder / "provenance.json").read_bytes() == before
     upgrade(monkeypatch, **{"torch": "98.1", "seper-reward": "97"})
     with pytest.raises(ValueError, match=r"changed: seper-reward was '[^']*', is '97'\. Name"):
