@@ -182,9 +182,7 @@ def test_other_versions_are_refused_or_accepted_and_named(folder, unfinished, tm
     assert found["labels_hash"] != begun["labels_hash"]
 
 
-def test_accepting_versions_accepts_nothing_else_and_leaves_finished_folders_alone(
-    folder, command, monkeypatch, capsys
-):
+def test_accepting_versions_accepts_nothing_else_and_leaves_finished_runs_alone(folder, command, monkeypatch, capsys):
     upgrade(monkeypatch, torch="98.1")
     before = (folder / "provenance.json").read_bytes()
     assert main(command(folder)) == 2
