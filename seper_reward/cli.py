@@ -137,7 +137,15 @@ def _label(arguments: list[str]) -> None:
     if config.backend == "auto":  # a resumed run stays with the backend that it began with
         config = replace(config, backend=together(lambda: backend_of(config.output_dir)) or config.backend)
     labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed))
-    run = LabelRun(config.output_dir, labeler, queries, rejected, settings, config.block_on(labeler.device))
+    run = LabelRun(
+        config.output_dir,
+        labeler,
+        queries,
+        rejected,
+        settings,
+        block=config.block_on(labeler.device),
+        accept_versions=config.accept_versions,
+    )
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**settings, "provenance": run.provenance}, run.folder) as tracked:
         cache = labeler.scorer.cache if labeler.scorer is not None else None
@@ -247,13 +255,15 @@ def _show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> Non
     """Print what a label folder holds, and what its reader should know."""
     from seper_reward.labels.rows import LABELS
     from seper_reward.labels.summary import MARGIN, summary_warnings
-    from seper_reward.reports.tables import summary_table
+    from seper_reward.reports.tables import placebo_line, summary_table
 
     print(f"\n{summary_table(summary, labeler)}\n")
     print(
         f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
         f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN}; {summary['rejected']} rows rejected"
     )
+    if "placebo" in summary:
+        print(placebo_line(summary["placebo"], labeler))
     print(f"labels: {folder / LABELS}")
     for warning in summary_warnings(summary):
         print(f"warning: {warning}", file=sys.stderr)

@@ -1,5 +1,7 @@
 """Settings as dataclasses for TRL's parser (YAML, flags, errors for unknown keys), and the scorer they describe."""
 
+import contextlib
+import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +22,8 @@ from seper_reward.estimators.seper import (
 )
 from seper_reward.reader.chat import ChatOptions, Thinking
 from seper_reward.reader.engine.servers import check_url
+from seper_reward.reader.loading import reader_defaults
+from seper_reward.reader.prompts import Baseline, PromptStyle, prompt_style
 from seper_reward.reader.sampler import AdaptiveSampling, Backend, Draw, EngineOptions, Layout, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
@@ -129,6 +133,30 @@ class ScorerConfig(EstimatorConfig):
     prompt: Prompt | None = setting(
         None, "Style of the prompt; not given: brief for the embedded reader, few_shot for plain, paper for others."
     )
+    closed_book_prompt: str | None = setting(
+        None, "Wording without passages, with the field {question}; not given: that of the prompt's style."
+    )
+    passages_prompt: str | None = setting(
+        None,
+        "Wording with passages, with the fields {reference} and {question}; not given: that of the prompt's style. "
+        "Several passages are numbered.",
+    )
+    baseline: Baseline = setting(
+        "none",
+        "What a passage is compared with: none (the question without a passage) or placebo (with a passage that "
+        "answers nothing, which takes out what the mere presence of a passage does).",
+    )
+    placebo: str | None = setting(
+        None, "Text of the placebo passage, such as one in the language of the corpus; not given: one of ours."
+    )
+    system_prompt: str | None = setting(
+        None, "What the system says in front of every prompt; not given: what the reader's chat template says itself."
+    )
+    chat_template_kwargs: dict[str, Any] | str | None = setting(
+        None,
+        'Variables for the reader\'s chat template, a mapping in YAML or JSON, such as {"reasoning_effort": "low"}; '
+        "those about thinking are set by --thinking.",
+    )
     thinking: Thinking = setting(
         "auto",
         "Whether a reader that can think does so before each response: auto (only where its chat template cannot "
@@ -212,6 +240,8 @@ class ScorerConfig(EstimatorConfig):
         super().__post_init__()
         for url in self.engine:  # also where none is asked: settings are written to provenance and logs
             check_url(url)
+        chat_options(self)
+        style_of(self, self.reader)
 
     def refuse_auto(self) -> None:
         """Refuse ``backend=auto``, which could choose otherwise when a run is resumed.
@@ -258,6 +288,11 @@ class LabelConfig(CommandConfig):
         None,
         "Questions measured side by side, >= 1; more fill a large device, but low digits of labels then depend on the "
         "neighbours. Not given: 32 with throughput, 16 on an accelerator, 1 on a CPU or with enough_std_error.",
+    )
+    accept_versions: bool = setting(
+        False,
+        "Whether a run that was begun with other versions of torch or transformers goes on, and provenance.json names "
+        "them; low digits of labels may differ. Otherwise it is refused.",
     )
     strict: bool = setting(
         False, "Whether the command stops at the first unusable row instead of writing it to rejected.jsonl."
@@ -442,8 +477,8 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
     return SePerScorer.from_pretrained(
         reader or config.reader,
         config.entailment,
-        prompt=config.prompt,
-        chat=ChatOptions(config.thinking, config.max_thinking_tokens, config.prompt_date),
+        prompt=style_of(config, reader.name if reader is not None else config.reader),
+        chat=chat_options(config),
         estimator=config.estimator_options,
         max_passage_tokens=config.max_passage_tokens,
         cache=Cache(config.cache) if config.cache else None,
@@ -454,6 +489,38 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         stop=tuple(config.stop),
         seed=seed,
         **_given(sampling),
+    )
+
+
+def style_of(config: ScorerConfig, reader: str) -> PromptStyle:
+    """Return how a reader of this name is asked.
+
+    Raises:
+        ValueError: A wording lacks a field, or the placebo is blank.
+    """
+    return prompt_style(
+        config.prompt or reader_defaults(reader).prompt,
+        closed_book_prompt=config.closed_book_prompt,
+        passages_prompt=config.passages_prompt,
+        baseline=config.baseline,
+        placebo=config.placebo,
+    )
+
+
+def chat_options(config: ScorerConfig) -> ChatOptions:
+    """Return how the reader's chat template is rendered.
+
+    Raises:
+        ValueError: A setting is out of range, or ``chat_template_kwargs`` is no mapping.
+    """
+    variables = config.chat_template_kwargs or {}
+    if isinstance(variables, str):  # from the command line
+        with contextlib.suppress(ValueError):
+            variables = json.loads(variables)
+        if not isinstance(variables, dict):
+            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {config.chat_template_kwargs!r}")
+    return ChatOptions(
+        config.thinking, config.max_thinking_tokens, config.prompt_date, config.system_prompt, variables
     )
 
 

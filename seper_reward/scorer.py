@@ -19,6 +19,7 @@ from seper_reward.reader.backends import load_sampler
 from seper_reward.reader.chat import ChatOptions
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompted import EarlyStop, PromptedReader
+from seper_reward.reader.prompts import Baseline, PromptStyle
 from seper_reward.reader.sampler import AdaptiveSampling, EngineOptions, ReaderOptions, Sampler
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
@@ -32,7 +33,7 @@ class SePerScorer:
         sampler: Samples the reader's responses: a ``ResponseSampler`` in this process, or an ``EngineSampler`` over
             servers.
         entailment: The NLI model that judges what the responses say.
-        prompt: Name of a style in ``prompts.STYLES``.
+        prompt: The wording, or the name of a style in ``prompts.STYLES``; it also says what stands for no passage.
         chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
         estimator: The options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
         max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
@@ -53,7 +54,7 @@ class SePerScorer:
         sampler: Sampler,
         entailment: EntailmentScorer,
         *,
-        prompt: str = "paper",
+        prompt: str | PromptStyle = "paper",
         chat: ChatOptions = ChatOptions(),
         estimator: Estimator | None = None,
         max_passage_tokens: int | None = None,
@@ -78,7 +79,7 @@ class SePerScorer:
         reader: str | LoadedModel = EMBEDDED,
         entailment: str = EMBEDDED,
         *,
-        prompt: str | None = None,
+        prompt: str | PromptStyle | None = None,
         chat: ChatOptions = ChatOptions(),
         estimator: Estimator | None = None,
         max_passage_tokens: int | None = None,
@@ -94,7 +95,7 @@ class SePerScorer:
         Args:
             reader: The causal language model to ask, by name or already loaded.
             entailment: The NLI model that judges.
-            prompt: Name of a prompt style; ``None`` takes the reader's own (``READER_DEFAULTS``), else the paper's.
+            prompt: A prompt style or its name; ``None``: the reader's own (``READER_DEFAULTS``), else the paper's.
             chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
             estimator: The options of SePer; ``None`` takes the defaults.
             max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
@@ -239,6 +240,13 @@ class SePerScorer:
     def mutual_support(self, question: str, text: str, answers: Sequence[str]) -> float:
         """Return how surely a policy's text states a gold answer, in [0, 1] (``BeliefJudge.mutual_support``)."""
         return self.judge.mutual_support(question, text, answers)
+
+    def with_baseline(self, baseline: Baseline) -> "SePerScorer":
+        """Return the same scorer whose reader is shown something else where there is no passage."""
+        other = copy.copy(self)
+        other.__dict__.pop("fingerprint", None)
+        other.reader = self.reader.with_baseline(baseline)
+        return other
 
     def reading_with(self, model: Any, *, frozen: bool = False) -> "SePerScorer":
         """Return the same scorer with another model that has the reader's tokenizer.

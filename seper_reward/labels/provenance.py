@@ -16,6 +16,7 @@ from seper_reward.runtime.json_files import read_json
 from seper_reward.types import Query
 
 PROVENANCE = "provenance.json"
+_ACCEPTED = ("torch", "transformers")  # a release of ours may change what a label is
 
 
 def provenance(
@@ -51,6 +52,34 @@ def provenance(
         },
         "platform": platform.platform(),
         "processes": process_state().num_processes,
+    }
+
+
+def resumed_provenance(before: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Return the provenance of a run that goes on, whatever the versions of torch and transformers.
+
+    Args:
+        before: Content of ``provenance.json``, as the run has it.
+        now: The provenance by today's versions.
+
+    Returns:
+        ``now`` itself where the versions are those that the run began with; else with the former versions in
+        ``decides``, and in ``resumed_with`` the versions that it went on with, of which ``labels_hash`` then tells.
+    """
+    decides = before.get("decides")
+    if not isinstance(decides, dict):
+        return now
+    began, today = ({name: each.get(name) for name in _ACCEPTED} for each in (decides, now["decides"]))
+    if began == today:
+        return now
+    others = before.get("resumed_with") or []
+    resumed_with = others if today in others else [*others, today]
+    resumed = {**now["decides"], **began}
+    return {
+        **before,
+        "labels_hash": content_key({**resumed, "resumed_with": resumed_with}),
+        "decides": resumed,
+        "resumed_with": resumed_with,
     }
 
 

@@ -18,8 +18,8 @@ from seper_reward.labels.rows import (
     sampled_responses,
     utility_fields,
 )
-from seper_reward.labels.run import REJECTED, SUMMARY, folder_hashes
-from seper_reward.labels.summary import summarize
+from seper_reward.labels.run import PLACEBO, REJECTED, SUMMARY, folder_hashes
+from seper_reward.labels.summary import placebo_effect, summarize
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, read_lines, write_json, write_lines
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
@@ -53,8 +53,9 @@ def reestimate(
             f"{source} holds no finished labels (no {SUMMARY}); run `seper-reward label` to its end first"
         )
     lock = lock_folder(target)
-    rows = list(read_lines(source / LABELS))
-    if (labeler := labeler_of(rows)) != DELTA_SEPER:
+    files = [name for name in (LABELS, PLACEBO) if (source / name).is_file()]
+    rows = {name: list(read_lines(source / name)) for name in files}
+    if (labeler := labeler_of(rows[LABELS])) != DELTA_SEPER:
         raise ValueError(f"{source} holds labels of {labeler!r}; only those of ΔSePer can be estimated again")
     provenance = read_json(source / PROVENANCE)
     decides = {**provenance["decides"], **judge.fingerprint, "reestimated": provenance["labels_hash"]}
@@ -65,14 +66,20 @@ def reestimate(
         holds="labels made otherwise",
     )
     independent = provenance["decides"]["sampling"].get("draw", "independent") == "independent"
-    again = [
-        _reestimated(row, judge, independent, f"{source / LABELS}, line {number}")
-        for number, row in enumerate(tqdm(rows, desc="estimating", unit="question"), 1)
-    ]
+    again = {
+        name: [
+            _reestimated(row, judge, independent, f"{source / name}, line {number}")
+            for number, row in enumerate(tqdm(rows[name], desc=name, unit="question"), 1)
+        ]
+        for name in files
+    }
     rejected = list(read_lines(source / REJECTED))
-    write_lines(target / LABELS, again, allow_nan=False)
-    write_lines(target / REJECTED, rejected, allow_nan=False)
-    summary = {**summarize(again, rejected=len(rejected)), "sha256": folder_hashes(target)}
+    for name, written in (again | {REJECTED: rejected}).items():
+        write_lines(target / name, written, allow_nan=False)
+    summary = summarize(again[LABELS], rejected=len(rejected))
+    if PLACEBO in again:
+        summary["placebo"] = placebo_effect(again[PLACEBO])
+    summary["sha256"] = folder_hashes(target, [*files, REJECTED])
     write_json(target / SUMMARY, summary)
     lock.close()
     return summary

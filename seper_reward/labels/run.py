@@ -7,6 +7,7 @@ end they are written to ``labels.jsonl`` in input order, and ``summary.json`` ho
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,11 +16,12 @@ from tqdm.auto import tqdm
 from seper_reward.data.queries import Rejected
 from seper_reward.labels.blocks import block_size, label_blocks, query_cost, reads_ahead
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.labels.provenance import PROVENANCE, provenance, query_key
+from seper_reward.labels.placebo import closed_book, placebo_queries
+from seper_reward.labels.provenance import PROVENANCE, provenance, query_key, resumed_provenance
 from seper_reward.labels.rows import LABELS, cut_passages, label_row
-from seper_reward.labels.summary import summarize
+from seper_reward.labels.summary import placebo_effect, summarize
 from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together, wait_for_all
-from seper_reward.runtime.hashing import file_hash
+from seper_reward.runtime.hashing import content_key, file_hash
 from seper_reward.runtime.json_files import (
     checked_line,
     naming,
@@ -35,12 +37,26 @@ from seper_reward.runtime.profiling import timed
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
 from seper_reward.types import Query, UnscorableError
 
-REJECTED, SUMMARY, PROGRESS = "rejected.jsonl", "summary.json", "progress"
+REJECTED, PLACEBO, SUMMARY, PROGRESS = "rejected.jsonl", "placebo.jsonl", "summary.json", "progress"
 
 
-def folder_hashes(folder: Path) -> dict[str, str | None]:
-    """Return the SHA-256 of the files of rows in a label folder, by name."""
-    return {name: file_hash(folder / name) for name in (LABELS, REJECTED)}
+@dataclass(frozen=True)
+class _Work:
+    """Queries that one labeler labels, by block, with the key of each query's entry in ``progress/``."""
+
+    title: str
+    labeler: PassageLabeler
+    blocks: Sequence[Sequence[Query]]
+    keys: Mapping[str, str]
+
+    @property
+    def queries(self) -> list[Query]:
+        return [query for block in self.blocks for query in block]
+
+
+def folder_hashes(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
+    """Return the SHA-256 of files in a label folder, by name; ``None`` for one that is absent."""
+    return {name: file_hash(folder / name) for name in names}
 
 
 class LabelRun:
@@ -55,6 +71,8 @@ class LabelRun:
         block: How many neighbouring questions are measured side by side, >= 1; more fill a large device. A kill loses
             up to as many, and in low digits labels depend on the questions of a block. An engine ignores this and
             makes its batches itself.
+        accept_versions: Whether a run begun with other versions of torch or transformers goes on; ``provenance.json``
+            then names them.
 
     Raises:
         OSError: The folder cannot be made or written.
@@ -75,18 +93,23 @@ class LabelRun:
         rejected: Sequence[Rejected] = (),
         settings: Mapping[str, Any] | None = None,
         block: int = 1,
+        accept_versions: bool = False,
     ) -> None:
         block = block_size(labeler, block)
         self.folder = Path(output_dir)
         self._labeler, self._queries, self._rejected = labeler, queries, rejected
         self._keys = {query.id: query_key(query) for query in queries}
-        # over all queries, also those labelled already: labels depend on the block, and must not change on resuming
-        self._blocks = [queries[start : start + block] for start in range(0, len(queries), block)]
+        placebos = placebo_queries(labeler, queries)
+        placebo_keys = {query.id: content_key(PLACEBO, query_key(query)) for query in placebos}
+        self._labelling = _Work("labelling", labeler, _blocks(queries, block), self._keys)
+        self._placebo = _Work("placebo", closed_book(labeler), _blocks(placebos, block), placebo_keys)
+        # who asks no reader measures no placebo
+        self._files = (LABELS, REJECTED, PLACEBO) if placebos else (LABELS, REJECTED)
         self._progress = self.folder / PROGRESS
         self._done = self._progress / "done.jsonl"
         self._lock: IO[str] | None = None
         self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
-        self.complete, self.finished = together(self._claim)
+        self.complete, self.finished, self.provenance = together(lambda: self._claim(accept_versions))
 
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
@@ -98,7 +121,8 @@ class LabelRun:
             on_label: Function that is called with each row that this process labels, as it comes.
 
         Returns:
-            What ``summarize`` returns, and ``sha256``, the hashes of the files of rows; ``summary.json`` holds it.
+            What ``summarize`` returns; ``placebo``, what ``placebo_effect`` returns, if a reader is asked; and
+            ``sha256``, the hashes of the files of rows. ``summary.json`` holds it.
 
         Raises:
             UnscorableError: A question cannot be scored, and ``strict``; finished questions stay on disk.
@@ -107,8 +131,9 @@ class LabelRun:
         if self.complete:
             # anew: rows of ΔSePer hold soft and hard labels, and the earlier run may have summed up the others
             return together(self._summary)
-        left = [self._blocks[place] for place in together(lambda: self._left(strict))]
-        self._label(left, strict, on_label)
+        left = together(lambda: [self._left(work, strict) for work in (self._labelling, self._placebo)])
+        self._label(self._labelling, left[0], strict, on_label)
+        self._label(self._placebo, left[1], strict, lambda row: None)
         wait_for_all()
         with timed("io"):
             summary = together(self._publish)
@@ -119,33 +144,37 @@ class LabelRun:
         """Read ``labels.jsonl``."""
         return list(read_lines(self.folder / LABELS))
 
-    def _left(self, strict: bool) -> list[int]:
+    def _left(self, work: _Work, strict: bool) -> list[int]:
         """Return the places of the blocks that are not yet labelled."""
         # from ``done.jsonl`` only, which nobody writes now
         done = {entry["key"] for entry in self._entries(self._done) if "label" in entry or not strict}
-        keys = [{self._keys[query.id] for query in block} for block in self._blocks]
+        keys = [{work.keys[query.id] for query in block} for block in work.blocks]
         return [place for place, wanted in enumerate(keys) if not wanted <= done]
 
     def _label(
-        self, blocks: Sequence[Sequence[Query]], strict: bool, on_label: Callable[[Mapping[str, Any]], None]
+        self, work: _Work, places: Sequence[int], strict: bool, on_label: Callable[[Mapping[str, Any]], None]
     ) -> None:
+        """Label this process's part of the blocks at ``places``."""
         state = process_state()
+        blocks, total = [work.blocks[place] for place in places], len(work.keys)
+        if not blocks:
+            return
         bar = tqdm(
-            total=len(self._queries),
-            initial=len(self._queries) - sum(map(len, blocks)),
+            total=total,
+            initial=total - sum(map(len, blocks)),
             mininterval=1,
-            desc="labelling",
+            desc=work.title,
             unit="question",
             disable=not state.is_main_process,
         )
         path = self._progress / f"process-{state.process_index}.jsonl"
         with bar:
-            for query, labeled in label_blocks(self._labeler, self._mine(blocks)):
-                entry: dict[str, Any] = {"key": self._keys[query.id]}
+            for query, labeled in label_blocks(work.labeler, self._mine(blocks)):
+                entry: dict[str, Any] = {"key": work.keys[query.id]}
                 try:
                     if isinstance(labeled, UnscorableError):
                         raise labeled
-                    entry["label"] = label_row(labeled, self._labeler.name, cut_passages(self._labeler, query))
+                    entry["label"] = label_row(labeled, work.labeler.name, cut_passages(work.labeler, query))
                 except UnscorableError as error:
                     if strict:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error
@@ -154,7 +183,7 @@ class LabelRun:
                     file.write(checked_line(entry))
                     file.flush()
                     os.fsync(file.fileno())
-                bar.update(min(state.num_processes, len(self._queries) - bar.n))  # if all keep pace
+                bar.update(min(state.num_processes, total - bar.n))  # if all keep pace
                 if "label" in entry:
                     on_label(entry["label"])
 
@@ -165,20 +194,25 @@ class LabelRun:
             return shard(blocks, costs)
         return SharedQueue(blocks, costs)
 
-    def _claim(self) -> tuple[bool, int]:
+    def _claim(self, accept_versions: bool) -> tuple[bool, int, dict[str, Any]]:
         """Lock the folder, compare provenance, and gather what earlier processes finished.
 
         Returns:
-            Whether that is all the work, and else how many questions.
+            Whether that is all the work, else how many questions, and the folder's provenance.
         """
         self._lock = lock_folder(self.folder)
         if not (self.folder / PROVENANCE).is_file():
             self._refuse_unknown()
-        claim_settings(self.folder / PROVENANCE, self.provenance, ["decides"], holds="labels made otherwise")
+        path, found = self.folder / PROVENANCE, self.provenance
+        if accept_versions and path.is_file():
+            found = resumed_provenance(read_json(path), found)
+        claim_settings(path, found, ["decides"], holds="labels made otherwise")
         self._progress.mkdir(exist_ok=True)
         if (self.folder / SUMMARY).is_file() and (self.folder / LABELS).is_file() and self._verified():
             shutil.rmtree(self._progress)
-            return True, 0
+            return True, 0, read_json(path)
+        if found is not self.provenance:
+            write_json(path, found)
         finished = self._finished()
         write_checked_lines(self._done, finished.values())
         for file in self._progress.glob("process-*.jsonl"):
@@ -186,11 +220,11 @@ class LabelRun:
         for index in range(process_state().num_processes):
             # made here, so that a network disk need not show this process the new files of others
             (self._progress / f"process-{index}.jsonl").touch()
-        return False, len(finished)
+        return False, len(set(self._keys.values()) & set(finished)), read_json(path)
 
     def _refuse_unknown(self) -> None:
         """Raise if the folder has files of a run: without provenance nobody knows which settings made them."""
-        found = [name for name in (LABELS, REJECTED, SUMMARY, PROGRESS) if (self.folder / name).exists()]
+        found = [name for name in (LABELS, REJECTED, PLACEBO, SUMMARY, PROGRESS) if (self.folder / name).exists()]
         if found:
             raise ValueError(
                 f"{self.folder} holds {', '.join(found)} of unknown origin (no {PROVENANCE}); restore {PROVENANCE}, "
@@ -209,11 +243,11 @@ class LabelRun:
         written = read_json(self.folder / SUMMARY).get("sha256")
         known = written if isinstance(written, dict) else {}
         changed = " and ".join(
-            name for name, found in folder_hashes(self.folder).items() if known.get(name, "") != found
+            name for name, found in folder_hashes(self.folder, self._files).items() if known.get(name, "") != found
         )
         if not changed:
             return True
-        if not set(self._keys.values()) <= set(self._finished()):
+        if not self._all_keys() <= set(self._finished()):
             raise ValueError(
                 f"{self.folder}: {changed} changed after the run ended (the SHA-256 is not the one in {SUMMARY}); "
                 f"restore what was there, or delete {LABELS} and {SUMMARY} to label again"
@@ -224,9 +258,12 @@ class LabelRun:
 
     def _finished(self) -> dict[str, dict[str, Any]]:
         """Return the entries in ``progress/`` of this run's queries, by key."""
-        keys = set(self._keys.values())
+        keys = self._all_keys()
         entries = (entry for file in sorted(self._progress.glob("*.jsonl")) for entry in self._entries(file))
         return {entry["key"]: entry for entry in entries if entry["key"] in keys}
+
+    def _all_keys(self) -> set[str]:
+        return {*self._labelling.keys.values(), *self._placebo.keys.values()}
 
     def _entries(self, file: Path) -> Iterator[dict[str, Any]]:
         """Yield the whole entries of a file in ``progress/``; a damaged one is reported and left out."""
@@ -239,16 +276,22 @@ class LabelRun:
 
     def _summary(self) -> dict[str, Any]:
         """Sum up the labels on disk."""
+        column = self._labeler.name
         rejected = sum(1 for _ in read_lines(self.folder / REJECTED))
-        return {
-            **summarize(self.labels(), self._labeler.name, rejected=rejected),
-            "sha256": folder_hashes(self.folder),
-        }
+        summary = summarize(self.labels(), column, rejected=rejected)
+        if PLACEBO in self._files:
+            summary["placebo"] = placebo_effect(list(read_lines(self.folder / PLACEBO)), column)
+        return {**summary, "sha256": folder_hashes(self.folder, self._files)}
 
     def _publish(self) -> dict[str, Any]:
         """Write the files of a finished run, ``summary.json`` last, remove ``progress/``, and return the summary."""
         done = self._finished()
-        missing = [query.id for query in self._queries if self._keys[query.id] not in done]
+        missing = [
+            query.id
+            for work in (self._labelling, self._placebo)
+            for query in work.queries
+            if work.keys[query.id] not in done
+        ]
         if missing:
             raise ValueError(
                 f"{self.folder}: {len(missing)} questions were not labelled, the first is id={missing[0]!r}; does a "
@@ -268,7 +311,15 @@ class LabelRun:
         ]
         write_lines(self.folder / REJECTED, rejected, allow_nan=False)
         write_lines(self.folder / LABELS, labels, allow_nan=False)
+        if PLACEBO in self._files:
+            found = [done[self._placebo.keys[query.id]] for query in self._placebo.queries]
+            write_lines(self.folder / PLACEBO, [row["label"] for row in found if "label" in row], allow_nan=False)
         summary = self._summary()
         write_json(self.folder / SUMMARY, summary)
         shutil.rmtree(self._progress)
         return summary
+
+
+def _blocks(queries: Sequence[Query], size: int) -> list[Sequence[Query]]:
+    """Divide all queries, also those labelled already: labels depend on the block, and resuming must not change it."""
+    return [queries[start : start + size] for start in range(0, len(queries), size)]

@@ -1,5 +1,6 @@
 """Counts and means over labels."""
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -74,6 +75,28 @@ def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
     if contexts and summary["all_equal"] == contexts:
         warnings.append("in every context all responses are the same; is the temperature 0, or the reader broken?")
     return warnings
+
+
+def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER) -> dict[str, Any]:
+    """Return what a passage that answers nothing does to the labels: the part of each label that is not what it says.
+
+    Args:
+        rows: Label rows of a sample of questions, with the placebo as their only passage.
+        column: Field of the labels.
+
+    Returns:
+        How many ``questions``, the mean label in the field ``column``, and its 95 % ``interval`` over questions
+        (Student's t); ``None`` in both places where there are too few of them.
+    """
+    from scipy.stats import t
+
+    values = [row["passages"][0][column] for row in rows]
+    if len(values) < 2:
+        return {"questions": len(values), column: values[0] if values else None, "interval": None}
+    half = float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    mean = statistics.fmean(values)
+    interval = [round(mean - half, _DIGITS), round(mean + half, _DIGITS)]
+    return {"questions": len(values), column: round(mean, _DIGITS), "interval": interval}
 
 
 def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:

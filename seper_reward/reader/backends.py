@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 from seper_reward.data.queries import read_examples
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.prompts import PromptBuilder, PromptStyle
 from seper_reward.reader.sampler import Backend, EngineOptions, ReaderOptions, Sampler
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.pretrained import LoadedModel
@@ -26,7 +26,7 @@ def load_sampler(
     *,
     options: ReaderOptions = ReaderOptions(),
     engine: EngineOptions = EngineOptions(),
-    prompt: str,
+    prompt: str | PromptStyle,
     **sampling: Any,
 ) -> Sampler:
     """Load the reader's sampler.
@@ -38,7 +38,7 @@ def load_sampler(
             as many prompts as it takes at once, the processes by the speed of the main one; an engine that does not
             answer, or a reader too large for the GPU, is not used.
         engine: The servers, and how they are asked.
-        prompt: Style of the prompts.
+        prompt: Style of the prompts, or its name.
         **sampling: Fields of ``SamplingOptions``.
 
     Raises:
@@ -62,7 +62,7 @@ def load_sampler(
     return loaded.get(chosen) or load[chosen]()
 
 
-def _fastest(load: Mapping[str, Callable[[], Sampler]], loaded: dict[str, Sampler], prompt: str) -> str:
+def _fastest(load: Mapping[str, Callable[[], Sampler]], loaded: dict[str, Sampler], prompt: str | PromptStyle) -> str:
     """Return the name of the fastest backend, and fill ``loaded`` with the samplers that can be used."""
     speeds: dict[str, float] = {}
     for name in load:
@@ -80,7 +80,7 @@ def _fastest(load: Mapping[str, Callable[[], Sampler]], loaded: dict[str, Sample
     return fastest
 
 
-def _prompts_per_second(sampler: Sampler, style: str) -> float:
+def _prompts_per_second(sampler: Sampler, style: str | PromptStyle) -> float:
     """Measure prompts per second on the demo's questions: of an engine, or of all processes at this one's speed."""
     builder = PromptBuilder(sampler.tokenizer, style, max_prompt_tokens=sampler.max_prompt_tokens)
     examples, _ = read_examples("demo")

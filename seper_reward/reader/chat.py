@@ -8,7 +8,7 @@ import copy
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 Thinking = Literal["auto", "off", "on"]
@@ -25,6 +25,7 @@ _ARGUMENT = re.compile(r"\b[a-z_]*(?:think|reason)[a-z_]*\b")
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _NO_THINK = "/no_think"
 _PROBE = ({"role": "user", "content": "Who?"},)
+_OURS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}  # arguments of ``_rendered``
 _DIRECTIVES = "aAbBcdHIjmMpSUwWxXyY"
 
 
@@ -38,14 +39,20 @@ class ChatOptions:
             opened, as in arXiv:2504.09858), ``"on"`` always.
         max_thinking_tokens: Longest thought in tokens, >= 1; then thinking is closed and the reader answers.
         prompt_date: The date of today in templates that print it, as ``YYYY-MM-DD``.
+        system_prompt: What the system says in front of every prompt; ``None`` leaves that to the template, and ``""``
+            says nothing where the template has a text of its own.
+        chat_template_kwargs: Variables that the template is rendered with, such as ``{"reasoning_effort": "low"}``.
 
     Raises:
-        ValueError: ``thinking`` is unknown, the number is below 1, or the date is none.
+        ValueError: ``thinking`` is unknown, the number is below 1, the date is none, or a variable is one that the
+            prompt is rendered with anyway.
     """
 
     thinking: Thinking = "auto"
     max_thinking_tokens: int = 1024
     prompt_date: str = "2024-07-26"
+    system_prompt: str | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.thinking not in get_args(Thinking):
@@ -56,6 +63,21 @@ class ChatOptions:
             datetime.date.fromisoformat(self.prompt_date)
         except ValueError:
             raise ValueError(f"prompt_date must be a date such as 2024-07-26, got {self.prompt_date!r}") from None
+        if taken := sorted(_OURS & set(self.chat_template_kwargs)):
+            raise ValueError(
+                f"chat_template_kwargs must not hold {', '.join(taken)}, which every prompt is rendered with already; "
+                "leave it out (today is prompt_date, and a template is chat_template)"
+            )
+
+    @property
+    def needs_template(self) -> str:
+        """Names of the options that mean nothing without a chat template, joined; empty if there are none."""
+        given = {
+            "thinking='on'": self.thinking == "on",
+            "system_prompt": self.system_prompt is not None,
+            "chat_template_kwargs": bool(self.chat_template_kwargs),
+        }
+        return " and ".join(name for name, is_given in given.items() if is_given)
 
 
 @dataclass(frozen=True)
@@ -87,7 +109,9 @@ class ChatTemplate:
         thought: How a thought stands in a prompt; ``None`` if the reader answers without thinking.
 
     Raises:
-        ValueError: ``thinking="on"``, and the template shows no thoughts.
+        ValueError: An option does not go with the template: it shows no thoughts (``thinking="on"``), takes no system
+            prompt, does not use a variable of ``chat_template_kwargs`` or fails with them; one of these contradicts
+            ``thinking``; or there is no template.
     """
 
     def __init__(self, tokenizer: Any, options: ChatOptions = ChatOptions()) -> None:
@@ -100,9 +124,14 @@ class ChatTemplate:
         self._arguments: dict[str, Any] = {}
         self._end = ""
         if self._source is not None:
+            self._check_variables(self._source)
+            self._add_system_prompt()
             self._choose(self._source, options.thinking)
-        elif options.thinking == "on":
-            raise ValueError("thinking='on' needs a reader with a chat template; this one has none")
+        elif needs := options.needs_template:
+            raise ValueError(
+                f"{needs} needs a reader with a chat template; this one has none. Give it a chat_template, or write "
+                "what the reader shall be told into closed_book_prompt and passages_prompt"
+            )
 
     @property
     def exists(self) -> bool:
@@ -124,19 +153,49 @@ class ChatTemplate:
             tokenize=False,
             add_generation_prompt=True,
             date_string=f"{self._date:%d %b %Y}",
-            **arguments,
+            **{**self.options.chat_template_kwargs, **arguments},
         )
         return text
 
+    def _check_variables(self, source: str) -> None:
+        given = dict(self.options.chat_template_kwargs)
+        if not given:
+            return
+        for name in given:
+            if not re.search(rf"\b{re.escape(name)}\b", source):
+                raise ValueError(
+                    f"chat_template_kwargs has {name!r}, which the reader's chat template does not use; correct the "
+                    "name, or leave it out"
+                )
+        try:
+            self._rendered(_PROBE, {})
+        except Exception as error:  # a template raises what it likes at a value that it does not know
+            raise ValueError(f"chat_template_kwargs={given!r} fail in the reader's chat template: {error}") from error
+
+    def _add_system_prompt(self) -> None:
+        text = self.options.system_prompt
+        if text is None:
+            return
+        self._turns = [{"role": "system", "content": text}]
+        try:
+            shown = text.strip() in self._rendered(_PROBE, {})
+            found = "leaves it out"
+        except Exception as error:  # a template raises what it likes at a role that it does not know
+            shown, found = False, f"says {str(error)!r}"
+        if not shown:
+            raise ValueError(
+                f"system_prompt needs a chat template that shows what the system says; this reader's {found}. Write "
+                "the text into closed_book_prompt and passages_prompt instead"
+            )
+
     def _choose(self, source: str, thinking: Thinking) -> None:
         """Find the arguments that switch thinking off or on, and what must be added to the prompt."""
-        off = self._changing(source, value=False)
-        if thinking == "on":
-            self._arguments = self._changing(source, value=True)
-        else:
-            self._arguments = off
-            if not off and _NO_THINK in source and _open_tag(self._rendered(_PROBE, {})):
-                self._turns = [{"role": "system", "content": _NO_THINK}]
+        off, on = self._changing(source, value=False), self._changing(source, value=True)
+        self._refuse_contradictions(off | on, thinking)
+        self._arguments = on if thinking == "on" else off
+        if thinking != "on" and not off and _NO_THINK in source and _open_tag(self._rendered(_PROBE, {})):
+            told = [turn["content"] for turn in self._turns if turn["content"]]
+            self._turns = [{"role": "system", "content": "\n".join([*told, _NO_THINK])}]
         prompt = self._rendered(_PROBE, self._arguments)
         thought = _thought_format(source, prompt)
         if thinking == "on":
@@ -147,6 +206,15 @@ class ChatTemplate:
         if thought is not None:
             self.thought = thought if thinking != "off" else None
             self._end = thought.start if thinking != "off" else thought.closed
+
+    def _refuse_contradictions(self, about_thinking: Mapping[str, bool], thinking: Thinking) -> None:
+        """Refuse a variable that switches thinking, if it says otherwise than ``thinking``."""
+        for name, value in self.options.chat_template_kwargs.items():
+            if name in about_thinking and value != (thinking == "on"):
+                raise ValueError(
+                    f"chat_template_kwargs has {name}={value!r}, but thinking={thinking!r} decides that; leave it "
+                    "out, and set thinking instead"
+                )
 
     def _changing(self, source: str, value: bool) -> dict[str, bool]:
         """Return the arguments about thinking that change what the template renders."""

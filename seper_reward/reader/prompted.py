@@ -9,7 +9,7 @@ from typing import Any
 
 from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think
 from seper_reward.reader.in_process.response_sampler import ALGORITHM
-from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.prompts import Baseline, PromptBuilder, PromptStyle
 from seper_reward.reader.sampler import NeedsMore, Sampler
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
@@ -38,7 +38,7 @@ class PromptedReader:
 
     Args:
         sampler: Samples the reader's responses, in this process or on servers.
-        prompt: Name of a style in ``prompts.STYLES``.
+        prompt: The wording, or the name of a style in ``prompts.STYLES``.
         chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
         max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
         cache: Where responses are kept between runs.
@@ -55,7 +55,7 @@ class PromptedReader:
         self,
         sampler: Sampler,
         *,
-        prompt: str = "paper",
+        prompt: str | PromptStyle = "paper",
         chat: ChatOptions = ChatOptions(),
         max_passage_tokens: int | None = None,
         cache: Cache | None = None,
@@ -234,6 +234,13 @@ class PromptedReader:
                 prompts -= len(waiting[0].contexts)
                 yield waiting.popleft()
         yield from waiting
+
+    def with_baseline(self, baseline: Baseline) -> "PromptedReader":
+        """Return the same reader that is shown something else where there is no passage."""
+        other = copy.copy(self)
+        other.prompts = copy.copy(self.prompts)
+        other.prompts.style = replace(self.prompts.style, baseline=baseline)
+        return other
 
     def reading_with(self, model: Any, *, frozen: bool) -> "PromptedReader":
         """Return the same reader with another model that has the same tokenizer.

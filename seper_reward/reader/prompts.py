@@ -3,29 +3,77 @@
 import copy
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 from seper_reward.reader.chat import ChatTemplate
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.types import Passage, UnscorableError
 
+Baseline = Literal["none", "placebo"]
+
+# it is as long as the demo's passages, and names nobody, no place, no number and no colour
+PLACEBO = (
+    "Cut the felt to the shape of the drawer with scissors, peel the paper off its back and press it on with a dry "
+    "cloth. Leave the drawer open for a while. Spare pieces can go under a lamp or a vase."
+)
+
+
+def _check_template(name: str, template: str, fields: Sequence[str]) -> None:
+    found = sorted({part.partition("}")[0] for part in template.split("{")[1:]})
+    if found != fields:
+        wanted, got = (", ".join(f"{{{field}}}" for field in names) or "none" for names in (fields, found))
+        raise ValueError(f"{name} must be a text with {wanted} and no other brace, got {got} in {template!r}")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question and its answer, shown in front of the question that is asked.
+
+    Attributes:
+        question: The question.
+        answer: What the reader is shown as its own response.
+        passage: The passage that the answer is in; empty for a closed-book example.
+    """
+
+    question: str
+    answer: str
+    passage: str = ""
+
 
 @dataclass(frozen=True)
 class PromptStyle:
-    """The wording of one way to ask.
+    """The wording of one way to ask, and what stands for "no passage".
 
     Attributes:
-        closed_book: Template without passages, with the field ``{question}``.
-        with_passages: Template with the fields ``{reference}`` and ``{question}``.
-        with_passages_examples: Example turns, (whole user text, answer), in front of a prompt with passages.
+        closed_book_prompt: Template without passages, with the field ``{question}``.
+        passages_prompt: Template with the fields ``{reference}`` (the passages) and ``{question}``.
+        examples: Examples in front of every prompt: the same with and without passages, so that the difference of
+            two beliefs holds nothing of them.
         answer_prefix: Text after the prompt where there is no chat template, so that a base model answers.
+        baseline: What the reader is shown where there is no passage: ``"none"``, the closed-book prompt, or
+            ``"placebo"``, the prompt with the placebo as its passage. Then a passage's utility is what it says, less
+            what the mere presence of a passage does.
+        placebo: Text of a passage that answers no question.
+
+    Raises:
+        ValueError: A template lacks a field or has another one, ``baseline`` is unknown, or the placebo is blank.
     """
 
-    closed_book: str
-    with_passages: str
-    with_passages_examples: tuple[tuple[str, str], ...] = ()
+    closed_book_prompt: str
+    passages_prompt: str
+    examples: tuple[Example, ...] = ()
     answer_prefix: str = "\nAnswer:"
+    baseline: Baseline = "none"
+    placebo: str = PLACEBO
+
+    def __post_init__(self) -> None:
+        _check_template("closed_book_prompt", self.closed_book_prompt, ["question"])
+        _check_template("passages_prompt", self.passages_prompt, ["question", "reference"])
+        if self.baseline not in get_args(Baseline):
+            raise ValueError(f"baseline must be one of {', '.join(get_args(Baseline))}, got {self.baseline!r}")
+        if not self.placebo.strip():
+            raise ValueError(f"placebo must be the text of a passage, got {self.placebo!r}")
 
 
 _PAPER_CLOSED = (
@@ -33,47 +81,66 @@ _PAPER_CLOSED = (
     "Question: {question}"
 )
 _BRIEF_CLOSED = "Answer the question in a few words.\nQuestion: {question}"
-_BRIEF_OPEN = "Answer the question in a few words, using the passage.\nPassage:{reference}\nQuestion: {question}"
+_BRIEF_OPEN = "Answer the question in a few words, using the passage.\nPassage: {reference}\nQuestion: {question}"
 
 STYLES: dict[str, PromptStyle] = {
     # the paper's two prompts, word for word
     "paper": PromptStyle(
-        closed_book=_PAPER_CLOSED,
-        with_passages=(
+        closed_book_prompt=_PAPER_CLOSED,
+        passages_prompt=(
             "Answer the question based on the given document. Only give me the answer and do not output any other "
-            "words. The following are given documents.{reference} Question: {question}"
+            "words. The following are given documents. {reference} Question: {question}"
         ),
     ),
-    "brief": PromptStyle(closed_book=_BRIEF_CLOSED, with_passages=_BRIEF_OPEN),
-    # after examples, small readers copy better from a passage but recall less without one: so with passages only
+    "brief": PromptStyle(closed_book_prompt=_BRIEF_CLOSED, passages_prompt=_BRIEF_OPEN),
+    # small readers copy better from a passage after examples, and recall less; both beliefs have the same ones
     "few_shot": PromptStyle(
-        closed_book=_PAPER_CLOSED,
-        with_passages=_BRIEF_OPEN,
-        with_passages_examples=(
-            (
-                _BRIEF_OPEN.format(
-                    reference=" The Hallow Mill was built by Peter Voss in 1812. A fire closed it in 1840.",
-                    question="Who built the Hallow Mill?",
-                ),
+        closed_book_prompt=_BRIEF_CLOSED,
+        passages_prompt=_BRIEF_OPEN,
+        examples=(
+            Example(
+                "Who built the Hallow Mill?",
                 "Peter Voss",
+                "The Hallow Mill was built by Peter Voss in 1812. A fire closed it in 1840.",
             ),
-            (
-                _BRIEF_OPEN.format(
-                    reference=" Members of the rowing club wear a green cap; the coach's is white.",
-                    question="What colour is the cap of the rowing club's members?",
-                ),
+            Example(
+                "What colour is the cap of the rowing club's members?",
                 "green",
+                "Members of the rowing club wear a green cap; the coach's is white.",
             ),
-            (
-                _BRIEF_OPEN.format(
-                    reference=" The night bus leaves the square at 23:15 and does not run on Sundays.",
-                    question="When does the night bus leave the square?",
-                ),
+            Example(
+                "When does the night bus leave the square?",
                 "23:15",
+                "The night bus leaves the square at 23:15 and does not run on Sundays.",
             ),
         ),
     ),
 }
+
+
+def prompt_style(
+    style: str,
+    *,
+    closed_book_prompt: str | None = None,
+    passages_prompt: str | None = None,
+    baseline: Baseline = "none",
+    placebo: str | None = None,
+) -> PromptStyle:
+    """Return a style of ``STYLES`` with changes: fields of ``PromptStyle``, where ``None`` keeps the style's own.
+
+    Raises:
+        ValueError: The style is unknown, or a field is not as ``PromptStyle`` says.
+    """
+    if style not in STYLES:
+        raise ValueError(f"prompt must be one of {', '.join(STYLES)}, got {style!r}")
+    named = STYLES[style]
+    return replace(
+        named,
+        closed_book_prompt=named.closed_book_prompt if closed_book_prompt is None else closed_book_prompt,
+        passages_prompt=named.passages_prompt if passages_prompt is None else passages_prompt,
+        baseline=baseline,
+        placebo=named.placebo if placebo is None else placebo,
+    )
 
 
 class PromptBuilder:
@@ -81,7 +148,7 @@ class PromptBuilder:
 
     Args:
         tokenizer: The reader's tokenizer; its chat template is used when it has one.
-        style: A name of ``STYLES``.
+        style: The wording, or its name in ``STYLES``.
         chat: The tokenizer's chat template; ``None`` renders it by the default options.
         max_prompt_tokens: Longest prompt in tokens; passages are cut to fit, the question never is.
         max_passage_tokens: Longest single passage in tokens, >= 1; ``None`` for no bound beside the prompt's.
@@ -93,17 +160,15 @@ class PromptBuilder:
     def __init__(
         self,
         tokenizer: Any,
-        style: str = "paper",
+        style: str | PromptStyle = "paper",
         *,
         chat: ChatTemplate | None = None,
         max_prompt_tokens: int,
         max_passage_tokens: int | None = None,
     ) -> None:
-        if style not in STYLES:
-            raise ValueError(f"prompt must be one of {', '.join(STYLES)}, got {style!r}")
         if max_passage_tokens is not None and max_passage_tokens < 1:
             raise ValueError(f"max_passage_tokens must be at least 1, got {max_passage_tokens}")
-        self.style = STYLES[style]
+        self.style = prompt_style(style) if isinstance(style, str) else style
         self.max_prompt_tokens = max_prompt_tokens
         self.max_passage_tokens = max_passage_tokens
         self.chat = ChatTemplate(tokenizer) if chat is None else chat
@@ -115,13 +180,15 @@ class PromptBuilder:
 
         Args:
             question: The question, which is never cut.
-            passages: What the reader may use; none for the closed-book prompt.
+            passages: What the reader may use; none for the style's baseline. Several are numbered.
 
         Raises:
             UnscorableError: The question alone is longer than ``max_prompt_tokens``.
         """
         # what a passage says cannot end its turn and answer in the reader's name
         question = self._control_tokens.break_up(question)
+        if not passages and self.style.baseline == "placebo":
+            passages = (Passage(self.style.placebo),)
         texts = [self._control_tokens.break_up(passage.full_text) for passage in passages]
         if self.max_passage_tokens is not None:
             texts = [self._cut(text, self.max_passage_tokens) for text in texts]
@@ -157,23 +224,25 @@ class PromptBuilder:
 
     def _render(self, question: str, passages: Sequence[str]) -> str:
         style = self.style
-        if passages:
-            # a plain space between documents keeps the paper's wording for one document
-            reference = "".join(f" {text}" for text in passages if text)
-            user = _fill(style.with_passages, reference=reference, question=question)
-            examples = style.with_passages_examples
-        else:
-            user, examples = _fill(style.closed_book, question=question), ()
+        user = self._asked(question, passages)
+        shown = [
+            (self._asked(example.question, [example.passage] if example.passage else []), example.answer)
+            for example in style.examples
+        ]
         if self.chat.exists:
             turns = [
                 {"role": role, "content": text}
-                for example in examples
+                for example in shown
                 for role, text in zip(("user", "assistant"), example, strict=True)
             ]
             turns.append({"role": "user", "content": user})
             return self.chat.render(turns)
-        turns_text = [f"{example}{style.answer_prefix} {answer}\n\n" for example, answer in examples]
+        turns_text = [f"{example}{style.answer_prefix} {answer}\n\n" for example, answer in shown]
         return "".join(turns_text) + user + style.answer_prefix
+
+    def _asked(self, question: str, passages: Sequence[str]) -> str:
+        template = self.style.passages_prompt if passages else self.style.closed_book_prompt
+        return _fill(template, reference=_reference(passages), question=question)
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer(text, add_special_tokens=False).input_ids)
@@ -189,6 +258,12 @@ class PromptBuilder:
         if len(offsets) <= tokens:
             return text
         return text[: offsets[tokens][0]].rstrip()
+
+
+def _reference(passages: Sequence[str]) -> str:
+    """Return what stands for ``{reference}``: one passage as it is, or those of several that have a text, numbered."""
+    numbered = [f"[{number}] {text}" for number, text in enumerate(passages, 1) if text]
+    return "\n".join(numbered if len(passages) > 1 else passages)
 
 
 def _fill(template: str, **fields: str) -> str:

@@ -66,6 +66,21 @@ def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     return text_table(header, rows)
 
 
+def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
+    """Return in a line what a passage that answers nothing does to the labels.
+
+    Args:
+        effect: What ``placebo_effect`` returned.
+        column: Field of the labels.
+    """
+    if not effect["questions"]:
+        return "placebo: no question could be asked with it"
+    name = "ΔSePer" if column in _DELTA_SEPER else column
+    interval = "" if effect["interval"] is None else " (95 %: {:+.3f} to {:+.3f})".format(*effect["interval"])
+    label = f"{name} {effect[column]:+.3f}{interval}"
+    return f"placebo, a passage that answers nothing: {label}, {effect['questions']} questions"
+
+
 def equivalence_table(result: Mapping[str, Any]) -> str:
     """Return F1 / accuracy (%) by column and method as text, with thresholds and calibration error.
 

@@ -142,7 +142,8 @@ class LabelTracker:
         self._run.histogram(self._column, [passage[self._column] for row in rows for passage in row["passages"]])
         self._run.table("examples", [_example(row, passage, self._column) for row, passage in _first_passages(rows)])
         self._run.summary(summary)
-        names = ("labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json")
+        names = ["labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
+        names += ["placebo.jsonl"] if "placebo" in summary else []
         self._run.artifact("labels", "dataset", [folder / name for name in names], summary)
 
 

@@ -39,7 +39,9 @@ def weights_hash(model: nn.Module) -> str:
 
 def identity_hash(model: Any, tokenizer: Any) -> str:
     """Return a hash over weights, configuration (label order, windows, positions), vocabulary and chat template."""
-    settings = {key: value for key, value in model.config.to_dict().items() if key != "_name_or_path"}
+    # neither the path nor who loads it is part of a model
+    left_out = ("_name_or_path", "transformers_version")
+    settings = {key: value for key, value in model.config.to_dict().items() if key not in left_out}
     return hash_with_tokenizer([weights_hash(model), settings], tokenizer)
 
 

@@ -39,7 +39,7 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if isinstance(value, bool):
         return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
+    return isinstance(value, (int, float) if kind is float else get_origin(kind) or kind)
 
 
 def _described(kind: Any) -> str:

@@ -7,7 +7,7 @@ import signal
 import pytest
 from datasets import Dataset
 
-from seper_reward import label_dataset
+from seper_reward import Passage, label_dataset
 from seper_reward.cli import main
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.reader.sampler import AdaptiveSampling, ReaderOptions
@@ -16,7 +16,7 @@ from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
 from tests.helpers import labels_of, run
 
-FILES = ["labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
+FILES = ["labels.jsonl", "placebo.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
 
 
 def rows(count):
@@ -85,6 +85,13 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     assert rejected["row"]["id"] == "bad"
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["questions"], summary["passages"], summary["rejected"]) == (3, 6, 1)
+    placebo = [json.loads(line) for line in (out / "placebo.jsonl").read_text().splitlines()]
+    assert sorted(row["id"] for row in placebo) == ["q0", "q1", "q2"]
+    assert [row["passages"][0]["passage_id"] for row in placebo] == ["placebo"] * 3
+    effects = [row["passages"][0]["delta_seper"] for row in placebo]
+    assert summary["placebo"]["questions"] == 3
+    assert summary["placebo"]["delta_seper"] == pytest.approx(sum(effects) / 3, abs=1e-6)
+    assert summary["placebo"]["interval"][0] < sum(effects) / 3 < summary["placebo"]["interval"][1]
     supporting = [row["passages"][0]["delta_seper"] for row in labels_of(out) if row["group"] == "a"]
     assert summary["groups"]["a"]["delta_seper"]["supporting"] == pytest.approx(sum(supporting) / 2, abs=1e-6)
     provenance = json.loads((out / "provenance.json").read_text())
@@ -92,6 +99,7 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     assert {"reader_weights", "entailment_weights", "prompt", "sampling", "estimator"} < set(provenance["decides"])
     shown = capsys.readouterr().out
     assert "ΔSePer supporting" in shown
+    assert f"placebo, a passage that answers nothing: ΔSePer {sum(effects) / 3:+.3f} (95 %: " in shown
     assert str(out / "labels.jsonl") in shown
 
 
@@ -163,9 +171,12 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path, caps
         assert sum(path.read_text().count("\n") for path in progress.glob("*.jsonl")) == finished
     with next(progress.glob("process-*.jsonl")).open("a") as torn:
         torn.write('{"key": "torn in the mid')
+    killed = run(["-c", KILLED, "6", *resumed], launcher=())  # while the placebo is measured
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert "4/8" in killed.stderr  # the progress bar starts where it was
     capsys.readouterr()
     assert main(resumed) == 0
-    assert "4/8" in capsys.readouterr().err  # the progress bar starts where it was
+    assert "2/8" in capsys.readouterr().err
     for name in FILES:
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes() or (
             name == "provenance.json"  # holds output_dir
@@ -203,6 +214,8 @@ def test_two_processes_a_shuffled_file_and_one_process_give_the_same_bytes(label
     assert sorted(lines["one"]) == sorted(lines["two"])
     assert [json.loads(line)["id"] for line in lines["two"]] == [record["id"] for record in records]
     assert json.loads((tmp_path / "two" / "provenance.json").read_text())["processes"] == 2
+    placebo = [(tmp_path / name / "placebo.jsonl").read_bytes() for name in ("one", "two")]
+    assert placebo[0] == placebo[1]
 
 
 def test_changed_settings_are_refused_with_what_changed(label, tmp_path, capsys):
@@ -298,10 +311,10 @@ def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tm
     labelled = {"key": run._keys["q1"], "label": {"id": "q1"}}
     (tmp_path / "out" / "progress" / "process-1.jsonl").write_text(checked_line(labelled))
     left = []
-    monkeypatch.setattr(run, "_label", lambda blocks, *_: left.extend(query.id for (query,) in blocks))
+    monkeypatch.setattr(run, "_label", lambda work, places, *_: left.append((work.title, places)))
     monkeypatch.setattr(run, "_publish", lambda: None)
     run.run()
-    assert left == ["q0", "q1", "q2"]
+    assert left == [("labelling", [0, 1, 2]), ("placebo", [0, 1, 2])]
 
 
 def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path):
@@ -326,7 +339,7 @@ def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeyp
     run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [as_query(row) for row in rows(3)])
     mine = run._mine
     monkeypatch.setattr(run, "_mine", lambda queries: list(mine(queries))[1:])  # another process took the first
-    with pytest.raises(ValueError, match="1 questions were not labelled, the first is id='q0'"):
+    with pytest.raises(ValueError, match="questions were not labelled, the first is id='q0'"):
         run.run()
     monkeypatch.undo()
     assert run.run()["questions"] == 3
@@ -366,6 +379,11 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
         (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--top_k", "0"], "top_k must be at least 1"),
         (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
+        (["--closed_book_prompt", "Who?"], "closed_book_prompt must be a text with {question}"),
+        (["--passages_prompt", "{question}"], "passages_prompt must be a text with {question}, {reference}"),
+        (["--placebo", " "], "placebo must be the text of a passage"),
+        (["--chat_template_kwargs", "[1]"], "chat_template_kwargs must be a JSON mapping, got '[1]'"),
+        (["--chat_template_kwargs", '{"tokenize": true}'], "chat_template_kwargs must not hold tokenize"),
         (["--sampels", "3"], "--sampels"),
     ],
 )
@@ -385,6 +403,7 @@ def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, mess
         ("- a\n", "must contain a YAML mapping"),
         ("stop: word\n", "stop must be"),
         ("strict: 3\n", "strict must be bool"),
+        ("chat_template_kwargs: 3\n", "chat_template_kwargs must be dict or str or nothing, got 3"),
         ("prompt: mine\n", "prompt must be paper, brief, few_shot or nothing, got 'mine'"),
     ],
 )
@@ -393,6 +412,59 @@ def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, 
     source = write(tmp_path / "data.jsonl", rows(1))
     assert main([*label(source, "out"), "--config", str(tmp_path / "config.yaml")]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_readers_words_come_from_the_settings(label, tmp_path):
+    from seper_reward.config import ScorerConfig, load_scorer
+
+    (tmp_path / "config.yaml").write_text(
+        "closed_book_prompt: 'Say it. {question}'\npassages_prompt: 'Read it. {reference} Say it. {question}'\n"
+        "system_prompt: Be brief.\nchat_template: template.jinja\nchat_template_kwargs: {tone: calm}\n"
+    )
+    (tmp_path / "template.jinja").write_text(
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<{{ tone }} bot>"
+    )
+    source = write(tmp_path / "data.jsonl", rows(1))
+    words = label(source, "out", "--config", tmp_path / "config.yaml", "--chat_template", tmp_path / "template.jinja")
+    assert main(words) == 0
+    decides = json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]
+    assert decides["prompt"]["closed_book_prompt"] == "Say it. {question}"
+    assert decides["chat"]["system_prompt"] == "Be brief."
+    assert decides["chat"]["chat_template_kwargs"] == {"tone": "calm"}
+    given = dict(zip(words[1::2], words[2::2], strict=True))
+    config = ScorerConfig(
+        reader=given["--reader"],
+        entailment=given["--entailment"],
+        chat_template=given["--chat_template"],
+        chat_template_kwargs='{"tone": "calm"}',  # as the command line has it
+        system_prompt="Be brief.",
+        passages_prompt="Read it. {reference} Say it. {question}",
+    )
+    prompts = load_scorer(config, 0).reader.build_prompts("Who?", [[Passage("Ann did.")]])
+    assert prompts == ["<system>Be brief.<user>Read it. Ann did. Say it. Who?<calm bot>"]
+
+
+def test_the_placebo_stands_in_for_no_passage(label, tmp_path, capsys):
+    source = write(tmp_path / "data.jsonl", rows(3))
+    assert main(label(source, "none")) == 0
+    assert main(label(source, "placebo", "--baseline", "placebo")) == 0
+    assert (tmp_path / "none" / "placebo.jsonl").read_bytes() == (tmp_path / "placebo" / "placebo.jsonl").read_bytes()
+    measured = [json.loads(line) for line in (tmp_path / "none" / "placebo.jsonl").read_text().splitlines()]
+    closed, given = (
+        {row["id"]: row["baseline"] for row in labels_of(tmp_path / name)} for name in ("none", "placebo")
+    )
+    for row in measured:
+        assert row["baseline"] == closed[row["id"]]
+        assert row["passages"][0]["responses"] == given[row["id"]]["responses"]
+        assert row["passages"][0]["seper"] == pytest.approx(given[row["id"]]["seper"], abs=1e-6)
+        assert given[row["id"]] != closed[row["id"]]
+    for one, other in zip(labels_of(tmp_path / "none"), labels_of(tmp_path / "placebo"), strict=True):
+        for without, instead in zip(one["passages"], other["passages"], strict=True):
+            assert without["responses"] == instead["responses"]
+            assert instead["delta_seper"] == pytest.approx(instead["seper"] - other["baseline"]["seper"], abs=2e-6)
+    capsys.readouterr()
+    assert main(label(source, "placebo", "--baseline", "placebo", "--placebo", "The soup is hot.")) == 2
+    assert "prompt.placebo was 'Cut the felt" in capsys.readouterr().err
 
 
 def test_flags_win_over_the_config_file(label, tmp_path):

@@ -210,3 +210,72 @@ def test_the_settings_of_a_command_reach_the_prompts(tiny_reader, tiny_entailmen
     config.chat_template = str(tmp_path / "gone.jinja")
     with pytest.raises(ValueError, match=r"chat_template must be a file with a chat template, got '.*gone.jinja'"):
         load_scorer(config, seed=0)
+
+
+def test_a_system_prompt_stands_in_front_of_every_prompt(tokenizer):
+    said = ChatTemplate(tokenizer, ChatOptions(system_prompt="Answer as a child would.")).render(TURNS)
+    assert said.startswith("<|im_start|>system\nAnswer as a child would.<|im_end|>")
+    assert "SmolLM" in ChatTemplate(tokenizer).render(TURNS)  # the template's own
+    assert "SmolLM" not in said
+    silent = ChatTemplate(tokenizer, ChatOptions(system_prompt="")).render(TURNS)
+    assert silent.startswith("<|im_start|>system\n<|im_end|>")
+    both = ChatTemplate(with_template(tokenizer, NO_THINK), ChatOptions(system_prompt="Be brief."))
+    assert both.render(TURNS) == "<system>Be brief.\n/no_think<user>Who built the mill?<bot><think></think>"
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{{ messages[-1].content }}", "this reader's leaves it out"),
+        ("{{ raise_exception('no system here') }}", "this reader's says 'no system here'"),
+    ],
+)
+def test_a_template_that_takes_no_system_prompt_is_refused(tokenizer, source, message):
+    with pytest.raises(ValueError, match=f"system_prompt needs a chat template .*{message}"):
+        ChatTemplate(with_template(tokenizer, source), ChatOptions(system_prompt="Be brief."))
+
+
+def test_template_variables_reach_the_template(tokenizer):
+    tokenizer = with_shipped(tokenizer, "gptoss")
+    low, plain = (
+        ChatTemplate(tokenizer, ChatOptions(chat_template_kwargs=given)).render(TURNS)
+        for given in ({"reasoning_effort": "low"}, {})
+    )
+    assert "Reasoning: low" in low
+    assert "Reasoning: medium" in plain
+
+
+@pytest.mark.parametrize("thinking", ["auto", "off", "on"])
+def test_template_variables_do_not_contradict_thinking(tokenizer, thinking):
+    tokenizer = with_shipped(tokenizer, "qwen3")
+    plain = ChatTemplate(tokenizer, ChatOptions(thinking))
+    same = {"enable_thinking": thinking == "on"}
+    assert ChatTemplate(tokenizer, ChatOptions(thinking, chat_template_kwargs=same)).render(TURNS) == plain.render(
+        TURNS
+    )
+    other = {"enable_thinking": thinking != "on"}
+    with pytest.raises(ValueError, match=f"has enable_thinking=.*but thinking='{thinking}' decides that"):
+        ChatTemplate(tokenizer, ChatOptions(thinking, chat_template_kwargs=other))
+
+
+def test_template_variables_are_checked(tokenizer):
+    with pytest.raises(ValueError, match="has 'tone', which the reader's chat template does not use"):
+        ChatTemplate(tokenizer, ChatOptions(chat_template_kwargs={"tone": "calm"}))
+    with pytest.raises(ValueError, match="must not hold date_string"):
+        ChatOptions(chat_template_kwargs={"date_string": "today"})
+    strict = with_template(tokenizer, "{% if tone != 'calm' %}{{ raise_exception('what tone?') }}{% endif %}")
+    with pytest.raises(ValueError, match=r"chat_template_kwargs=\{'tone': 'loud'\} fail in .*: what tone?"):
+        ChatTemplate(strict, ChatOptions(chat_template_kwargs={"tone": "loud"}))
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (ChatOptions(system_prompt="Be brief."), "system_prompt"),
+        (ChatOptions("on", chat_template_kwargs={"tone": "calm"}), "thinking='on' and chat_template_kwargs"),
+    ],
+)
+def test_without_a_template_its_options_are_refused(tokenizer, monkeypatch, options, name):
+    monkeypatch.setattr(tokenizer, "chat_template", None)
+    with pytest.raises(ValueError, match=f"^{name} needs a reader with a chat template; this one has none"):
+        ChatTemplate(tokenizer, options)

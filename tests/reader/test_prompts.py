@@ -3,7 +3,9 @@
 import pytest
 
 from seper_reward import Passage
-from seper_reward.reader.prompts import STYLES, PromptBuilder, _common_length
+from seper_reward.data.answers import contains_answer
+from seper_reward.data.queries import read_examples
+from seper_reward.reader.prompts import PLACEBO, STYLES, PromptBuilder, _common_length, prompt_style
 from seper_reward.types import UnscorableError
 
 QUESTION = "Who built the {reference} mill?"  # braces in a question are text
@@ -38,6 +40,87 @@ def test_the_papers_prompt_with_a_passage_word_for_word(plain_tokenizer):
         "Answer the question based on the given document. Only give me the answer and do not output any other words. "
         "The following are given documents. Voss did. Question: Who?"
     )
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("paper", "The following are given documents. [1] Mill: Voss did.\n[2] Ann did. Question: Who?"),
+        ("brief", "Passage: [1] Mill: Voss did.\n[2] Ann did.\nQuestion: Who?"),
+    ],
+)
+def test_several_passages_are_numbered(plain_tokenizer, style, expected):
+    builder = PromptBuilder(plain_tokenizer, style, max_prompt_tokens=500)
+    assert expected in builder.build("Who?", (Passage("Voss did.", "Mill"), Passage("Ann did.")))
+    assert "[1]" not in builder.build("Who?", (Passage("Voss did.", "Mill"),))
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_the_same_examples_stand_on_both_sides(tokenizer, chat, monkeypatch):
+    if not chat:
+        monkeypatch.setattr(tokenizer, "chat_template", None)
+    builder = PromptBuilder(tokenizer, "few_shot", max_prompt_tokens=500)
+    closed, given = builder.build("Who?"), builder.build("Who?", (Passage("Voss did."),))
+    brief = [
+        PromptBuilder(tokenizer, "brief", max_prompt_tokens=500).build("Who?", passages)
+        for passages in ((), (Passage("Voss did."),))
+    ]
+    examples = closed[: closed.rindex("Answer the question")]
+    assert given.startswith(examples)
+    assert examples.count("Peter Voss") == 2  # in the passage, and as the response
+    if not chat:
+        assert [closed, given] == [examples + prompt for prompt in brief]
+
+
+def test_a_wording_of_ones_own_is_that_of_the_examples_too(plain_tokenizer):
+    style = prompt_style("few_shot", closed_book_prompt="Say: {question}", passages_prompt="{question} <{reference}>")
+    builder = PromptBuilder(plain_tokenizer, style, max_prompt_tokens=500)
+    assert builder.build("Who?").endswith("\n\nSay: Who?\nAnswer:")
+    built = builder.build(QUESTION, (Passage("Voss {question} did."),))
+    assert built.endswith(f"\n\n{QUESTION} <Voss {{question}} did.>\nAnswer:")
+    assert built.startswith("Who built the Hallow Mill? <The Hallow Mill was built")
+    assert style.placebo == PLACEBO
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "got"),
+    [
+        ("closed_book_prompt", "Say it.", "got none"),
+        ("closed_book_prompt", "{reference} {question}", "got {question}, {reference}"),
+        ("passages_prompt", "Say: {question}", "got {question}"),
+        ("passages_prompt", "{reference} {question} {", "got {}, {question}, {reference}"),
+    ],
+)
+def test_a_wording_without_its_fields_is_refused(field, text, got):
+    with pytest.raises(ValueError, match=f"{field} must be a text with .*{got}"):
+        prompt_style("paper", **{field: text})
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_placebo_stands_in_for_no_passage(tokenizer, style):
+    plain = PromptBuilder(tokenizer, style, max_prompt_tokens=500)
+    placebo = PromptBuilder(tokenizer, prompt_style(style, baseline="placebo"), max_prompt_tokens=500)
+    assert placebo.build("Who?") == plain.build("Who?", (Passage(PLACEBO),)) != plain.build("Who?")
+    shown = (Passage("Voss did."),)
+    assert placebo.build("Who?", shown) == plain.build("Who?", shown)
+    assert not placebo.cuts("Who?", ())
+    own = PromptBuilder(tokenizer, prompt_style(style, baseline="placebo", placebo="Soup."), max_prompt_tokens=500)
+    assert own.build("Who?") == plain.build("Who?", (Passage("Soup."),))
+
+
+def test_the_placebo_answers_no_question_of_the_demo_and_is_as_long_as_its_passages(tokenizer):
+    queries = read_examples("demo")[0].queries
+    assert not any(contains_answer(PLACEBO, query.answers) for query in queries)
+    lengths = sorted(tokens(tokenizer, passage.full_text) for query in queries for passage in query.passages)
+    assert lengths[len(lengths) // 4] <= tokens(tokenizer, PLACEBO) <= lengths[-len(lengths) // 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), [({"baseline": "zero"}, "baseline must be"), ({"placebo": " "}, "text")]
+)
+def test_a_baseline_that_cannot_be_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        prompt_style("paper", **change)
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -3,7 +3,7 @@
 import torch
 
 from seper_reward.reader.loading import load_reader
-from seper_reward.runtime.hashing import content_key, weights_hash
+from seper_reward.runtime.hashing import content_key, identity_hash, weights_hash
 from seper_reward.runtime.pretrained import LoadOptions
 
 
@@ -15,6 +15,16 @@ def test_the_hash_sees_one_changed_weight_and_the_dtype(tiny_reader):
     with torch.no_grad():
         model.model.norm.weight[3] += 1e-3
     assert weights_hash(model) != before
+
+
+def test_a_reader_has_the_same_hash_under_another_release_of_transformers(tiny_reader, monkeypatch):
+    loaded = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu"))
+    before = identity_hash(loaded.model, loaded.tokenizer)
+    monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
+    assert loaded.model.config.to_dict()["transformers_version"] == "99.0"
+    assert identity_hash(loaded.model, loaded.tokenizer) == before
+    loaded.model.config.eos_token_id += 1
+    assert identity_hash(loaded.model, loaded.tokenizer) != before
 
 
 def test_keys_tell_types_and_order_apart():

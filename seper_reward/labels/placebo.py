@@ -1,0 +1,32 @@
+"""The placebo: how labels move by a passage that answers nothing, measured on a sample of a run's questions."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.runtime.hashing import content_key
+from seper_reward.types import Passage, Query
+
+PLACEBO_ID = "placebo"
+_QUESTIONS = 20
+
+
+def placebo_queries(labeler: PassageLabeler, queries: Sequence[Query]) -> list[Query]:
+    """Return up to 20 of the queries with the placebo as their only passage; none if no reader is asked.
+
+    They are a random sample by content: the same in any order of the queries.
+    """
+    if labeler.scorer is None:
+        return []
+    placebo = Passage(labeler.scorer.reader.prompts.style.placebo, id=PLACEBO_ID)
+    chosen = sorted(queries, key=lambda query: content_key(query.id, query.question, query.answers))[:_QUESTIONS]
+    return [replace(query, passages=(placebo,)) for query in chosen]
+
+
+def closed_book(labeler: PassageLabeler) -> PassageLabeler:
+    """Return the labeler that compares passages with none, whatever the baseline of the labeler itself."""
+    other = copy.copy(labeler)
+    if labeler.scorer is not None:
+        other.scorer = labeler.scorer.with_baseline("none")
+    return other
