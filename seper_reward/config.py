@@ -266,7 +266,8 @@ class LabelConfig(CommandConfig):
 
     labeler: str = setting(
         "delta_seper",
-        "What a label is: delta_seper or delta_seper_hard (change of the belief; rows hold both), erag, erag_token_f1 "
+        "What a label is: delta_seper or delta_seper_hard (change of the belief), delta_belief (half of it, and half "
+        "the change of the gold answer's own likelihood; rows hold all three), erag, erag_token_f1 "
         "or erag_rouge_l (change of the responses' exact match, token F1 or ROUGE-L), likelihood (change of the gold "
         "answer's log-probability), gold (people's marks), or the score of a reranker, given by its folder.",
     )

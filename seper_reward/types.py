@@ -62,17 +62,25 @@ class Leaf:
             longer than the longest response. A text as long as that needs no end.
         draw_log_prob: The same in the distribution that responses are drawn from, at the sampling temperature and
             within the nucleus.
+        mean_log_prob: Mean natural-log probability of a token at temperature 1, of the T without the end; of a text
+            longer than the longest response, of as many as that has.
     """
 
     text: str
     token_ids: tuple[int, ...]
     log_prob: float
     draw_log_prob: float
+    mean_log_prob: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as a dict that ``json.dumps`` takes; -inf, which JSON does not know, is ``None``."""
+        return {name: None if value == -math.inf else value for name, value in asdict(self).items()}
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Leaf":
-        """Return the record that ``asdict`` turned into a dict."""
-        return cls(row["text"], tuple(row["token_ids"]), row["log_prob"], row["draw_log_prob"])
+        """Return the record that ``to_json`` turned into a dict."""
+        log_probs = [row[name] for name in ("log_prob", "draw_log_prob", "mean_log_prob")]
+        return cls(row["text"], tuple(row["token_ids"]), *(-math.inf if each is None else each for each in log_probs))
 
     def among(self, responses: "Responses") -> list[int]:
         """Return the places of the sampled responses that are this one, whatever token ended them."""
@@ -118,7 +126,11 @@ class Responses:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a dict that ``json.dumps`` takes."""
-        return {**asdict(self), "token_log_probs": [row.tolist() for row in self.token_log_probs]}
+        return {
+            **asdict(self),
+            "token_log_probs": [row.tolist() for row in self.token_log_probs],
+            "known_leaves": [leaf.to_json() for leaf in self.known_leaves],
+        }
 
     def at(self, places: Sequence[int]) -> "Responses":
         """Return the responses at ``places`` only, in that order."""
@@ -185,6 +197,9 @@ class Belief:
         soft: Soft SePer, in [0, 1].
         hard: Hard SePer, in [0, 1].
         log_odds: log s / (1 - s) of soft SePer, in nats; finite, because s is its posterior mean.
+        answer_log_prob: Mean natural-log probability of a token of the gold answer, of the likeliest alias; ``None``
+            where it is not known: a reader that thinks or runs on a server, or an estimator that does not weigh by
+            mass.
         entropy: Predictive entropy of the responses, in nats, >= 0; meaningful only at sampling temperature 1.
         semantic_entropy: Entropy of the clusters, in nats, in [0, log L].
         unseen_mass: Probability of all responses that were not drawn, in [0, 1]; ``None`` where it is not known.
@@ -198,6 +213,7 @@ class Belief:
     soft: Estimate
     hard: Estimate
     log_odds: float = 0.0
+    answer_log_prob: float | None = None
     entropy: float = 0.0
     semantic_entropy: float = 0.0
     unseen_mass: float | None = None
@@ -236,6 +252,8 @@ class Utility:
         soft: Soft SePer with the passage minus soft SePer without: ΔSePer (arXiv:2503.01478, eq. 11), in [-1, 1];
             below 0 the passage misled the reader.
         hard: The same of hard SePer.
+        combined: Half of ΔSePer and half of what the passage did to how likely the reader finds the gold answer, word
+            for word, in [-1, 1] (``utility.combined``); ``None`` where that is not known.
         belief: Belief with the passage.
         baseline: Belief without any passage.
         passage_id: Id of the passage.
@@ -243,6 +261,7 @@ class Utility:
 
     soft: Estimate
     hard: Estimate
+    combined: Estimate | None
     belief: Belief
     baseline: Belief
     passage_id: str = ""

@@ -68,6 +68,7 @@ def belief(options: Estimator, sampled: Responses, answers: Sequence[str], probs
         soft=estimate(draws, best),
         hard=estimate(draws, join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases)),
         log_odds=log_odds(draws, best),
+        answer_log_prob=max((leaf.mean_log_prob for leaf in sampled.known_leaves), default=None),
         entropy=_entropy(draws),
         semantic_entropy=float(semantic_entropy(draws.weights, ids)),
         unseen_mass=draws.unseen_mass if _by_mass(options, sampled) else None,

@@ -1,5 +1,6 @@
 """Retrieval utility from beliefs (ΔSePer, arXiv:2503.01478, eq. 11): pure."""
 
+import math
 from collections.abc import Sequence
 
 from seper_reward.estimators.draws import difference
@@ -14,12 +15,44 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
     """
     unmoved = Estimate(0.0, 0.0, 0.0, 0.0)
     same = belief is baseline
+    soft = unmoved if same else difference(belief.soft, baseline.soft)
     return Utility(
-        soft=unmoved if same else difference(belief.soft, baseline.soft),
+        soft=soft,
         hard=unmoved if same else difference(belief.hard, baseline.hard),
+        combined=combined(soft, belief.answer_log_prob, baseline.answer_log_prob),
         belief=belief,
         baseline=baseline,
         passage_id=passage_id,
+    )
+
+
+def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: float | None) -> Estimate | None:
+    """Return half of ΔSePer and half of the relative change of the gold answer's likelihood, (p - q) / (p + q).
+
+    p and q are the geometric means of its tokens' probabilities, with and without the passage. Samples that mean the
+    answer count in the first half, whatever their words; the second still moves where no sample of a few hits the
+    answer, and where the reference is a whole clause. It is known, so that only the first half has an error.
+
+    Args:
+        soft: ΔSePer.
+        answer_log_prob: Mean log-probability of the answer's tokens with the passage, <= 0.
+        baseline_log_prob: The same without.
+
+    Returns:
+        A number in [-1, 1] with its error and interval; ``None`` if a log-probability is not known.
+
+    >>> import math
+    >>> combined(Estimate(0.5, 0.1, 0.3, 0.7), math.log(0.6), math.log(0.2)).value
+    0.5
+    """
+    if answer_log_prob is None or baseline_log_prob is None:
+        return None
+    change = math.tanh((answer_log_prob - baseline_log_prob) / 2)
+    return Estimate(
+        (soft.value + change) / 2,
+        std_error=soft.std_error / 2,
+        low=(soft.low + change) / 2,
+        high=(soft.high + change) / 2,
     )
 
 

@@ -11,9 +11,10 @@ from tqdm.auto import tqdm
 
 from seper_reward.data.answers import AnswerMetric, exact_match, expected_metric, rouge_l
 from seper_reward.data.marks import relevance_of
+from seper_reward.estimators.utility import utility
 from seper_reward.evaluation.statistics import interval_over_questions, mean, rounded_or_none
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage, Query
+from seper_reward.types import Belief, Passage, Query
 
 _RESAMPLES = 1000  # resamples per bootstrap interval
 
@@ -31,10 +32,11 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
 
     The relevance of a relevant passage is one over the number of relevant passages of its question. Where there are
     several, all of them together are a further context, of relevance 1. Each measure is the difference with and
-    without the passages, from the same samples: ``delta_seper_soft`` and ``delta_seper_hard``; ``exact_match`` and
-    ``rouge_l`` of the responses; ``answer_log_prob``, the mean log-probability per token of the likeliest alias; and
-    ``entropy`` and ``semantic_entropy``, whose sign is turned (``entropy`` is meaningful only at sampling
-    temperature 1).
+    without the passages, from the same samples: ``delta_seper_soft``, ``delta_seper_hard`` and ``delta_log_odds``;
+    ``exact_match`` and ``rouge_l`` of the responses; ``answer_log_prob``, the mean log-probability per token of the
+    likeliest alias; and ``entropy`` and ``semantic_entropy``, whose sign is turned (``entropy`` is meaningful only at
+    sampling temperature 1). ``delta_belief`` is half ΔSePer and half the relative change of the answer's likelihood;
+    it is left out where the reader does not tell that.
 
     Args:
         scorer: Scorer that measures the beliefs.
@@ -63,10 +65,14 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
     bar = tqdm(scorer.reader.ahead(queries), total=len(queries), desc="measuring", unit="question")
     for number, (query, query_contexts) in enumerate(zip(bar, contexts, strict=True)):
         sets = [(), *(context.passages for context in query_contexts)]
-        baseline, *with_passages = _measures(scorer, query, sets, rouge)
-        baselines.append(baseline["delta_seper_soft"])
-        for context, row in zip(query_contexts, with_passages, strict=True):
-            rows.append({name: row[name] - baseline[name] for name in row} | {"relevance": context.relevance})
+        baseline, *beliefs = scorer.beliefs(query.question, query.answers, sets)
+        without, *with_passages = _measures(scorer, query, sets, [baseline, *beliefs], rouge)
+        baselines.append(baseline.seper)
+        for context, belief, row in zip(query_contexts, beliefs, with_passages, strict=True):
+            moved = utility(belief, baseline).combined
+            both = {} if moved is None else {"delta_belief": moved.value}
+            differences = {name: row[name] - without[name] for name in row}
+            rows.append(both | differences | {"relevance": context.relevance})
             owner.append(number)
     relevance = [row.pop("relevance") for row in rows]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
@@ -74,7 +80,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
         warnings.simplefilter("ignore", ConstantInputWarning)  # the correlation of a constant is null in the result
         tests = {name: pearsonr(values, relevance) for name, values in columns.items()}
     pearson = {name: float(test.statistic) for name, test in tests.items()}
-    rivals = [name for name in columns if not name.startswith("delta_seper")]
+    rivals = [name for name in columns if not name.startswith("delta_")]
     best = max(rivals, key=lambda name: -1.0 if math.isnan(pearson[name]) else pearson[name])
     resampled = _Resampled(columns, relevance, owner)
     ours = "delta_seper_soft"
@@ -167,15 +173,16 @@ def _measures(
     scorer: SePerScorer,
     query: Query,
     sets: Sequence[Sequence[Passage]],
+    beliefs: Sequence[Belief],
     rouge: AnswerMetric,
 ) -> list[dict[str, float]]:
     """Return the measures of each set of passages, by name; higher = the passages help more."""
-    beliefs = scorer.beliefs(query.question, query.answers, sets)
     log_probs = scorer.reader.answer_log_probs(query.question, query.answers, sets)
     return [
         {
             "delta_seper_soft": belief.seper,
             "delta_seper_hard": belief.seper_hard,
+            "delta_log_odds": belief.log_odds,
             "exact_match": expected_metric(belief, query.answers, exact_match),
             "rouge_l": expected_metric(belief, query.answers, rouge),
             "answer_log_prob": max(log_prob),

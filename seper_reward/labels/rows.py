@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +24,16 @@ if TYPE_CHECKING:
     from seper_reward.labels.labelers.base import PassageLabeler
 
 LABELS = "labels.jsonl"
-DELTA_SEPER, DELTA_SEPER_HARD = "delta_seper", "delta_seper_hard"
+DELTA_SEPER = "delta_seper"
+#: Labels that the rows of ΔSePer hold, and how the names of their standard errors and intervals end.
+SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief"}
 _DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 INPUT = "input"
 _QUERY_FIELDS = {"id", "question", "answers", "labeler", "baseline", "passages", INPUT}
 _PASSAGE_FIELDS = {
-    "passage_id", "title", "text", "truncated", "seper", "seper_hard", "delta_seper", "delta_seper_hard", "std_error",
-    "low", "high", "std_error_hard", "low_hard", "high_hard", "delta_log_odds", "unseen_mass", "known_leaves",
-    "responses", INPUT,
+    "passage_id", "title", "text", "truncated", "seper", "seper_hard", "delta_log_odds", "answer_log_prob",
+    "unseen_mass", "known_leaves", "responses", INPUT,
+    *SUFFIXES, *(f"{name}{suffix}" for name in ("std_error", "low", "high") for suffix in SUFFIXES.values()),
 }  # fmt: skip
 
 
@@ -48,8 +49,9 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
     label passes for a new one.
 
     ΔSePer's rows have ``baseline`` (``seper`` and ``seper_hard``, each with standard error and 95 % interval, those of
-    hard SePer ending in ``_hard``; ``log_odds``, ``unseen_mass``, ``known_leaves`` and ``responses``) and per passage
-    the same of ``delta_seper`` and ``delta_seper_hard``, with ``seper``, ``seper_hard`` and ``delta_log_odds``. Each
+    hard SePer ending in ``_hard``; ``log_odds``, ``answer_log_prob``, ``unseen_mass``, ``known_leaves`` and
+    ``responses``) and per passage the same of ``delta_seper``, ``delta_seper_hard`` and ``delta_belief`` (ending in
+    ``_belief``; ``utility.combined``), with ``seper``, ``seper_hard`` and ``delta_log_odds``. Each
     distinct response has its ``text``, ``count``, ``weight``, ``cluster``, ``support`` (how far it entails the answer
     it fits best), ``log_prob`` and ``draw_log_prob`` (as a sequence of tokens, under the model and in the distribution
     drawn from), ``finished``, and the ``token_ids`` and ``token_log_probs`` that they follow from. ``known_leaves``
@@ -109,8 +111,10 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
     return {
         "seper": belief.seper,
         "seper_hard": belief.seper_hard,
-        **_interval(belief.soft, belief.hard),
+        **_interval(belief.soft),
+        **_interval(belief.hard, "_hard"),
         "log_odds": belief.log_odds,
+        "answer_log_prob": belief.answer_log_prob,
         **_sampled(belief),
     }
 
@@ -122,8 +126,12 @@ def utility_fields(utility: Utility) -> dict[str, Any]:
         "seper_hard": utility.belief.seper_hard,
         "delta_seper": utility.delta_seper,
         "delta_seper_hard": utility.delta_seper_hard,
-        **_interval(utility.soft, utility.hard),
+        "delta_belief": None if utility.combined is None else utility.combined.value,
+        **_interval(utility.soft),
+        **_interval(utility.hard, "_hard"),
+        **_interval(utility.combined, "_belief"),
         "delta_log_odds": utility.delta_log_odds,
+        "answer_log_prob": utility.belief.answer_log_prob,
         **_sampled(utility.belief),
     }
 
@@ -186,6 +194,7 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
     """
     labeler = labeler_of([row])
     column = label or labeler
+    std_error = f"std_error{SUFFIXES.get(column, '')}"
     passages = tuple(
         Passage(
             passage["text"],
@@ -198,9 +207,16 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
     return LabeledQuery(
         Query(row["id"], row["question"], tuple(row["answers"]), passages, _metadata(row, _QUERY_FIELDS)),
         labels=tuple(passage[column] for passage in row["passages"]),
-        std_errors=tuple(passage["std_error"] for passage in row["passages"]),
-        baseline_error=row.get("baseline", {}).get("std_error", 0.0),
+        std_errors=tuple(passage[std_error] for passage in row["passages"]),
+        baseline_error=baseline_error(row.get("baseline", {}), column),
     )
+
+
+def baseline_error(baseline: Mapping[str, Any], label: str) -> float:
+    """Return the standard error of what a label subtracts, by a row's ``baseline``; 0 where there is none."""
+    if label == "delta_belief":  # half of it is ΔSePer, the other half has no error
+        return float(baseline.get("std_error", 0.0)) / 2
+    return float(baseline.get(f"std_error{SUFFIXES.get(label, '')}", 0.0))
 
 
 def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -220,11 +236,9 @@ def _metadata(row: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
     return {**{key: value for key, value in row.items() if key not in ours}, **(row.get(INPUT) or {})}
 
 
-def _interval(soft: Estimate, hard: Estimate) -> dict[str, float]:
-    return {
-        **{"std_error": soft.std_error, "low": soft.low, "high": soft.high},
-        **{"std_error_hard": hard.std_error, "low_hard": hard.low, "high_hard": hard.high},
-    }
+def _interval(found: Estimate | None, suffix: str = "") -> dict[str, float | None]:
+    names = ("std_error", "low", "high")
+    return {f"{name}{suffix}": None if found is None else getattr(found, name) for name in names}
 
 
 def _sampled(belief: Belief) -> dict[str, Any]:
@@ -247,7 +261,7 @@ def _sampled(belief: Belief) -> dict[str, Any]:
     ]
     return {
         "unseen_mass": belief.unseen_mass,
-        "known_leaves": [asdict(leaf) for leaf in sampled.known_leaves if math.isfinite(leaf.draw_log_prob)],
+        "known_leaves": [leaf.to_json() for leaf in sampled.known_leaves],
         "responses": responses,
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seper_reward.data.marks import role_of
-from seper_reward.labels.rows import DELTA_SEPER, DELTA_SEPER_HARD
+from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.types import LabeledQuery
 
 MARGIN = 0.05  # labels nearer to 0 are no help and no harm, however sure
@@ -125,8 +125,8 @@ def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str
 
 def _interval(passage: Mapping[str, Any], column: str) -> tuple[float, float]:
     """Return the 95 % interval of a label; a labeler without errors is sure."""
-    ends = ("low_hard", "high_hard") if column == DELTA_SEPER_HARD else ("low", "high")
-    low, high = (passage.get(end, passage[column]) for end in ends)
+    suffix = SUFFIXES.get(column, "")
+    low, high = (passage.get(f"{end}{suffix}", passage[column]) for end in ("low", "high"))
     return low, high
 
 

@@ -126,7 +126,7 @@ class Space:
             draw_log_probs=tuple(np.log(self.probs[places])),
             with_replacement=with_replacement,
             known_leaves=tuple(
-                Leaf(str(at), (at,), float(np.log(self.probs[at])), float(np.log(self.probs[at]))) for at in known
+                Leaf(str(at), (at,), float(np.log(self.probs[at])), float(np.log(self.probs[at])), 0.0) for at in known
             ),
         )
 

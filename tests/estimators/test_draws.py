@@ -186,7 +186,7 @@ def test_the_order_of_independent_draws_changes_nothing(case, rng):
 
 
 def test_a_known_leaf_counts_by_its_own_mass_and_stands_for_nothing():
-    leaf = Leaf("d", (ord("d"),), math.log(0.05), math.log(0.05))
+    leaf = Leaf("d", (ord("d"),), math.log(0.05), math.log(0.05), -1.0)
     row = replace(sampled("abaca", PROBS), known_leaves=(leaf,))
     draws = drawn_by_mass(row)
     assert draws.responses.texts == ("a", "b", "c", "d")
@@ -211,7 +211,10 @@ def test_a_known_leaf_is_one_response_whatever_token_ended_it():
         token_ids=tuple(ids for _, ids in ends),
         finished=(True,) * 5,
         draw_log_probs=tuple(math.log(probs[ids]) for _, ids in ends),
-        known_leaves=(Leaf("a", (1,), math.log(0.45), math.log(0.45)), Leaf("x", (9,), -math.inf, -math.inf)),
+        known_leaves=(
+            Leaf("a", (1,), math.log(0.45), math.log(0.45), -1.0),
+            Leaf("x", (9,), -math.inf, -math.inf, -9.0),
+        ),
     )
     draws = drawn_by_mass(row)
     assert draws.responses.texts == ("a", "b", "a")
@@ -221,7 +224,7 @@ def test_a_known_leaf_is_one_response_whatever_token_ended_it():
 
 
 def test_known_leaves_leave_the_others_as_a_sample_of_the_rest():
-    leaf = Leaf("a", (), math.log(0.5), math.log(0.5))  # its one token is the end
+    leaf = Leaf("a", (), math.log(0.5), math.log(0.5), -1.0)  # its one token is the end
     draws = drawn_by_mass(replace(sampled("bac", PROBS, with_replacement=False), known_leaves=(leaf,)))
     # without a, whose .5 is known, they are drawn from .5 and .3; .2 is unseen in the end
     assert draws.stand_ins.tolist() == pytest.approx([0.2 / 0.5, 0.0, 0.2 / 0.3])

@@ -36,7 +36,7 @@ def test_several_supporting_passages_share_the_worth_and_are_judged_together():
 def test_the_command_agrees_with_scipy(tiny_reader, tiny_entailment, tiny_scorer, tmp_path, capsys):
     records = [{**RECORD, "id": f"q{n}", "question": f"Who {n}?", "passages": ONE_RELEVANT} for n in range(4)]
     (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    words = ["evaluate", "correlation", "--limit", "3", "--passages_per_question", "3"]
+    words = ["evaluate", "correlation", "--limit", "3", "--passages_per_question", "3", "--draw", "independent"]
     words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
     assert main(words) == 0
     result = json.loads((tmp_path / "out.json").read_text())
@@ -46,6 +46,8 @@ def test_the_command_agrees_with_scipy(tiny_reader, tiny_entailment, tiny_scorer
     columns = {
         "delta_seper_soft": [judged.delta_seper for judged in utilities],
         "delta_seper_hard": [judged.delta_seper_hard for judged in utilities],
+        "delta_log_odds": [judged.delta_log_odds for judged in utilities],
+        "delta_belief": [judged.combined.value for judged in utilities],
         "entropy": [judged.baseline.entropy - judged.belief.entropy for judged in utilities],
         "semantic_entropy": [
             judged.baseline.semantic_entropy - judged.belief.semantic_entropy for judged in utilities

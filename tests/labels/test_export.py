@@ -108,7 +108,7 @@ def test_bad_requests(tmp_path):
 def test_export_command(tmp_path, capsys):
     folder = tmp_path / "labels"
     folder.mkdir()
-    passage = {"seper": 0.9, "responses": [], "role": "supporting", "delta_seper_hard": 1.0}
+    passage = {"seper": 0.9, "responses": [], "role": "supporting", "delta_seper_hard": 1.0, "std_error_hard": 0.1}
     row = {
         "id": "q1",
         "question": "Who?",

@@ -68,7 +68,8 @@ def test_it_is_what_labelling_with_these_options_gives(words, tmp_path, monkeypa
     for found, expected in zip(labels_of(tmp_path / "found"), labels_of(tmp_path / "expected"), strict=True):
         assert (found["century"], found["passages"][0]["page"]) == (18, 7)
         for one, other in zip(numbers(found), numbers(expected), strict=True):
-            assert one == pytest.approx(other, abs=1e-4)  # probabilities have 6 digits in the rows that were read
+            # probabilities have 6 digits in the rows that were read, which tell more than the paper's estimator asks
+            assert {name: one[name] for name in other} == pytest.approx(other, abs=1e-4)
     known = json.loads((tmp_path / "labels" / "provenance.json").read_text())
     provenance = json.loads((tmp_path / "found" / "provenance.json").read_text())
     assert provenance["decides"]["reestimated"] == known["labels_hash"] != provenance["labels_hash"]

@@ -68,10 +68,14 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     first = labels_of(out)[0]
     assert list(first) == ["id", "question", "answers", "group", "baseline", "passages"]
     interval = ["std_error", "low", "high", "std_error_hard", "low_hard", "high_hard"]
-    assert list(first["baseline"]) == ["seper", "seper_hard", *interval, "log_odds", "unseen_mass", "responses"]
+    sampled = ["answer_log_prob", "unseen_mass", "known_leaves", "responses"]
+    assert list(first["baseline"]) == ["seper", "seper_hard", *interval, "log_odds", *sampled]
     assert list(first["passages"][0]) == [
-        "passage_id", "title", "text", "role", "seper", "seper_hard", "delta_seper", "delta_seper_hard", *interval,
-        "delta_log_odds", "unseen_mass", "responses",
+        "passage_id", "title", "text", "role", "seper", "seper_hard", "delta_seper", "delta_seper_hard",
+        "delta_belief", *interval, "std_error_belief", "low_belief", "high_belief", "delta_log_odds", *sampled,
+    ]  # fmt: skip
+    assert list(first["baseline"]["known_leaves"][0]) == [
+        "text", "token_ids", "log_prob", "draw_log_prob", "mean_log_prob",
     ]  # fmt: skip
     assert list(first["baseline"]["responses"][0]) == [
         "text", "count", "weight", "cluster", "support", "log_prob", "draw_log_prob", "finished", "token_ids",

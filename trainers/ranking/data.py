@@ -37,7 +37,8 @@ class RankingConfig(ScorerConfig):
     dev_share: float = setting(0.125, "Share of questions that are measured on during training; may be 0.")
     labeler: str = setting(
         "delta_seper",
-        "What a label is: delta_seper or delta_seper_hard (change of the reader's belief in the answer), erag, "
+        "What a label is: delta_seper or delta_seper_hard (change of the reader's belief in the answer), delta_belief "
+        "(half of it, and half the change of the answer's own likelihood), erag, "
         "erag_token_f1 or erag_rouge_l (change of its responses' exact match, token F1 or ROUGE-L), likelihood "
         "(change of the answer's log-probability), gold (people's marks), or the score of a reranker, given by its "
         "folder.",

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from seper_reward.estimators.seper import check_choice
 from seper_reward.estimators.utility import query_utilities
 from seper_reward.labels.blocks import block_beliefs
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.labels.rows import belief_fields, utility_fields
+from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, baseline_error, belief_fields, utility_fields
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, LabeledQuery, Query, UnscorableError
 
@@ -16,23 +17,33 @@ class DeltaSePerLabeler(PassageLabeler):
 
     Args:
         scorer: Scorer that measures the beliefs.
-        hard: Whether labels come from hard SePer instead of soft; standard errors are those of the soft labels.
+        name: Which of the numbers in the rows is the label: ``"delta_seper"`` (soft), ``"delta_seper_hard"``, or
+            ``"delta_belief"``, half ΔSePer and half the change of the answer's own likelihood
+            (``utility.combined``).
+
+    Raises:
+        ValueError: There is no such label, or the scorer does not know how likely the answer is.
     """
 
     scorer: SePerScorer
     samples = side_by_side = True
 
-    def __init__(self, scorer: SePerScorer, hard: bool = False) -> None:
-        self.name = "delta_seper_hard" if hard else "delta_seper"
-        self.scorer, self._hard = scorer, hard
+    def __init__(self, scorer: SePerScorer, name: str = DELTA_SEPER) -> None:
+        check_choice("label", name, tuple(SUFFIXES))
+        if name == "delta_belief" and not (scorer.known_answers(["x"]) and scorer.sampler.knows_leaves):
+            raise ValueError(
+                "delta_belief needs the answers' own probabilities: a reader in this process that does not think, and "
+                "weighting=mass; take delta_seper"
+            )
+        self.name, self.scorer = name, scorer
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides a label; equal for soft and hard labels, which the same rows hold."""
+        """Everything that decides a label; equal for all three labels, which the same rows hold."""
         return self.scorer.fingerprint
 
     def label(self, query: Query) -> LabeledQuery:
-        """Return ΔSePer of each passage and its standard error."""
+        """Return the label of each passage and its standard error."""
         return self._labeled(query, self.scorer.beliefs(query.question, query.answers, query.contexts))
 
     def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
@@ -48,12 +59,13 @@ class DeltaSePerLabeler(PassageLabeler):
         ]
 
     def _labeled(self, query: Query, beliefs: Sequence[Belief]) -> LabeledQuery:
-        utilities = query_utilities(query, beliefs)
+        details = tuple(map(utility_fields, query_utilities(query, beliefs)))
+        baseline = belief_fields(beliefs[0])
         return LabeledQuery(
             query,
-            labels=tuple(row.delta_seper_hard if self._hard else row.delta_seper for row in utilities),
-            std_errors=tuple(row.std_error for row in utilities),
-            baseline_error=beliefs[0].std_error,
-            baseline=belief_fields(beliefs[0]),
-            details=tuple(map(utility_fields, utilities)),
+            labels=tuple(detail[self.name] for detail in details),
+            std_errors=tuple(detail[f"std_error{SUFFIXES[self.name]}"] for detail in details),
+            baseline_error=baseline_error(baseline, self.name),
+            baseline=baseline,
+            details=details,
         )

@@ -15,7 +15,8 @@ LoadScorer = Callable[[], SePerScorer]
 
 LABELERS: dict[str, Callable[[LoadScorer], PassageLabeler]] = {
     "delta_seper": lambda load: DeltaSePerLabeler(load()),
-    "delta_seper_hard": lambda load: DeltaSePerLabeler(load(), hard=True),
+    "delta_seper_hard": lambda load: DeltaSePerLabeler(load(), "delta_seper_hard"),
+    "delta_belief": lambda load: DeltaSePerLabeler(load(), "delta_belief"),
     "erag": lambda load: ERAGLabeler(load()),
     "erag_token_f1": lambda load: ERAGLabeler(load(), "token_f1"),
     "erag_rouge_l": lambda load: ERAGLabeler(load(), "rouge_l"),

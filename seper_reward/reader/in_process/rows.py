@@ -179,13 +179,14 @@ class RowWriter:
             given: The response, of which T tokens are read.
             logits: ``(T + 1, V)`` of each of them and of the token after them.
         """
+        log_probs = logits.float().log_softmax(-1)
         totals = [-math.inf, -math.inf]
         if given.ends is not None:
-            log_probs = logits.float().log_softmax(-1)
             for number, rows in enumerate((log_probs, self._draw_log_probs(log_probs))):
                 total = rows[range(len(given.read)), given.read].double().sum()
                 totals[number] = float(total + rows[-1, given.ends].double().logsumexp(-1) if given.ends else total)
-        return Leaf(given.text, given.token_ids, *totals)
+        mean = float(log_probs[range(len(given.read)), given.read].double().mean())
+        return Leaf(given.text, given.token_ids, totals[0], totals[1], mean)
 
     def _ends(self, token_ids: Sequence[int], text: str) -> list[int]:
         """Return the end tokens, and those that complete a stop string behind given tokens and add nothing to them."""

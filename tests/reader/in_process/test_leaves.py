@@ -216,7 +216,7 @@ def test_a_leaf_is_found_among_responses_by_its_tokens_and_an_end():
         ("Paris", (5, 6), False),  # the greatest length
     ]
     texts, token_ids, finished = zip(*rows, strict=True)
-    assert Leaf("Paris", (5, 6), -1.0, -1.0).among(Responses(texts, (), token_ids, finished)) == [0, 1, 6]
+    assert Leaf("Paris", (5, 6), -1.0, -1.0, -0.5).among(Responses(texts, (), token_ids, finished)) == [0, 1, 6]
 
 
 def test_servers_and_readers_that_think_know_no_leaves(tiny_sampler, serve):
