@@ -145,6 +145,7 @@ def _label(arguments: list[str]) -> None:
         settings,
         block=config.block_on(labeler.device),
         accept_versions=config.accept_versions,
+        margin=config.margin,
     )
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**settings, "provenance": run.provenance}, run.folder) as tracked:
@@ -157,7 +158,7 @@ def _label(arguments: list[str]) -> None:
         if main_process and report_to != "none":
             tracker.finish(run.labels(), summary, run.folder)
     if main_process:
-        _show_summary(summary, labeler.name, run.folder)
+        _show_summary(summary, labeler.name, run.folder, config.margin)
         if profile is not None:
             print(f"\n{profile_table(profile)}")
 
@@ -247,20 +248,20 @@ def _reestimate(arguments: list[str]) -> None:
 
     entailment = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
     judge = BeliefJudge(entailment, config.estimator_options, Cache(config.cache) if config.cache else None)
-    summary = reestimate(config.labels, config.output_dir, judge, asdict(config))
-    _show_summary(summary, DELTA_SEPER, Path(config.output_dir))
+    summary = reestimate(config.labels, config.output_dir, judge, asdict(config), config.margin)
+    _show_summary(summary, DELTA_SEPER, Path(config.output_dir), config.margin)
 
 
-def _show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None:
+def _show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin: float) -> None:
     """Print what a label folder holds, and what its reader should know."""
     from seper_reward.labels.rows import LABELS
-    from seper_reward.labels.summary import MARGIN, summary_warnings
+    from seper_reward.labels.summary import summary_warnings
     from seper_reward.reports.tables import placebo_line, summary_table
 
     print(f"\n{summary_table(summary, labeler)}\n")
     print(
         f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
-        f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN}; {summary['rejected']} rows rejected"
+        f"{summary['harmful']} harm, their 95 % intervals beyond ±{margin:g}; {summary['rejected']} rows rejected"
     )
     if "placebo" in summary:
         print(placebo_line(summary["placebo"], labeler))

@@ -33,6 +33,7 @@ from seper_reward.scorer import SePerScorer
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Prompt = Literal["paper", "brief", "few_shot"]
 Tracking = Literal["none", "wandb"]
+MARGIN_HELP = "Distance from 0 that a label's whole interval must have to be help or harm in the summary, >= 0."
 
 
 @dataclass
@@ -92,6 +93,11 @@ class EstimatorConfig(JudgeConfig):
         "Condition of a right response in hard SePer: threshold (its support reaches --threshold), argmax (entailment "
         "is its likeliest class) or no_contradiction (neither direction's likeliest class is contradiction, and not "
         "both are neutral); not given: the preset's.",
+    )
+    floor: float | None = setting(
+        None,
+        "Support, in [0, 1), that says nothing, such as what this entailment model gives to wrong answers; it counts "
+        "as 0, and what is above it is stretched to [0, 1]; not given: the preset's, which is 0.",
     )
     threshold: float | None = setting(
         None, "Least support of a right response with match=threshold, in (0, 1]; not given: the preset's."
@@ -295,6 +301,7 @@ class LabelConfig(CommandConfig):
         "Whether a run that was begun with other versions of torch or transformers goes on, and provenance.json names "
         "them; low digits of labels may differ. Otherwise it is refused.",
     )
+    margin: float = setting(0.05, MARGIN_HELP)
     strict: bool = setting(
         False, "Whether the command stops at the first unusable row instead of writing it to rejected.jsonl."
     )
@@ -446,6 +453,7 @@ class ReestimateConfig(EstimatorConfig):
 
     labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     output_dir: str = setting("runs/reestimated", "Folder of the new labels.")
+    margin: float = setting(0.05, MARGIN_HELP)
     cache: str | None = setting(None, "SQLite file that keeps entailment scores between runs; not given: none.")
 
 

@@ -29,6 +29,7 @@ COMMANDS = [
     "evaluate counterfactual",
     "evaluate equivalence",
     "evaluate stress",
+    "reestimate",
     "export",
     "report",
 ]

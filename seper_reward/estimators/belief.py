@@ -122,9 +122,10 @@ def _support(
     def kernel(score: Callable[[Tensor], Tensor]) -> Tensor:
         return entailment_kernel(score(forward), None if backward is None else score(backward), options.kernel)
 
+    support = ((kernel(_probability) - options.floor) / (1 - options.floor)).clamp(min=0.0)
     if options.match == "no_contradiction" and backward is not None:
-        return kernel(_probability), no_contradiction(forward, backward).float()
-    return kernel(_probability), kernel(_agreement(options))
+        return support, no_contradiction(forward, backward).float()
+    return support, kernel(_agreement(options))
 
 
 def _reads_backward(options: Estimator) -> bool:

@@ -50,6 +50,7 @@ class Estimator:
         hard_aliases: The same for hard SePer, where ``"any"`` sums the mass of all clusters that match some answer;
             ``None`` takes ``aliases``.
         kernel: Which direction of entailment supports an answer, one of those of ``entailment_kernel``.
+        floor: Support, in [0, 1), that says nothing: soft SePer takes max(0, (k - floor) / (1 - floor)) for k.
         match: For hard SePer, a response matches an answer when the kernel reaches ``threshold``, when entailment is
             the most probable class (``"argmax"``), or by the rule of ``no_contradiction``, which reads both directions
             whatever the kernel. Two responses mean the same when each entails the other, with probability
@@ -67,6 +68,7 @@ class Estimator:
     aliases: Aliases = "any"
     hard_aliases: Aliases | None = None
     kernel: Kernel = "forward"
+    floor: float = 0.0
     match: Match = "threshold"
     threshold: float = 0.5
     clusters: Clusters = "components"
@@ -87,6 +89,8 @@ class Estimator:
             check_choice(name, getattr(self, name), get_args(allowed))
         if self.hard_aliases is not None:
             check_choice("hard_aliases", self.hard_aliases, get_args(Aliases))
+        if not 0 <= self.floor < 1:
+            raise ValueError(f"floor must lie in [0, 1), got {self.floor}")
         if not 0 < self.threshold <= 1:
             raise ValueError(f"threshold must lie in (0, 1], got {self.threshold}")
 

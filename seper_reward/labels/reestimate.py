@@ -19,14 +19,18 @@ from seper_reward.labels.rows import (
     utility_fields,
 )
 from seper_reward.labels.run import PLACEBO, REJECTED, SUMMARY, folder_hashes
-from seper_reward.labels.summary import placebo_effect, summarize
+from seper_reward.labels.summary import MARGIN, placebo_effect, summarize
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, read_lines, write_json, write_lines
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
 
 
 def reestimate(
-    labels: str | Path, output_dir: str | Path, judge: BeliefJudge, settings: Mapping[str, Any] | None = None
+    labels: str | Path,
+    output_dir: str | Path,
+    judge: BeliefJudge,
+    settings: Mapping[str, Any] | None = None,
+    margin: float = MARGIN,
 ) -> dict[str, Any]:
     """Compute the labels of a folder again, with a judge's options of SePer, into another folder.
 
@@ -35,6 +39,7 @@ def reestimate(
         output_dir: Folder to write: label rows, rejected rows, a summary, and provenance that names both.
         judge: Entailment model and options of SePer.
         settings: The command's settings, written to ``provenance.json`` only.
+        margin: How far the 95 % interval of a label must be from 0 to count as help or harm in the summary.
 
     Returns:
         What ``summarize`` returns, and ``sha256``, the hashes of the files of rows; ``summary.json`` holds it.
@@ -76,7 +81,7 @@ def reestimate(
     rejected = list(read_lines(source / REJECTED))
     for name, written in (again | {REJECTED: rejected}).items():
         write_lines(target / name, written, allow_nan=False)
-    summary = summarize(again[LABELS], rejected=len(rejected))
+    summary = summarize(again[LABELS], rejected=len(rejected), margin=margin)
     if PLACEBO in again:
         summary["placebo"] = placebo_effect(again[PLACEBO])
     summary["sha256"] = folder_hashes(target, [*files, REJECTED])

@@ -19,7 +19,7 @@ from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.placebo import closed_book, placebo_queries
 from seper_reward.labels.provenance import PROVENANCE, provenance, query_key, resumed_provenance
 from seper_reward.labels.rows import LABELS, cut_passages, label_row
-from seper_reward.labels.summary import placebo_effect, summarize
+from seper_reward.labels.summary import MARGIN, placebo_effect, summarize
 from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together, wait_for_all
 from seper_reward.runtime.hashing import content_key, file_hash
 from seper_reward.runtime.json_files import (
@@ -73,6 +73,7 @@ class LabelRun:
             makes its batches itself.
         accept_versions: Whether a run begun with other versions of torch or transformers goes on; ``provenance.json``
             then names them.
+        margin: How far the 95 % interval of a label must be from 0 to count as help or harm in the summary.
 
     Raises:
         OSError: The folder cannot be made or written.
@@ -94,10 +95,11 @@ class LabelRun:
         settings: Mapping[str, Any] | None = None,
         block: int = 1,
         accept_versions: bool = False,
+        margin: float = MARGIN,
     ) -> None:
         block = block_size(labeler, block)
         self.folder = Path(output_dir)
-        self._labeler, self._queries, self._rejected = labeler, queries, rejected
+        self._labeler, self._queries, self._rejected, self._margin = labeler, queries, rejected, margin
         self._keys = {query.id: query_key(query) for query in queries}
         placebos = placebo_queries(labeler, queries)
         placebo_keys = {query.id: content_key(PLACEBO, query_key(query)) for query in placebos}
@@ -278,7 +280,7 @@ class LabelRun:
         """Sum up the labels on disk."""
         column = self._labeler.name
         rejected = sum(1 for _ in read_lines(self.folder / REJECTED))
-        summary = summarize(self.labels(), column, rejected=rejected)
+        summary = summarize(self.labels(), column, rejected=rejected, margin=self._margin)
         if PLACEBO in self._files:
             summary["placebo"] = placebo_effect(list(read_lines(self.folder / PLACEBO)), column)
         return {**summary, "sha256": folder_hashes(self.folder, self._files)}

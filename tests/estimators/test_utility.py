@@ -1,9 +1,11 @@
 """ΔSePer from beliefs."""
 
+import math
+
 import pytest
 
 from seper_reward import Belief
-from seper_reward.estimators.utility import utility
+from seper_reward.estimators.utility import combined, utility
 from seper_reward.types import Estimate
 
 
@@ -31,3 +33,13 @@ def test_a_misleading_passage_is_negative():
 def test_nothing_moved_against_itself():
     belief = believed(0.4, 0.4, 0.1)
     assert utility(belief, belief).soft == utility(belief, belief).hard == Estimate(0.0, 0.0, 0.0, 0.0)
+
+
+def test_half_what_is_said_and_half_how_likely_the_answer_is():
+    soft = Estimate(0.4, 0.1, 0.2, 0.5)
+    found = combined(soft, math.log(0.3), math.log(0.1))
+    assert found.value == pytest.approx((0.4 + 0.2 / 0.4) / 2)
+    assert (found.std_error, found.low, found.high) == pytest.approx((0.05, (0.2 + 0.5) / 2, (0.5 + 0.5) / 2))
+    assert combined(soft, math.log(0.1), math.log(0.1)).value == pytest.approx(0.2)
+    assert combined(soft, -800.0, 0.0).value == pytest.approx((0.4 - 1) / 2)
+    assert combined(soft, None, -1.0) is combined(soft, -1.0, None) is None

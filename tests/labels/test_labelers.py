@@ -5,10 +5,12 @@ import math
 import pytest
 import torch
 
+from seper_reward import SePerScorer
 from seper_reward.data.rows import BadRowError
 from seper_reward.estimators.draws import drawn_by_mass
 from seper_reward.estimators.seper import Estimator
-from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, load_labeler
+from seper_reward.labels.labelers import LABELERS, DeltaSePerLabeler, ERAGLabeler, GoldLabeler, load_labeler
+from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.types import Passage, Query, Responses
 
 QUERY = Query(
@@ -50,6 +52,30 @@ def test_delta_seper_is_the_scorers(tiny_scorer):
     assert row.passage_errors == pytest.approx([each.belief.std_error for each in utilities])
     hard = load_labeler("delta_seper_hard", lambda: tiny_scorer).label(QUERY)
     assert hard.labels == tuple(row.delta_seper_hard for row in utilities)
+
+
+def test_delta_belief_is_half_delta_seper_and_half_the_answers_own_change(tiny_scorer):
+    baseline, *rows = tiny_scorer.reader.answer_log_probs(QUERY.question, QUERY.answers, QUERY.contexts)
+    found = load_labeler("delta_belief", lambda: tiny_scorer).label(QUERY)
+    for judged, row, label, error in zip(
+        tiny_scorer.utilities([QUERY])[0], rows, found.labels, found.std_errors, strict=True
+    ):
+        p, q = math.exp(max(row)), math.exp(max(baseline))
+        assert label == pytest.approx((judged.delta_seper + (p - q) / (p + q)) / 2, abs=1e-4)
+        assert error == judged.std_error / 2
+    assert found.baseline_error == pytest.approx(found.baseline["std_error"] / 2)
+    reread = labeled_query(label_row(found, "delta_belief"), "delta_belief")
+    assert reread.labels == pytest.approx(found.labels, abs=1e-6)
+    assert reread.std_errors == pytest.approx(found.std_errors, abs=1e-6)
+
+
+def test_delta_belief_needs_to_know_how_likely_the_answer_is(tiny_scorer):
+    options = Estimator.preset("paper")
+    paper = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", estimator=options)
+    with pytest.raises(ValueError, match="and weighting=mass; take delta_seper"):
+        DeltaSePerLabeler(paper, "delta_belief")
+    with pytest.raises(ValueError, match="label must be one of delta_seper, delta_seper_hard, delta_belief"):
+        DeltaSePerLabeler(tiny_scorer, "seper")
 
 
 def test_erag_is_the_mean_metric_less_the_baselines(tiny_scorer):
