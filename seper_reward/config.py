@@ -183,12 +183,11 @@ class ScorerConfig(EstimatorConfig):
         None, "Sampling temperature, >= 0; not given: 0.5 for the plain reader, 1.0 (as in the paper) for others."
     )
     top_p: float = setting(1.0, "Probability mass of the nucleus that tokens are drawn from, in (0, 1].")
-    draw: Draw | None = setting(
-        None,
+    draw: Draw = setting(
+        "independent",
         "Whether a prompt's responses may be equal: independent (a likely one is drawn several times) or "
         "without_replacement (all are distinct, so that as many cover more of the probability; only for a reader in "
-        "this process that does not think, and weighting=mass; enough_std_error then has no effect). Not given: "
-        "without_replacement where that is possible and enough_std_error is not given.",
+        "this process that does not think, and weighting=mass; enough_std_error then has no effect).",
     )
     enough_std_error: float | None = setting(
         None,

@@ -107,8 +107,7 @@ class SePerScorer:
                 ``reader`` then names its tokenizer, and of ``reader_options`` only ``backend``, ``revision``,
                 ``chat_template`` and ``trust_remote_code`` count.
             **sampling: Fields of ``SamplingOptions``. Defaults are the paper's (N=10, temperature 1) unless
-                ``READER_DEFAULTS`` has others for the reader; but responses are drawn without replacement where the
-                reader can, the estimator weighs by mass, and ``adaptive`` is ``None``.
+                ``READER_DEFAULTS`` has others for the reader.
 
         Raises:
             OSError: A model cannot be loaded; the message says what to do.
@@ -123,7 +122,7 @@ class SePerScorer:
             prompt=prompt or defaults.prompt,
             **{"temperature": defaults.temperature, "max_new_tokens": defaults.max_new_tokens, **sampling},
         )
-        scorer = cls(
+        return cls(
             sampler,
             EntailmentScorer.from_pretrained(entailment, entailment_options),
             prompt=prompt or defaults.prompt,
@@ -133,9 +132,6 @@ class SePerScorer:
             cache=cache,
             adaptive=adaptive,
         )
-        if "draw" in sampling or adaptive is not None or scorer.estimator.weighting != "mass":
-            return scorer
-        return scorer.with_sampling(draw="without_replacement") if scorer.sampler.draws_distinct else scorer
 
     @property
     def sampler(self) -> Sampler:

@@ -90,7 +90,8 @@ class ThoughtOptions(SamplingOptions):
 class AdaptiveSampling:
     """Sample fewer than N responses where few are enough.
 
-    A few responses that agree look surer than they are, so that beliefs move a little towards 0 and 1.
+    Where the estimator weighs by mass, they are enough when little mass is unseen, or its support clear; agreement
+    alone is not. With other weights, a few responses that agree by chance move beliefs a little towards 0 and 1.
 
     Attributes:
         enough_std_error: Standard error of a belief, in (0, 1], up to which ``min_samples`` responses are enough.
@@ -200,10 +201,6 @@ class Sampler(Protocol):
     @property
     def layout(self) -> Layout | None:
         """How the samples of a prompt share its reading; ``None`` where a server decides."""
-
-    @property
-    def draws_distinct(self) -> bool:
-        """Whether it can draw without replacement."""
 
     @property
     def weights_hash(self) -> str:

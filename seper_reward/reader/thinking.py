@@ -35,7 +35,7 @@ class ThinkingSampler:
     """
 
     prompts_ahead: int
-    knows_leaves = draws_distinct = False
+    knows_leaves = False
 
     def __init__(self, sampler: Sampler, thought: ThoughtFormat, longest: int) -> None:
         sampler.options.refuse_without_replacement(f"{sampler.name!r}, which thinks")

@@ -24,6 +24,7 @@ from seper_reward.data.marks import is_relevant
 from seper_reward.data.queries import read_examples, read_queries
 from seper_reward.data.splits import split_of, spread
 from seper_reward.estimators.draws import difference, drawn_by_mass, drawn_by_weight, estimate
+from seper_reward.estimators.judge import SampledQuestion
 from seper_reward.estimators.seper import response_weights
 from seper_reward.evaluation.correlation import choose_passages
 from seper_reward.types import Estimate, Leaf, Query, Responses
@@ -31,7 +32,7 @@ from tests.benchmarks.common import CLOCK, SHARED, clocked, finish, parser
 
 TEMPERATURES = (0.7, 1.0, 1.3)
 SETS = ("demo", "nq", "popqa")
-COUNTS = (1, 2, 3, 5, 10, 20)
+COUNTS = (1, 2, 3, 5, 10, 20, 40)
 # estimators that need the same draws cost the same
 COST_OF = {"paper": "uniform", "official": "uniform", "mass": "uniform", "raj": "without_replacement"}
 
@@ -218,26 +219,25 @@ def compare(spaces: list[list[Space]], counts: Sequence[int], repeats: int) -> d
     return found
 
 
-def seconds(count: int = 10, counts: Sequence[int] = (1, 2, 3, 5, 10, 20)) -> dict[str, dict[str, float]]:
-    """Return processor seconds and read tokens per context by way of drawing and number of draws, in turn."""
+def seconds(count: int = 10) -> dict[str, dict[str, float]]:
+    """Return processor seconds per context, sampled and judged, by number of draws and estimator, in turn."""
     queries = queries_of("demo", count)
-    base = SePerScorer.from_pretrained(draw="independent")
+    base = SePerScorer.from_pretrained()
     spent: dict[str, dict[str, float]] = {}
-    for draws in counts:
-        for name, way in ESTIMATORS.items():
-            if name not in ("uniform", "mass_and_gold", "without_replacement", "without_replacement_and_gold"):
-                continue
-            scorer = base.with_sampling(
-                num_samples=draws, draw="without_replacement" if way.distinct else "independent"
-            )
+    for draws, (name, way) in itertools.product(COUNTS, ESTIMATORS.items()):
+        if name in COST_OF:
+            continue
+        scorer = base.with_sampling(num_samples=draws, draw="without_replacement" if way.distinct else "independent")
 
-            def act(scorer: SePerScorer = scorer, way: Way = way) -> None:
-                for query in queries:
-                    scorer.reader.responses(query.question, query.contexts, answers=query.answers if way.gold else ())
+        def act(scorer: SePerScorer = scorer, gold: bool = way.gold) -> None:
+            for query in queries:
+                known = query.answers if gold else ()
+                responses = scorer.reader.responses(query.question, query.contexts, answers=known)
+                scorer.judge.beliefs([SampledQuestion(query.question, query.answers, responses)])
 
-            contexts = sum(len(query.contexts) for query in queries)
-            times = [clocked(act)[0][CLOCK] for _ in range(3)]
-            spent.setdefault(str(draws), {})[name] = round(statistics.median(times) / contexts, 4)
+        times = [clocked(act)[0][CLOCK] for _ in range(3)]
+        contexts = sum(len(query.contexts) for query in queries)
+        spent.setdefault(str(draws), {})[name] = round(statistics.median(times) / contexts, 4)
     return spent
 
 
@@ -253,7 +253,7 @@ def main(words: list[str] | None = None) -> None:
     options = made.parse_args(words)
     spaces: list[list[Space]] = []
     for temperature in TEMPERATURES:
-        scorer = SePerScorer.from_pretrained(num_samples=options.draws, temperature=temperature, draw="independent")
+        scorer = SePerScorer.from_pretrained(num_samples=options.draws, temperature=temperature)
         for name in options.sets:
             file = sample(scorer, name, options.questions, Path(options.folder))
             rows = [json.loads(line) for line in file.read_text().splitlines()]
@@ -268,7 +268,7 @@ def main(words: list[str] | None = None) -> None:
             for kind in ("seper", "delta_seper")
         },
         "pearson": {count: {name: row["pearson"] for name, row in found[count].items()} for count in ("5", "10")},
-        "seconds_per_context": seconds(counts=COUNTS),
+        "seconds_per_context": seconds(),
         "all": found,
         "contexts": sum(map(len, spaces)),
         "settings": vars(options),

@@ -36,7 +36,7 @@ def test_several_supporting_passages_share_the_worth_and_are_judged_together():
 def test_the_command_agrees_with_scipy(tiny_reader, tiny_entailment, tiny_scorer, tmp_path, capsys):
     records = [{**RECORD, "id": f"q{n}", "question": f"Who {n}?", "passages": ONE_RELEVANT} for n in range(4)]
     (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    words = ["evaluate", "correlation", "--limit", "3", "--passages_per_question", "3", "--draw", "independent"]
+    words = ["evaluate", "correlation", "--limit", "3", "--passages_per_question", "3"]
     words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
     assert main(words) == 0
     result = json.loads((tmp_path / "out.json").read_text())

@@ -61,8 +61,8 @@ def numbers(row):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_it_is_what_labelling_with_these_options_gives(words, tmp_path, monkeypatch, preset):
     other = ["--kernel", "max"] if preset == "default" else []
-    assert main(words("label", "labels", "--draw", "independent", *other)) == 0
-    assert main(words("label", "expected", "--draw", "independent", "--estimator", preset)) == 0
+    assert main(words("label", "labels", *other)) == 0
+    assert main(words("label", "expected", "--estimator", preset)) == 0
     no_reader(monkeypatch)
     assert main(words("reestimate", "found", "--estimator", preset)) == 0
     for found, expected in zip(labels_of(tmp_path / "found"), labels_of(tmp_path / "expected"), strict=True):
@@ -79,14 +79,14 @@ def test_it_is_what_labelling_with_these_options_gives(words, tmp_path, monkeypa
 
 
 def test_the_default_is_no_copy_of_the_paper(words, tmp_path):
-    assert main(words("label", "labels", "--draw", "independent")) == 0
+    assert main(words("label", "labels")) == 0
     assert main(words("reestimate", "found", "--estimator", "paper")) == 0
     (found, *_), (known, *_) = labels_of(tmp_path / "found"), labels_of(tmp_path / "labels")
     assert found["baseline"]["seper"] != pytest.approx(known["baseline"]["seper"], abs=1e-3)
 
 
 def test_distinct_draws_are_weighed_by_mass_or_not_at_all(words, tmp_path, capsys):
-    assert main(words("label", "labels")) == 0
+    assert main(words("label", "labels", "--draw", "without_replacement")) == 0
     assert main(words("reestimate", "found")) == 0
     for found, known in zip(labels_of(tmp_path / "found"), labels_of(tmp_path / "labels"), strict=True):
         for one, other in zip(numbers(found), numbers(known), strict=True):

@@ -53,7 +53,7 @@ class EngineSampler:
 
     backend = "engine"
     max_batch_tokens = 0
-    refill = compiled = knows_leaves = draws_distinct = False
+    refill = compiled = knows_leaves = False
     layout = None
     device: torch.device | None = None
 

@@ -126,11 +126,6 @@ class ResponseSampler:
         """How the samples of a prompt share its reading."""
         return self._layout
 
-    @property
-    def draws_distinct(self) -> bool:
-        """Whether it can draw without replacement: rows that branch need lines of the cache that can be copied."""
-        return self._layout != "alone" or has_lines(new_cache(self._model))
-
     @functools.cached_property
     def weights_hash(self) -> str:
         """Hash over all parts of the reader that decide a response (``identity_hash``), computed once."""
@@ -291,7 +286,7 @@ class ResponseSampler:
         Raises:
             ValueError: That is so.
         """
-        if self.options.draw == "independent" or self.draws_distinct:
+        if self.options.draw == "independent" or self._layout != "alone" or has_lines(new_cache(self._model)):
             return
         raise ValueError(
             f"draw=without_replacement needs a cache that can be copied, which reader {self.name!r} "
