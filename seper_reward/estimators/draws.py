@@ -107,20 +107,23 @@ def estimate(draws: Draws, values: Tensor) -> Estimate:
         values: ``(L,)`` numbers in [0, 1].
 
     Returns:
-        The weighted mean, the posterior's standard deviation, and its central 95 %, widened to hold the mean.
+        The weighted mean, the posterior's standard deviation (where nothing is known, the standard error of a mean,
+        with the prior's observations in the variance), and the posterior's central 95 %, widened to hold the mean.
     """
     from scipy.stats import beta
 
     values, unseen = values.double(), draws.unseen_mass
     known = float(draws.seen @ values)
-    mean, variance = _posterior(draws.stand_ins, values)
+    mean, spread = _unseen(draws.stand_ins, values)
+    count = float(draws.stand_ins.sum())
+    variance = spread / (count + 2)
     total = mean * (1 - mean) / variance - 1  # observations of 0 or 1 that the posterior is worth
     tail = (1 - CONFIDENCE) / 2
     low, high = beta.ppf([tail, 1 - tail], mean * total, (1 - mean) * total)
     value = min(max(float(draws.weights @ values), 0.0), 1.0)
     return Estimate(
         value,
-        std_error=unseen * math.sqrt(variance),
+        std_error=_error_of_mean(spread, count) if unseen == 1 else unseen * math.sqrt(variance),
         low=min(value, known + unseen * float(low)),
         high=max(value, known + unseen * float(high)),
     )
@@ -128,7 +131,7 @@ def estimate(draws: Draws, values: Tensor) -> Estimate:
 
 def log_odds(draws: Draws, values: Tensor) -> float:
     """Return log s / (1 - s) in nats, s being the posterior mean of a number over all responses; always finite."""
-    mean, _ = _posterior(draws.stand_ins, values.double())
+    mean, _ = _unseen(draws.stand_ins, values.double())
     probability = float(draws.seen @ values.double()) + draws.unseen_mass * mean
     return float(torch.tensor(probability, dtype=torch.float64).logit(eps=_LEAST_ODDS))
 
@@ -151,12 +154,16 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
     )
 
 
-def _posterior(stand_ins: Tensor, values: Tensor) -> tuple[float, float]:
-    """Return mean and variance of the mean over the unseen, after the stand-ins as observations."""
+def _unseen(stand_ins: Tensor, values: Tensor) -> tuple[float, float]:
+    """Return mean and variance of a number over the unseen, by the stand-ins and the prior's observations."""
     observations = float(stand_ins.sum()) + 2 * _PRIOR
     mean = (float(stand_ins @ values) + _PRIOR) / observations
-    variance = (float(stand_ins @ values.square()) + _PRIOR) / observations - mean**2
-    return mean, variance / (observations + 1)
+    return mean, (float(stand_ins @ values.square()) + _PRIOR) / observations - mean**2
+
+
+def _error_of_mean(spread: float, count: float) -> float:
+    """Return the standard error of the mean of so many draws, by their variance with the prior's observations."""
+    return min(math.sqrt(spread * (count + 2 * _PRIOR) / count**2), 0.5)  # the largest deviation of a number in [0, 1]
 
 
 def _with_known_leaves(sampled: Responses) -> tuple[Responses, Tensor, Tensor, Tensor]:

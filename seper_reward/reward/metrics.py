@@ -34,8 +34,9 @@ def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -
 def describe_belief(belief: Belief, most: int = 3) -> str:
     """Return the ``most`` heaviest clusters of a belief as text, each by its shortest response.
 
-    >>> texts = ("Ida", "Ida Voss", "Bob")
-    >>> describe_belief(Belief(0.7, 0.7, 0.1, responses=texts, weights=(0.4, 0.3, 0.3), cluster_ids=(0, 0, 1)))
+    >>> from seper_reward.types import Estimate, Responses
+    >>> sampled, seper = Responses(("Ida", "Ida Voss", "Bob"), ()), Estimate(0.7, 0.1, 0.5, 0.9)
+    >>> describe_belief(Belief(seper, seper, sampled=sampled, weights=(0.4, 0.3, 0.3), cluster_ids=(0, 0, 1)))
     'Ida 70 % | Bob 30 %'
     """
     clusters = heaviest_clusters(belief.cluster_ids, belief.weights)[:most]

@@ -79,7 +79,7 @@ def test_where_nothing_is_known_it_is_the_interval_of_jeffreys():
     assert found.value == pytest.approx(0.2)
     # Brown, Cai and DasGupta 2001, section 3.1.3
     assert (found.low, found.high) == pytest.approx((beta.ppf(0.025, 2.5, 8.5), beta.ppf(0.975, 2.5, 8.5)))
-    assert found.std_error == pytest.approx(beta.std(2.5, 8.5))
+    assert found.std_error == pytest.approx(math.sqrt(2.5 * 8.5 / 11**2 * 11 / 10**2))
 
 
 def test_unequal_weights_are_worth_fewer_draws():

@@ -90,7 +90,7 @@ def test_at_the_middle_of_the_scale_the_share_that_passes_is_the_p_value():
 def test_with_real_differences_questions_pass_and_shrinking_brings_labels_nearer_to_the_truth():
     clear = filters(TRUTHS["one passage helps by about .9"], 300)
     assert clear["heterogeneity_0.05"] > 0.98
-    assert clear["squared_error_shrunk"] < 1.1  # where nothing is to be gained, nearly nothing is lost
+    assert clear["squared_error_shrunk"] < 1.15  # where nothing is to be gained, nearly nothing is lost
     helps = filters(TRUTHS["one passage helps by .2 to .7"], 300)
     assert helps["heterogeneity_0.1"] > 0.6
     assert helps["squared_error_shrunk"] < 0.8

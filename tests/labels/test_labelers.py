@@ -109,10 +109,10 @@ def test_erags_standard_error_by_hand():
 
     found = ERAGLabeler(Says()).label(Query("q", "Who?", ("Ann Lee",), (Passage("x"),)))
     assert found.labels == pytest.approx((0.25,))
-    # Jeffreys' posteriors: Beta(2.5, 2.5) and Beta(3.5, 1.5)
-    assert found.std_errors[0] == pytest.approx(math.sqrt(2.5 * 2.5 / (25 * 6) + 3.5 * 1.5 / (25 * 6)))
+    # with Jeffreys' observations 2.5 of 5 and 3.5 of 5 are right
+    assert found.std_errors[0] == pytest.approx(math.sqrt(2.5 * 2.5 / 25 * 5 / 16 + 3.5 * 1.5 / 25 * 5 / 16))
     assert found.details[0]["low"] < 0.25 < found.details[0]["high"]
-    assert found.baseline_error == found.baseline["std_error"] == pytest.approx(math.sqrt(2.5 * 2.5 / (25 * 6)))
+    assert found.baseline_error == found.baseline["std_error"] == pytest.approx(math.sqrt(2.5 * 2.5 / 25 * 5 / 16))
 
 
 def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):
