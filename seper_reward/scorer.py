@@ -23,7 +23,7 @@ from seper_reward.reader.prompts import Baseline, PromptStyle
 from seper_reward.reader.sampler import AdaptiveSampling, EngineOptions, ReaderOptions, Sampler
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
-from seper_reward.types import Belief, Passage, Query, Responses, Utility
+from seper_reward.types import Answers, Belief, Passage, Query, Responses, Utility, answer_items
 
 
 class SePerScorer:
@@ -184,14 +184,12 @@ class SePerScorer:
             for query in self.reader.ahead(map(as_query, queries))
         ]
 
-    def beliefs(
-        self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
-    ) -> list[Belief]:
+    def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
         """Measure the belief in an answer given each set of passages: a unit of work that depends on nothing else.
 
         Args:
             question: The question, the same for all sets.
-            answers: Aliases of the one gold answer.
+            answers: Aliases of the gold answer or, where it is a list, those of each of its items.
             passage_sets: What the reader sees each time; an empty set is the baseline.
 
         Returns:
@@ -209,7 +207,7 @@ class SePerScorer:
     def responses(
         self,
         question: str,
-        answers: Sequence[str],
+        answers: Answers,
         passage_sets: Sequence[Sequence[Passage]],
         early_stop: EarlyStop | None = None,
     ) -> list[Responses]:
@@ -217,7 +215,7 @@ class SePerScorer:
 
         Args:
             question: The question, the same for all sets.
-            answers: Aliases of the one gold answer.
+            answers: The gold answer.
             passage_sets: What the reader sees each time; an empty set is the baseline.
             early_stop: When fewer than N responses are enough; ``None`` samples all.
 
@@ -229,11 +227,16 @@ class SePerScorer:
         """
         return self.reader.responses(question, passage_sets, early_stop, answers=self.known_answers(answers))
 
-    def known_answers(self, answers: Sequence[str]) -> Sequence[str]:
-        """Return the answers whose own probabilities the estimator uses: all of them, or none."""
-        return answers if self.estimator.weighting == "mass" else ()
+    def known_answers(self, answers: Answers) -> Sequence[str]:
+        """Return the answers whose own probabilities the estimator uses: all of them, or none.
 
-    def mutual_support(self, question: str, text: str, answers: Sequence[str]) -> float:
+        Of an answer that is a list there are none: what is right as a whole has no one wording, in the order of its
+        items and what stands between them, and one item alone says little about the others.
+        """
+        aliases, *more = answer_items(answers)
+        return aliases if self.estimator.weighting == "mass" and not more else ()
+
+    def mutual_support(self, question: str, text: str, answers: Answers) -> float:
         """Return how surely a policy's text states a gold answer, in [0, 1] (``BeliefJudge.mutual_support``)."""
         return self.judge.mutual_support(question, text, answers)
 
@@ -280,7 +283,7 @@ class SePerScorer:
                 f"weighting={weighting!r} needs independent draws; set draw=independent, or take weighting=mass"
             )
 
-    def _early_stop(self, question: str, answers: Sequence[str], known: dict[Pair, Tensor]) -> EarlyStop | None:
+    def _early_stop(self, question: str, answers: Answers, known: dict[Pair, Tensor]) -> EarlyStop | None:
         """Return when fewer responses are enough; pairs that are judged to decide it are put into ``known``."""
         adaptive = self.adaptive
         if adaptive is None or self.sampler.prompts_ahead:  # servers sample all N

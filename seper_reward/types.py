@@ -3,6 +3,7 @@
 Axis letters used everywhere: Q questions, P passages, S samples, A answers, C clusters, T tokens, V vocabulary.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +15,34 @@ from torch import Tensor
 
 class UnscorableError(ValueError):
     """One input cannot be scored, though others can: labelling reports the row, rewards are ``None``."""
+
+
+#: A gold answer: its aliases or, of an answer that is a list, the aliases of each of its items. Records have tuples.
+Answers = Sequence[str] | Sequence[Sequence[str]]
+
+
+def answer_items(answers: Answers) -> tuple[tuple[str, ...], ...]:
+    """Return the aliases of each item of an answer; one that is not a list has one item.
+
+    >>> answer_items(["Ida Voss", "Mrs Voss"]), answer_items([["Ida Voss", "Mrs Voss"], ["Bob"]])
+    ((('Ida Voss', 'Mrs Voss'),), (('Ida Voss', 'Mrs Voss'), ('Bob',)))
+    """
+    aliases = tuple(answer for answer in answers if isinstance(answer, str))
+    return (aliases,) if len(aliases) == len(answers) else tuple(map(tuple, answers))
+
+
+def answer_aliases(answers: Answers) -> tuple[str, ...]:
+    """Return the aliases of an answer, item after item."""
+    return tuple(itertools.chain.from_iterable(answer_items(answers)))
+
+
+def answer_text(answers: Answers) -> str:
+    """Return an answer as one would say it: the first alias of each item.
+
+    >>> answer_text([["Ida Voss", "Mrs Voss"], ["Bob"]])
+    'Ida Voss, Bob'
+    """
+    return ", ".join(aliases[0] for aliases in answer_items(answers))
 
 
 @dataclass(frozen=True)
@@ -33,14 +62,15 @@ class Passage:
 
 @dataclass(frozen=True)
 class Query:
-    """A question, the aliases of its one gold answer, and candidate passages.
+    """A question, its gold answer, and candidate passages.
 
+    ``answers`` are the aliases of the one answer or, where the answer is a list, the aliases of each of its items.
     ``metadata`` is copied to the labels unchanged.
     """
 
     id: str
     question: str
-    answers: tuple[str, ...]
+    answers: Answers
     passages: tuple[Passage, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -208,6 +238,8 @@ class Belief:
         weights: The L probabilities of what each stands for, which sum to 1.
         cluster_ids: The semantic cluster of each, numbered from 0 in order of appearance.
         support: ``L`` rows of ``A`` numbers in [0, 1]: how far each response entails each gold answer.
+        best_support: L numbers in [0, 1]: how far each response entails the alias it fits best; where the answer is a
+            list, the mean of that over its items.
     """
 
     soft: Estimate
@@ -222,6 +254,7 @@ class Belief:
     weights: tuple[float, ...] = ()
     cluster_ids: tuple[int, ...] = ()
     support: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+    best_support: tuple[float, ...] = field(default=(), repr=False)
 
     @property
     def seper(self) -> float:

@@ -36,7 +36,7 @@ from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage, Query
+from seper_reward.types import Passage, Query, answer_items
 from trainers.models import causal_lora, load_encoder
 from trainers.policy_data import PolicyQuestions, messages_of, read_policy_questions
 from trainers.policy_eval import fixed_rules, measure, policy_table, tradeoff
@@ -126,7 +126,12 @@ def rows_of(queries: Sequence[Query]) -> Dataset:
     """Return a data set for TRL: prompts, and the columns that the reward needs."""
     return Dataset.from_list(
         [
-            {"prompt": messages_of(query.question), "question": query.question, "answers": list(query.answers)}
+            {
+                "prompt": messages_of(query.question),
+                "question": query.question,
+                # a column has one type: an answer that is no list is a list of one item
+                "answers": answer_items(query.answers),
+            }
             for query in queries
         ]
     )

@@ -11,7 +11,7 @@ from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.splits import split_of
 from seper_reward.retrieval import Retriever
 from seper_reward.reward.environment import NOTHING_FOUND, RetrievalEnvironment
-from seper_reward.types import Passage, Query
+from seper_reward.types import Passage, Query, answer_items, answer_text
 from trainers.adapters.reader_data import UNKNOWN, states
 
 SEARCH = get_json_schema(RetrievalEnvironment.search)
@@ -77,9 +77,9 @@ def warm_up_rows(
         messages, call = messages_of(query.question), call_of(query.question)
         text = " ".join(found[0].text.split()[:max_passage_words]) if found else NOTHING_FOUND
         result = {"role": "tool", "name": "search", "content": text}
-        gold = query.answers[0]
+        gold = answer_text(query.answers)
         from_memory = gold if query.metadata.get("group") == "known" else UNKNOWN
-        from_passage = gold if states(text, query.answers) else UNKNOWN
+        from_passage = gold if all(states(text, item) for item in answer_items(query.answers)) else UNKNOWN
         rows += [
             _row(tokenizer, messages, {"role": "assistant", "content": from_memory}, "memory"),
             _row(tokenizer, messages, call, "search"),

@@ -1,13 +1,17 @@
 """Answers as strings: how they are normalised, and the metrics of question answering that compare them."""
 
+import functools
+import itertools
 import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+from seper_reward.data.rows import BadRowError, shown
 from seper_reward.runtime.imports import need
-from seper_reward.types import Belief
+from seper_reward.types import Answers, Belief, answer_aliases, answer_items
 
 _FUNCTION_WORDS = {
     "a",
@@ -27,7 +31,8 @@ _FUNCTION_WORDS = {
     "at",
     "by",
 }
-AnswerMetric = Callable[[str, Sequence[str]], float]  # (response, aliases of the answer) -> [0, 1]
+_BETWEEN_ITEMS = r"\s*(?:[;\n]|,(?!\d)|(?<=\s)&(?=\s)|\b(?:and|or)\b)\s*"
+AnswerMetric = Callable[[str, Answers], float]  # (response, gold answer) -> [0, 1]
 
 
 def normalize_answer(text: str) -> str:
@@ -69,6 +74,23 @@ def stated_answer(text: str | None) -> str:
     return lines[-1].strip() if lines else ""
 
 
+def stated_parts(text: str, answers: Answers) -> list[str]:
+    """Return what a text lists, where the answer is a list; the text alone where it is not.
+
+    Parts end at a comma, a semicolon, a line break, ``&``, ``and`` or ``or``, but not within an alias. A text in which
+    nothing is left is its own part.
+
+    >>> stated_parts("Trinidad and Tobago, Cuba or Haiti", [["Cuba"], ["Trinidad and Tobago"]])
+    ['Trinidad and Tobago', 'Cuba', 'Haiti']
+    """
+    if len(answer_items(answers)) == 1:
+        return [text]
+    aliases = "|".join(re.escape(alias) for alias in sorted(answer_aliases(answers), key=len, reverse=True))
+    cut = re.compile(rf"(?<!\w)({aliases})(?!\w)|{_BETWEEN_ITEMS}", re.IGNORECASE)
+    parts = cut.sub(lambda found: found[1] or "\n", text).split("\n")
+    return [part.strip() for part in parts if re.search(r"\w", part)] or [text]
+
+
 def only_echoes(text: str, question: str, answer: str) -> bool:
     """Return whether a text has no word beyond the question's and function words, while the answer has one.
 
@@ -93,20 +115,40 @@ def without_echo(text: str, question: str, answer: str) -> str:
     return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(left.split()))
 
 
+def _recall(metric: Callable[[str, Sequence[str]], float]) -> AnswerMetric:
+    """Return a metric of aliases as one of answers, which may be lists: the mean over items of the best part's."""
+
+    @functools.wraps(metric)
+    def over_items(response: str, answers: Answers) -> float:
+        parts, items = stated_parts(response, answers), answer_items(answers)
+        return sum(max(metric(part, aliases) for part in parts) for aliases in items) / len(items)
+
+    return over_items
+
+
+@_recall
 def exact_match(response: str, answers: Sequence[str]) -> float:
-    """Return 1 if the normalised response equals one of the answers, else 0 (SQuAD, arXiv:1606.05250)."""
+    """Return 1 if the normalised response equals one of the answers, else 0 (SQuAD, arXiv:1606.05250).
+
+    Where the answer is a list, it is the share of items that one of the response's parts equals (``stated_parts``).
+
+    >>> exact_match("Bob, Ann", [["Bob"], ["Ida", "Ida Voss"]])
+    0.5
+    """
     normalized = normalize_answer(response)
     return float(any(normalized == normalize_answer(answer) for answer in answers))
 
 
+@_recall
 def contains_answer(response: str, answers: Sequence[str]) -> float:
-    """Return 1 if the normalised response holds one of the answers, else 0 (lexical match)."""
+    """Return 1 if the normalised response holds one of the answers, else 0 (lexical match); of a list, the share."""
     normalized = normalize_answer(response)
     return float(any(normalize_answer(answer) in normalized for answer in answers))
 
 
+@_recall
 def token_f1(response: str, answers: Sequence[str]) -> float:
-    """Return the best F1 of the normalised tokens, in [0, 1] (SQuAD, arXiv:1606.05250).
+    """Return the best F1 of the normalised tokens, in [0, 1] (SQuAD, arXiv:1606.05250); of a list, the items' mean.
 
     >>> token_f1("The old bridge", ["the bridge of Tern"])
     0.4
@@ -116,13 +158,13 @@ def token_f1(response: str, answers: Sequence[str]) -> float:
 
 
 def rouge_l() -> AnswerMetric:
-    """Return the metric ROUGE-L, best F-measure over the answers, in [0, 1] (Lin, 2004).
+    """Return the metric ROUGE-L, best F-measure over the answers, in [0, 1] (Lin, 2004); of a list, the items' mean.
 
     Raises:
         OSError: The library ``rouge-score`` is not installed.
     """
     scorer = need("rouge_score.rouge_scorer", "evaluation").RougeScorer(["rougeL"])
-    return lambda response, answers: float(scorer.score_multi(list(answers), response)["rougeL"].fmeasure)
+    return _recall(lambda response, aliases: float(scorer.score_multi(list(aliases), response)["rougeL"].fmeasure))
 
 
 def answer_metric(name: str) -> AnswerMetric:
@@ -145,9 +187,53 @@ def _f1(response: Sequence[str], answer: Sequence[str]) -> float:
     return 2 * common / (len(response) + len(answer)) if common else 0.0
 
 
-def expected_metric(belief: Belief, answers: Sequence[str], metric: AnswerMetric) -> float:
+def expected_metric(belief: Belief, answers: Answers, metric: AnswerMetric) -> float:
     """Return the weighted mean of a metric over the responses of a belief, in the metric's own range."""
     return sum(weight * metric(text, answers) for text, weight in zip(belief.responses, belief.weights, strict=True))
+
+
+def best_alias_mean(values: Sequence[float], answers: Answers) -> float:
+    """Return the greatest value of an alias; where the answer is a list, the mean of that over its items.
+
+    Args:
+        values: One number per alias, in the order of ``answer_aliases``.
+        answers: The gold answer.
+
+    >>> best_alias_mean([-1.0, -2.0, -4.0], [["Ida", "Ida Voss"], ["Bob"]])
+    -2.5
+    """
+    left, items = iter(values), answer_items(answers)
+    return sum(max(itertools.islice(left, len(aliases))) for aliases in items) / len(items)
+
+
+def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers:
+    """Return the answers of a row, texts or lists of texts, as tuples.
+
+    Args:
+        row: The row's answers.
+        text: Function that returns a value of the row as a text; it is also given the value's name, for its errors.
+
+    Raises:
+        BadRowError: Some are lists and others are not, or a list is empty.
+    """
+    values = list(row)
+    if not any(map(is_list, values)):
+        return tuple(text(value, f"answers[{at}]") for at, value in enumerate(values))
+    for at, value in enumerate(values):
+        if not is_list(value) or not list(value):
+            raise BadRowError(
+                f"answers[{at}] must be a list with at least one text, as answers holds lists, got {shown(value)}; "
+                "answers are texts (aliases of one answer) or lists (the aliases of each item of it), not both"
+            )
+    return tuple(
+        tuple(text(alias, f"answers[{at}][{place}]") for place, alias in enumerate(aliases))
+        for at, aliases in enumerate(values)
+    )
+
+
+def is_list(value: Any) -> bool:
+    """Return whether a value of a row is a list, an array or the like, and no text or object."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
 def _is_punctuation(character: str) -> bool:

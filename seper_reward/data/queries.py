@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seper_reward.data.answers import normalize_answer
+from seper_reward.data.answers import normalize_answer, read_answers
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.rows import BadRowError, BrokenRow, read_rows, shown
 from seper_reward.runtime.hashing import content_key
-from seper_reward.types import Passage, Query
+from seper_reward.types import Answers, Passage, Query, answer_items
 
 # fields that hold an id, the first that is there: ours, BEIR's, and that of our label rows
 _IDS = ("id", "_id")
@@ -118,6 +118,9 @@ def read_corpus(path: str | Path) -> dict[str, Passage]:
 def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
     """Check one record ``{id?, question, answers, passages}``; equal answers count once, other fields are metadata.
 
+    ``answers`` is a list of the aliases of one answer or, where the answer is a list, of lists: the aliases of each of
+    its items.
+
     Raises:
         BadRowError: The record is unusable; the message names the field, what was expected, what came and what to do.
     """
@@ -132,11 +135,7 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
             f"answers must be a list with at least one text, got {shown(answers)}; "
             "wrap a single answer in a list, drop unanswerable questions"
         )
-    texts = [_text(answer, f"answers[{position}]") for position, answer in enumerate(answers)]
-    distinct: dict[str, str] = {}
-    for answer in texts:
-        distinct.setdefault(normalize_answer(answer), answer)
-    answers = tuple(distinct.values())
+    answers = _distinct(read_answers(answers, _text))
     passages = _passages(row.get("passages"), corpus)
     id_field = _id_field(row, _IDS)
     metadata = _metadata(row, {"id", id_field, "question", "answers", "passages"}, "")
@@ -197,6 +196,18 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
     return Passage(_text(value.get("text"), f"{name}.text"), title, identity, metadata)
 
 
+def _distinct(answers: Answers) -> Answers:
+    """Return answers without those that are equal to an earlier one: aliases, and items with the same aliases."""
+    items: dict[frozenset[str], tuple[str, ...]] = {}
+    for aliases in answer_items(answers):
+        distinct: dict[str, str] = {}
+        for alias in aliases:
+            distinct.setdefault(normalize_answer(alias), alias)
+        items.setdefault(frozenset(distinct), tuple(distinct.values()))
+    first, *others = items.values()
+    return first if isinstance(answers[0], str) else (first, *others)
+
+
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise BadRowError(f"{name} must be a non-empty text, got {shown(value)}; fill it in or drop the row")
@@ -237,5 +248,5 @@ def _metadata(row: Mapping[str, Any], ours: set[str | None], prefix: str) -> dic
     return metadata
 
 
-def _content_id(question: str, answers: Sequence[str], passages: Sequence[Passage]) -> str:
+def _content_id(question: str, answers: Answers, passages: Sequence[Passage]) -> str:
     return content_key(question, answers, [[passage.title, passage.text] for passage in passages])[:16]

@@ -25,19 +25,19 @@ from seper_reward.estimators.seper import (
     response_weights,
     without_end_token,
 )
-from seper_reward.types import Belief, Responses
+from seper_reward.types import Answers, Belief, Responses, answer_aliases, answer_items
 
 Pair = tuple[str, str]  # premise, hypothesis
 
 
-def support_pairs(options: Estimator, sampled: Responses, answers: Sequence[str]) -> set[Pair]:
+def support_pairs(options: Estimator, sampled: Responses, answers: Answers) -> set[Pair]:
     """Return the pairs that tell how far responses, drawn or known, support answers."""
-    texts = {*sampled.texts, *(leaf.text for leaf in sampled.known_leaves)}
-    backward = set(itertools.product(answers, texts)) if _reads_backward(options) else set()
-    return backward | set(itertools.product(texts, answers))
+    texts, aliases = {*sampled.texts, *(leaf.text for leaf in sampled.known_leaves)}, answer_aliases(answers)
+    backward = set(itertools.product(aliases, texts)) if _reads_backward(options) else set()
+    return backward | set(itertools.product(texts, aliases))
 
 
-def first_pairs(options: Estimator, sampled: Responses, answers: Sequence[str]) -> set[Pair]:
+def first_pairs(options: Estimator, sampled: Responses, answers: Answers) -> set[Pair]:
     """Return the pairs to be judged first: those for support, and those of drawn responses in one direction."""
     among = itertools.combinations(sorted(sampled.texts), 2)  # a text that occurs twice is paired with itself
     return support_pairs(options, sampled, answers) | set(among)
@@ -49,13 +49,13 @@ def second_pairs(options: Estimator, sampled: Responses, probs: Mapping[Pair, Te
     return {(two, one) for one, two in pairs if _entails(options, probs[one, two])}
 
 
-def belief(options: Estimator, sampled: Responses, answers: Sequence[str], probs: Mapping[Pair, Tensor]) -> Belief:
+def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> Belief:
     """Compute the belief in the gold answer from S sampled responses.
 
     Args:
         options: The options of SePer.
         sampled: The responses.
-        answers: The A aliases of the gold answer.
+        answers: The gold answer, which has A aliases.
         probs: Class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
     """
     draws = weigh(options, sampled)
@@ -63,10 +63,12 @@ def belief(options: Estimator, sampled: Responses, answers: Sequence[str], probs
     support, agrees = _support(options, texts, answers, probs)
     ids = cluster_ids(_equivalent(options, texts, probs), options.clusters)
     gold = match_clusters(ids, agrees, _threshold(options), options.judged_by, draws.counts)
-    best = join_answers(draws.weights, support, options.aliases)
+    items = list(map(len, answer_items(answers)))
+    best = join_answers(draws.weights, support, options.aliases, items)
+    matched = join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases, items)
     return Belief(
         soft=estimate(draws, best),
-        hard=estimate(draws, join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases)),
+        hard=estimate(draws, matched),
         log_odds=log_odds(draws, best),
         answer_log_prob=max((leaf.mean_log_prob for leaf in sampled.known_leaves), default=None),
         entropy=_entropy(draws),
@@ -77,16 +79,16 @@ def belief(options: Estimator, sampled: Responses, answers: Sequence[str], probs
         weights=tuple(draws.weights.tolist()),
         cluster_ids=tuple(ids.tolist()),
         support=tuple(map(tuple, support.tolist())),
+        best_support=tuple(join_answers(draws.weights, support, "any", items).tolist()),
     )
 
 
-def belief_std_error(
-    options: Estimator, sampled: Responses, answers: Sequence[str], probs: Mapping[Pair, Tensor]
-) -> float:
+def belief_std_error(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> float:
     """Return the standard error that ``belief`` would have, from the pairs of ``support_pairs`` alone."""
     draws = weigh(options, sampled)
     support, _ = _support(options, draws.responses.texts, answers, probs)
-    return estimate(draws, join_answers(draws.weights, support, options.aliases)).std_error
+    items = list(map(len, answer_items(answers)))
+    return estimate(draws, join_answers(draws.weights, support, options.aliases, items)).std_error
 
 
 def weigh(options: Estimator, sampled: Responses) -> Draws:
@@ -113,11 +115,12 @@ def _by_mass(options: Estimator, sampled: Responses) -> bool:
 
 
 def _support(
-    options: Estimator, responses: Sequence[str], answers: Sequence[str], probs: Mapping[Pair, Tensor]
+    options: Estimator, responses: Sequence[str], answers: Answers, probs: Mapping[Pair, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return how far each response supports each answer, for soft SePer and for hard SePer, ``(S, A)`` each."""
-    forward = _table(probs, responses, answers)  # (S, A, K)
-    backward = _table(probs, answers, responses).transpose(0, 1) if _reads_backward(options) else None
+    """Return how far each response supports each alias, for soft SePer and for hard SePer, ``(S, A)`` each."""
+    aliases = answer_aliases(answers)
+    forward = _table(probs, responses, aliases)  # (S, A, K)
+    backward = _table(probs, aliases, responses).transpose(0, 1) if _reads_backward(options) else None
 
     def kernel(score: Callable[[Tensor], Tensor]) -> Tensor:
         return entailment_kernel(score(forward), None if backward is None else score(backward), options.kernel)

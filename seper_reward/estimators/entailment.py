@@ -116,7 +116,7 @@ class EntailmentScorer:
         for batch in token_batches(lengths, self.max_batch_tokens):
             by_part.update(zip(batch, in_halves(self._forward, batch), strict=True))
         by_row |= {
-            row: _least_entailed([_most_entailed([by_part[part] for part in claim]) for claim in grid])
+            row: entailed_in_parts([[by_part[part] for part in claim] for claim in grid])
             for row, grid in parts.items()
         }
         if not rows:
@@ -205,12 +205,19 @@ def new_entailment_model() -> tuple[Any, Any]:
     return model, AutoTokenizer.from_pretrained(folder)
 
 
-def _most_entailed(probs: list[Tensor]) -> Tensor:
-    return max(probs, key=lambda row: float(row[0]))
+def entailed_in_parts(probs: Sequence[Sequence[Tensor]]) -> Tensor:
+    """Join the class probabilities of a pair of texts that was judged in parts.
 
+    A premise entails what one of its parts entails, and a hypothesis is entailed if each of its parts is.
 
-def _least_entailed(probs: list[Tensor]) -> Tensor:
-    return min(probs, key=lambda row: float(row[0]))
+    Args:
+        probs: Per part of the hypothesis, those of each part of the premise: ``(K,)``, entailment first.
+    """
+
+    def entailment(row: Tensor) -> float:
+        return float(row[0])
+
+    return min((max(claim, key=entailment) for claim in probs), key=entailment)
 
 
 def _with_question_mark(question: str) -> str:

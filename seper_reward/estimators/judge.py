@@ -1,5 +1,6 @@
 """BeliefJudge: sampled responses in, beliefs in the gold answer out, by entailment and the estimator."""
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -8,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.data.answers import without_echo
+from seper_reward.data.answers import stated_parts, without_echo
 from seper_reward.estimators.belief import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
-from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.estimators.entailment import EntailmentScorer, entailed_in_parts
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Belief, Responses
+from seper_reward.types import Answers, Belief, Responses, answer_aliases, answer_items
 
 
 @dataclass(frozen=True)
@@ -23,19 +24,23 @@ class SampledQuestion:
 
     Attributes:
         question: The question.
-        answers: Aliases of its one gold answer.
+        answers: Its gold answer.
         responses: The sampled responses, per context.
         known: Class probabilities of the pairs judged so far; ``BeliefJudge`` adds those that it judges.
     """
 
     question: str
-    answers: Sequence[str]
+    answers: Answers
     responses: Sequence[Responses]
     known: dict[Pair, Tensor] = field(default_factory=dict)
 
 
 class BeliefJudge:
     """Judges what responses say, by entailment, and returns beliefs.
+
+    Where the answer is a list, responses are judged in parts (``stated_parts``): one supports an item that one of its
+    parts entails, and two mean the same if each part of either is entailed by a part of the other. An entailment model
+    for short answers takes a list for an answer that is none. Verbatim texts are not cut.
 
     Args:
         entailment: The NLI model that judges.
@@ -91,7 +96,7 @@ class BeliefJudge:
         self._learn([question], [pairs])
         return [belief_std_error(options, row, answers, known) > limit for row in question.responses]
 
-    def mutual_support(self, question: str, text: str, answers: Sequence[str]) -> float:
+    def mutual_support(self, question: str, text: str, answers: Answers) -> float:
         """Return how surely a text and the gold answer it fits best say the same; for text that wants to be right.
 
         Whoever writes for a reward finds texts that seem to entail anything. So both directions have to hold (a text
@@ -99,49 +104,83 @@ class BeliefJudge:
         (a question given back in parts comes near to any answer), and only what is surer than 3 to 1 counts:
         max_a max(0, 4 · min(E(text → a), E(a → text)) − 3), the least of both readings of the text.
 
+        Where the answer is a list, this is the support of one item by one part of the text (``stated_parts``). Parts
+        and items are paired one to one, so that the sum is greatest, and it is divided by the number of items or of
+        parts, whichever is greater: a list that leaves items out earns the share of them that it has, and one of more
+        guesses than there are items the share of guesses that is right.
+
         Args:
             question: The question.
             text: The text, as short as an answer.
-            answers: Aliases of the gold answer.
+            answers: The gold answer.
 
         Returns:
             A number in [0, 1]; 0 for a blank text.
         """
-        readings = {answer: {text, without_echo(text, question, answer)} for answer in answers}
-        stated = {answer: texts for answer, texts in readings.items() if all(re.search(r"\w", each) for each in texts)}
+        parts, items, aliases = stated_parts(text, answers), answer_items(answers), answer_aliases(answers)
+        readings = {(part, alias): {part, without_echo(part, question, alias)} for part in parts for alias in aliases}
+        stated = {claim: texts for claim, texts in readings.items() if all(re.search(r"\w", each) for each in texts)}
         sampled = SampledQuestion(question, answers, ())
-        pairs = {pair for answer in stated for each in stated[answer] for pair in ((each, answer), (answer, each))}
+        pairs = {
+            pair for (_, alias), texts in stated.items() for each in texts for pair in ((each, alias), (alias, each))
+        }
         self._learn([sampled], [pairs])
         known = sampled.known
-        agreement = [
-            min(min(float(known[each, answer][0]), float(known[answer, each][0])) for each in texts)
-            for answer, texts in stated.items()
+        agreement = {
+            (part, alias): min(min(float(known[each, alias][0]), float(known[alias, each][0])) for each in texts)
+            for (part, alias), texts in stated.items()
+        }
+        support = [
+            [max(0.0, 4 * max(agreement.get((part, alias), 0.0) for alias in item) - 3) for item in items]
+            for part in parts
         ]
-        return max(0.0, 4 * max(agreement, default=0.0) - 3)
+        return _paired(support) / max(len(parts), len(items))
 
     def _learn(self, questions: Sequence[SampledQuestion], pair_sets: Sequence[set[Pair]]) -> None:
         """Judge those pairs of each question that are not in its ``known``, and add them there."""
-        rows = [
-            (question, pair)
-            for question, pairs in zip(questions, pair_sets, strict=True)
-            for pair in sorted(pairs - question.known.keys())
-        ]
-
         verbatim = self._options.judged_texts == "verbatim"
+        rows = [
+            (question, pair, grid)
+            for question, pairs in zip(questions, pair_sets, strict=True)
+            for pair, grid in self._in_parts(question, pairs - question.known.keys()).items()
+        ]
+        keys = list(dict.fromkeys(key for _, _, grid in rows for claim in grid for key in claim))
 
         def compute(missing: list[int]) -> list[list[float]]:
-            batch = [rows[at] for at in missing]
+            batch = [keys[at] for at in missing]
             with timed("entailment"):
                 probs: list[list[float]] = self._entailment.class_probs(
-                    [pair for _, pair in batch], [question.question for question, _ in batch], verbatim=verbatim
+                    [(one, two) for _, one, two in batch], [asked for asked, _, _ in batch], verbatim=verbatim
                 ).tolist()
             return probs
 
-        keys = [(question.question, *pair) for question, pair in rows]
         kind = "entailment_verbatim" if verbatim else "entailment"
-        class_probs = answers_through(self._cache, kind, self._entailment, keys, compute)
-        for (question, pair), probs in zip(rows, torch.tensor(class_probs), strict=True):
-            question.known[pair] = probs
+        class_probs = torch.tensor(answers_through(self._cache, kind, self._entailment, keys, compute))
+        by_key = dict(zip(keys, class_probs, strict=True))
+        for question, pair, grid in rows:
+            question.known[pair] = entailed_in_parts([[by_key[key] for key in claim] for claim in grid])
+
+    def _in_parts(self, question: SampledQuestion, pairs: set[Pair]) -> dict[Pair, list[list[tuple[str, str, str]]]]:
+        """Return for each pair, per part of its hypothesis, the question and that part with each of the premise's."""
+        whole = self._options.judged_texts == "verbatim"
+        parts = {
+            text: [text] if whole else stated_parts(text, question.answers)
+            for text in itertools.chain.from_iterable(pairs)
+        }
+        return {
+            (premise, hypothesis): [
+                [(question.question, one, other) for one in parts[premise]] for other in parts[hypothesis]
+            ]
+            for premise, hypothesis in sorted(pairs)
+        }
+
+
+def _paired(support: Sequence[Sequence[float]]) -> float:
+    """Return the greatest sum of a table's numbers of which no two share a row or a column."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(support, maximize=True)
+    return sum((support[row][column] for row, column in zip(rows, columns, strict=True)), 0.0)
 
 
 def _union(sets: Iterable[set[Pair]]) -> set[Pair]:

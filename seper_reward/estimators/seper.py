@@ -46,7 +46,8 @@ class Estimator:
             probability (``"counted"``) or not (``"left_out"``, see ``without_end_token``).
         aliases: For each response the gold answer that it supports best (``"any"``), the mean over the answers
             (``"mean"``, eq. 10), or the one answer with the most mass (``"max"``), which takes right responses that
-            name two aliases for half right.
+            name two aliases for half right. Where the answer is a list, this is done for each of its items, and their
+            mean is taken.
         hard_aliases: The same for hard SePer, where ``"any"`` sums the mass of all clusters that match some answer;
             ``None`` takes ``aliases``.
         kernel: Which direction of entailment supports an answer, one of those of ``entailment_kernel``.
@@ -234,23 +235,30 @@ def no_contradiction(forward: Tensor, backward: Tensor) -> Tensor:
     return (classes != 2) & (others != 2) & ~((classes == 1) & (others == 1))
 
 
-def join_answers(weights: Tensor, support: Tensor, aliases: str) -> Tensor:
+def join_answers(weights: Tensor, support: Tensor, aliases: str, items: Sequence[int] = ()) -> Tensor:
     """Return how far each response supports the gold answer, by its support of each alias.
+
+    Where the answer is a list, that is the mean over its items, each with aliases of its own: the recall of the
+    response.
 
     Args:
         weights: ``(S,)`` response probabilities, sum to 1; they decide which alias has the most mass.
         support: ``(S, A)`` entailment of answer by response, in [0, 1].
         aliases: ``"any"`` takes for each response the answer that it supports best, ``"mean"`` averages over answers
             (eq. 10), ``"max"`` takes the answer with the most mass (official code).
+        items: How many of the A aliases belong to each item of an answer that is a list, in the order of ``support``;
+            empty for an answer that is not.
 
     Returns:
         ``(S,)`` in [0, 1], whose weighted mean is SePer.
 
     Raises:
-        ValueError: The sample axes differ, there is no answer, or ``aliases`` is unknown.
+        ValueError: The sample axes differ, there is no answer, ``aliases`` is unknown, or ``items`` do not divide A.
 
     >>> join_answers(torch.tensor([0.5, 0.5]), torch.tensor([[1.0, 0.0], [0.0, 0.5]]), "any")
     tensor([1.0000, 0.5000])
+    >>> join_answers(torch.tensor([0.5, 0.5]), torch.tensor([[1.0, 0.0], [0.0, 0.5]]), "any", items=[1, 1])
+    tensor([0.5000, 0.2500])
     """
     if support.ndim != 2 or weights.ndim != 1 or len(weights) != len(support):
         raise ValueError(
@@ -259,33 +267,43 @@ def join_answers(weights: Tensor, support: Tensor, aliases: str) -> Tensor:
     check_choice("aliases", aliases, get_args(Aliases))
     if support.shape[1] == 0:
         raise ValueError("support must have at least one answer, got A=0; drop unanswerable questions first")
+    sizes = list(items) or [support.shape[1]]
+    if min(sizes) < 1 or sum(sizes) != support.shape[1]:
+        raise ValueError(f"items must be at least 1 each and sum to A={support.shape[1]}, got {sizes}")
+    return torch.stack([_join_aliases(weights, item, aliases) for item in torch.split(support, sizes, dim=1)]).mean(0)
+
+
+def _join_aliases(weights: Tensor, support: Tensor, aliases: str) -> Tensor:
     if aliases == "any":
         return support.amax(1)
     return support.mean(1) if aliases == "mean" else support[:, (weights @ support.to(weights)).argmax()]
 
 
-def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tensor:
+def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean", items: Sequence[int] = ()) -> Tensor:
     """Belief mass on the gold answers (SePer_S, arXiv:2503.01478, eq. 9-10).
 
     Args:
         weights: ``(S,)`` response probabilities, sum to 1.
         support: ``(S, A)`` entailment of answer by response, in [0, 1].
         aliases: How answers are joined; see ``join_answers``.
+        items: How many aliases each item of an answer that is a list has; see there.
 
     Returns:
         Scalar in [0, 1]; higher means a stronger belief.
 
     Raises:
-        ValueError: The sample axes differ, there is no answer, or ``aliases`` is unknown.
+        ValueError: As ``join_answers``.
 
     >>> support = torch.tensor([[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]])
     >>> round(float(seper_soft(torch.tensor([0.5, 0.3, 0.2]), support)), 6)
     0.41
     """
-    return (weights @ join_answers(weights, support, aliases).to(weights)).clamp(0.0, 1.0)
+    return (weights @ join_answers(weights, support, aliases, items).to(weights)).clamp(0.0, 1.0)
 
 
-def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, aliases: str = "mean") -> Tensor:
+def seper_hard(
+    weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, aliases: str = "mean", items: Sequence[int] = ()
+) -> Tensor:
     """Belief mass of the clusters that match the gold answers (SePer_H, arXiv:2503.01478, eq. 9-10).
 
     Args:
@@ -294,6 +312,8 @@ def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, al
         cluster_support: ``(C, A)`` bool, whether the cluster matches the answer (``match_clusters``).
         aliases: How answers are joined, as in ``join_answers``; ``"any"`` sums over the clusters that match some
             answer (official code).
+        items: How many aliases each item of an answer that is a list has; a cluster counts by the share of the items
+            that it matches.
 
     Returns:
         Scalar in [0, 1].
@@ -312,7 +332,7 @@ def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, al
         )
     if len(cluster_ids) and not 0 <= int(cluster_ids.min()) <= int(cluster_ids.max()) < len(cluster_support):
         raise ValueError(f"cluster_ids must lie in [0, {len(cluster_support)}), got {cluster_ids.tolist()}")
-    return seper_soft(weights, cluster_support[cluster_ids].to(weights), aliases)
+    return seper_soft(weights, cluster_support[cluster_ids].to(weights), aliases, items)
 
 
 def match_clusters(

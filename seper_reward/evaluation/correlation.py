@@ -9,12 +9,12 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from seper_reward.data.answers import AnswerMetric, exact_match, expected_metric, rouge_l
+from seper_reward.data.answers import AnswerMetric, best_alias_mean, exact_match, expected_metric, rouge_l
 from seper_reward.data.marks import relevance_of
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluation.statistics import interval_over_questions, mean, rounded_or_none
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, Passage, Query
+from seper_reward.types import Belief, Passage, Query, answer_aliases
 
 _RESAMPLES = 1000  # resamples per bootstrap interval
 
@@ -177,7 +177,7 @@ def _measures(
     rouge: AnswerMetric,
 ) -> list[dict[str, float]]:
     """Return the measures of each set of passages, by name; higher = the passages help more."""
-    log_probs = scorer.reader.answer_log_probs(query.question, query.answers, sets)
+    log_probs = scorer.reader.answer_log_probs(query.question, answer_aliases(query.answers), sets)
     return [
         {
             "delta_seper_soft": belief.seper,
@@ -185,7 +185,7 @@ def _measures(
             "delta_log_odds": belief.log_odds,
             "exact_match": expected_metric(belief, query.answers, exact_match),
             "rouge_l": expected_metric(belief, query.answers, rouge),
-            "answer_log_prob": max(log_prob),
+            "answer_log_prob": best_alias_mean(log_prob, query.answers),
             "entropy": -belief.entropy,
             "semantic_entropy": -belief.semantic_entropy,
         }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from seper_reward.data.answers import read_answers
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.types import (
     Belief,
@@ -53,8 +54,9 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
     ``responses``) and per passage the same of ``delta_seper``, ``delta_seper_hard`` and ``delta_belief`` (ending in
     ``_belief``; ``utility.combined``), with ``seper``, ``seper_hard`` and ``delta_log_odds``. Each
     distinct response has its ``text``, ``count``, ``weight``, ``cluster``, ``support`` (how far it entails the answer
-    it fits best), ``log_prob`` and ``draw_log_prob`` (as a sequence of tokens, under the model and in the distribution
-    drawn from), ``finished``, and the ``token_ids`` and ``token_log_probs`` that they follow from. ``known_leaves``
+    it fits best; of a list, the mean over its items), ``log_prob`` and ``draw_log_prob`` (as a sequence of tokens,
+    under the model and in the distribution drawn from), ``finished``, and the ``token_ids`` and ``token_log_probs``
+    that they follow from. ``known_leaves``
     are the gold answers' own probabilities (``Leaf``); one that was not drawn is a response of count 0.
 
     Args:
@@ -72,7 +74,7 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
     return {
         "id": query.id,
         "question": query.question,
-        "answers": list(query.answers),
+        "answers": [answer if isinstance(answer, str) else list(answer) for answer in query.answers],
         **_carried(query.metadata, _QUERY_FIELDS),
         **({"labeler": labeler} if other_labeler else {}),
         **({"baseline": rounded(labeled.baseline)} if labeled.baseline else {}),
@@ -204,8 +206,9 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
         )
         for passage in row["passages"]
     )
+    answers = read_answers(row["answers"], lambda alias, _: str(alias))
     return LabeledQuery(
-        Query(row["id"], row["question"], tuple(row["answers"]), passages, _metadata(row, _QUERY_FIELDS)),
+        Query(row["id"], row["question"], answers, passages, _metadata(row, _QUERY_FIELDS)),
         labels=tuple(passage[column] for passage in row["passages"]),
         std_errors=tuple(passage[std_error] for passage in row["passages"]),
         baseline_error=baseline_error(row.get("baseline", {}), column),
@@ -250,7 +253,7 @@ def _sampled(belief: Belief) -> dict[str, Any]:
             "count": belief.counts[at],
             "weight": belief.weights[at],
             "cluster": belief.cluster_ids[at],
-            "support": max(belief.support[at]),
+            "support": belief.best_support[at],
             "log_prob": sampled.log_probs[at],
             **({"draw_log_prob": sampled.draw_log_probs[at]} if sampled.draw_log_probs else {}),
             "finished": sampled.finished[at],

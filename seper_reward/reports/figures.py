@@ -8,6 +8,7 @@ from seper_reward.data.marks import role_of, role_order
 from seper_reward.evaluation.equivalence import METHODS
 from seper_reward.reports.tables import clusters_of
 from seper_reward.runtime.imports import need
+from seper_reward.types import answer_text
 
 
 def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
@@ -49,7 +50,7 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel("share of sampled answers, by meaning (green: entails the right answer)")
-    axes.set_title(f"{row['question']}   right answer: {row['answers'][0]}", fontsize=11, loc="left")
+    axes.set_title(f"{row['question']}   right answer: {answer_text(row['answers'])}", fontsize=11, loc="left")
     axes.spines[["top", "right", "left"]].set_visible(False)
     _save(figure, path)
 

@@ -12,6 +12,7 @@ from seper_reward.reports.tables import clusters_text
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.imports import need
+from seper_reward.types import answer_items
 
 _EXAMPLES = 50  # questions in the table of examples
 _RUN_ID = "wandb_run_id.txt"
@@ -155,7 +156,7 @@ def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) ->
     example = {
         "id": row["id"],
         "question": row["question"],
-        "answers": " | ".join(row["answers"]),
+        "answers": ", ".join(" | ".join(aliases) for aliases in answer_items(row["answers"])),
         "passage": passage["passage_id"],
         column: passage[column],
         "std_error": passage["std_error"],

@@ -24,7 +24,7 @@ from seper_reward.reward.policy_reader import PolicyReader, Weights
 from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
 from seper_reward.runtime.profiling import profiling
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, Passage, UnscorableError
+from seper_reward.types import Answers, Belief, Passage, UnscorableError
 
 Variant = Literal["delta", "stepwise", "answer", "advantage"]
 _MEMO = 4096  # beliefs in memory before it is emptied: a question's baseline serves its group, and later epochs
@@ -33,7 +33,8 @@ _MEMO = 4096  # beliefs in memory before it is emptied: a question's baseline se
 class SePerReward:
     """Scores rollouts; pass it as a reward function to a TRL trainer, or call it by hand.
 
-    It needs the columns ``question`` (text) and ``answers`` (aliases of the gold answer). A rollout's searches come
+    It needs the columns ``question`` (text) and ``answers`` (aliases of the gold answer or, where that is a list, the
+    aliases of each of its items). A rollout's searches come
     from its environment, else from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search),
     else from the texts of the completion's tool messages. A row of other types is a rollout that cannot be scored; a
     whole column of another type is an error.
@@ -84,7 +85,7 @@ class SePerReward:
         completions: Sequence[Any] | None = None,
         *,
         question: Sequence[str],
-        answers: Sequence[Sequence[str]],
+        answers: Sequence[Answers],
         passages: Sequence[Sequence[Any]] | None = None,
         environments: Sequence[Any] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
@@ -152,7 +153,7 @@ class SePerReward:
 
     def _measure(self, scorer: SePerScorer, rollouts: Sequence[Rollout]) -> None:
         """Put the beliefs that the rollouts need into memory, question by question."""
-        by_question: dict[tuple[str, tuple[str, ...]], dict[tuple[Passage, ...], None]] = {}
+        by_question: dict[tuple[str, Answers], dict[tuple[Passage, ...], None]] = {}
         for rollout in rollouts:
             if not rollout.answers:
                 continue
@@ -161,7 +162,7 @@ class SePerReward:
         if len(self._memo) > _MEMO:
             self._memo.clear()
         self._reused = []
-        missing: dict[tuple[str, tuple[str, ...]], list[tuple[Passage, ...]]] = {}
+        missing: dict[tuple[str, Answers], list[tuple[Passage, ...]]] = {}
         for key, contexts in by_question.items():
             new_contexts = [passages for passages in contexts if (*key, passages) not in self._memo]
             self._reused += [float(passages not in new_contexts) for passages in contexts]

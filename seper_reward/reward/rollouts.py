@@ -2,15 +2,15 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from seper_reward.data.answers import stated_answer
+from seper_reward.data.answers import is_list, read_answers, stated_answer
 from seper_reward.data.rows import is_unicode
 from seper_reward.reward.environment import NO_MORE, NOTHING_FOUND, Turn
-from seper_reward.types import Belief, Passage, UnscorableError
+from seper_reward.types import Answers, Belief, Passage, UnscorableError
 
 _ERRORS = ("{'error': ", '{"error": ')  # how TRL writes the error of a failed tool call, and how JSON would
 
@@ -21,14 +21,14 @@ class Rollout:
 
     Attributes:
         question: The question.
-        answers: Aliases of its gold answer.
+        answers: Aliases of its gold answer or, where that is a list, those of each of its items.
         turns: The searches, in order.
         answer: The answer that the policy states last (``stated_answer``); empty if it was cut off before one.
         problem: Why it cannot be scored, of a rollout whose row is unusable; its other fields are empty then.
     """
 
     question: str
-    answers: tuple[str, ...]
+    answers: Answers
     turns: tuple[Turn, ...]
     answer: str
     problem: str = ""
@@ -73,7 +73,7 @@ class Score:
 
 def read_rollouts(
     question: Sequence[str],
-    answers: Sequence[Sequence[str]],
+    answers: Sequence[Answers],
     completions: Sequence[Any] | None,
     passages: Sequence[Sequence[Any] | None] | None,
     environments: Sequence[Any] | None,
@@ -86,7 +86,7 @@ def read_rollouts(
 
     Args:
         question: Column of questions.
-        answers: Column of aliases of the gold answers.
+        answers: Column of gold answers: of each its aliases or, where it is a list, the aliases of each item.
         completions: TRL's completions, texts or lists of messages; ``None`` stands for empty ones.
         passages: Column of the passages that one search found; ``None`` if there is no such column.
         environments: TRL's environments; ``None`` if the trainer has none.
@@ -99,7 +99,7 @@ def read_rollouts(
         raise ValueError(f"question must be a list of texts, got the text {question[:80]!r}; wrap it in a list")
     for name, column in (("answers", answers), ("passages", passages if passages is not None else [])):
         given = [row for row in column if row is not None]
-        if given and not any(map(_is_list, given)):
+        if given and not any(map(is_list, given)):
             kind = "text" if isinstance(given[0], str) else type(given[0]).__name__
             raise ValueError(f"{name} must be a list per row, got the {kind} {given[0]!r:.80}; wrap it in a list")
     rows = zip(
@@ -117,11 +117,11 @@ def _rollout(question: Any, answers: Any, completion: Any, environment: Any, pas
     if completion is None:
         completion = ""
     try:
-        if not _is_list(answers):
+        if not is_list(answers):
             raise UnscorableError(f"answers must be a list of texts, got {type(answers).__name__}")
         rollout = Rollout(
             _text(question, "question"),
-            tuple(_text(answer, f"answers[{place}]") for place, answer in enumerate(answers)),
+            read_answers(answers, _text),
             _turns(completion, environment, passages),
             _last_answer(completion),
         )
@@ -133,10 +133,6 @@ def _rollout(question: Any, answers: Any, completion: Any, environment: Any, pas
 
 def _unusable(problem: str) -> Rollout:
     return Rollout("", (), (), "", problem)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
 def _text(value: Any, name: str) -> str:
@@ -159,7 +155,7 @@ def _turns(completion: Any, environment: Any, passages: Any) -> tuple[Turn, ...]
         # of what TRL rolls back, only the end of a rollout, the environment knows nothing
         return tuple(environment.turns[: len(_tool_results(completion, environment))])
     if passages is not None:
-        if not _is_list(passages):
+        if not is_list(passages):
             raise UnscorableError(f"passages must be a list, got {type(passages).__name__}")
         found = tuple(_passage(passage, f"passages[{place}]") for place, passage in enumerate(passages))
         return (Turn("", found),) if found else ()

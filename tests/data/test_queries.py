@@ -9,6 +9,7 @@ from datasets import Dataset
 from seper_reward import Query
 from seper_reward.data.queries import as_query, pool_passages, read_corpus, read_queries
 from seper_reward.data.rows import BadRowError
+from seper_reward.labels.provenance import query_key
 from seper_reward.types import Passage
 
 GOOD = {"question": "Who?", "answers": ["Ann"], "passages": ["Ann did."]}
@@ -49,6 +50,34 @@ def test_equal_aliases_count_once_and_the_first_spelling_wins():
     assert as_query({**GOOD, "answers": ["Ann", "the Tern", "ann!", "Tern"]}).answers == ("Ann", "the Tern")
 
 
+def test_an_answer_that_is_a_list():
+    answers = [["Ann Lee", "ann lee!", " Lee "], ["Bob"], ["LEE", "Ann Lee"]]
+    assert as_query({**GOOD, "answers": answers}).answers == (("Ann Lee", "Lee"), ("Bob",))
+    assert as_query({**GOOD, "answers": [["Ann"]]}).answers == (("Ann",),)  # a column of one type may need this
+
+
+def test_what_is_made_of_plain_answers_is_as_it_always_was():
+    """Ids and keys decide samples, resumed folders and caches."""
+    query = as_query({**GOOD, "answers": ["Ann", "Ann B."]})
+    assert (query.id, query_key(query)[:16]) == ("d828b2f5788da07f", "0181a663044f61e4")
+    nested = as_query({**GOOD, "answers": [["Ann"], ["Ann B."]]})
+    assert query.id != nested.id
+    assert query_key(query) != query_key(nested)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "folder"])
+def test_formats_of_lists(tmp_path, kind):
+    row, path = {"id": "a", **GOOD, "answers": [["Ann", "Ann B."], ["Bob"]]}, tmp_path / f"data.{kind}"
+    if kind == "jsonl":
+        write(path, row)
+    elif kind == "parquet":
+        Dataset.from_list([row]).to_parquet(path)
+    else:
+        Dataset.from_list([row]).save_to_disk(str(path))
+    (query,) = read_queries(path).queries
+    assert query.answers == (("Ann", "Ann B."), ("Bob",))
+
+
 def test_an_id_made_up_from_content_ignores_position_in_the_file(tmp_path):
     other = {**GOOD, "question": "When?"}
     one = read_queries(write(tmp_path / "a.jsonl", GOOD, other)).queries
@@ -87,6 +116,13 @@ def test_formats(tmp_path, kind):
         ({**GOOD, "answers": "Ann"}, r"answers must be a list.*wrap a single answer"),
         ({**GOOD, "answers": ["Ann", ""]}, r"answers\[1\] must be a non-empty text"),
         ({**GOOD, "answers": ["Ann", None]}, r"answers\[1\] must be a non-empty text, got nothing"),
+        ({**GOOD, "answers": [["Ann"], "Bob"]}, r"answers\[1\] must be a list with .*, got 'Bob' \(str\).* not both"),
+        ({**GOOD, "answers": ["Bob", ["Ann"]]}, r"answers\[0\] must be a list with .*, got 'Bob' \(str\)"),
+        ({**GOOD, "answers": [["Ann"], []]}, r"answers\[1\] must be a list with at least one text.*, got \[\]"),
+        ({**GOOD, "answers": [["Ann"], {"alias": "Bob"}]}, r"answers\[1\] must be a list"),
+        ({**GOOD, "answers": [["Ann"], ["Bob", 3]]}, r"answers\[1\]\[1\] must be a non-empty text, got 3 \(int\)"),
+        ({**GOOD, "answers": [["Ann"], [" "]]}, r"answers\[1\]\[0\] must be a non-empty text"),
+        ({**GOOD, "answers": [[["Ann"]]]}, r"answers\[0\]\[0\] must be a non-empty text, got \['Ann'\] \(list\)"),
         (
             {**GOOD, "passages": []},
             r"passages must be a list with at least one passage, got \[\] \(list\); give passages, or",

@@ -217,3 +217,29 @@ def test_label_dataset_takes_any_labeler(tiny_scorer):
     broken = Dataset.from_list([{**records(1)[0], "question": "why " * 600}])
     with pytest.raises(UnscorableError, match="row 0: question has no room"):
         label_dataset(broken, ERAGLabeler(tiny_scorer))
+
+
+def test_plain_answers_and_lists_in_one_run(words, tmp_path):
+    lists = {**records(2)[1], "answers": [["Voss 0", "V. Voss"], ["the monks"]]}
+    bad = {**records(1)[0], "id": "bad", "answers": [["Voss 0"], "the monks"]}
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (*records(1), lists, bad)))
+    for folder, more in (("one", []), ("both", ["--block", "2"])):
+        assert main([*words("delta_seper", folder), *more]) == 0
+        plain, row = labels_of(tmp_path / folder)
+        assert (plain["answers"], row["answers"]) == (["Voss 0"], lists["answers"])
+        assert (len(plain["baseline"]["known_leaves"]), row["baseline"]["known_leaves"]) == (1, [])
+        for context in (row["baseline"], *row["passages"]):
+            total = sum(response["weight"] * response["support"] for response in context["responses"])
+            assert context["seper"] == pytest.approx(total, abs=1e-5)
+    (rejected,) = map(json.loads, (tmp_path / "one" / "rejected.jsonl").read_text().splitlines())
+    assert rejected["where"].endswith("data.jsonl, line 3")
+    assert "answers[1] must be a list" in rejected["reason"]
+    _, labeled = read_labels(tmp_path / "one")
+    assert labeled.query.answers == (("Voss 0", "V. Voss"), ("the monks",))
+    given = words("delta_seper", "one")
+    judge = given[given.index("--entailment") :]
+    folders = ["--labels", str(tmp_path / "one"), "--output_dir", str(tmp_path / "again")]
+    assert main(["reestimate", *folders, *judge]) == 0
+    for again, row in zip(labels_of(tmp_path / "again"), labels_of(tmp_path / "one"), strict=True):
+        found = [passage["delta_seper"] for passage in again["passages"]]
+        assert found == pytest.approx([passage["delta_seper"] for passage in row["passages"]], abs=1e-4)

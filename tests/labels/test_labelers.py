@@ -1,6 +1,7 @@
 """Labelers: one protocol, numbers checked against their definitions."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from seper_reward.estimators.draws import drawn_by_mass
 from seper_reward.estimators.seper import Estimator
 from seper_reward.labels.labelers import LABELERS, DeltaSePerLabeler, ERAGLabeler, GoldLabeler, load_labeler
 from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.types import Passage, Query, Responses
+from seper_reward.types import Passage, Query, Responses, UnscorableError
 
 QUERY = Query(
     "q",
@@ -95,6 +96,37 @@ def test_erag_is_the_mean_metric_less_the_baselines(tiny_scorer):
     assert len(set(found.labels)) > 1
 
 
+LIST = replace(QUERY, answers=(("Ann Lee", "Ann B. Lee"), ("Bob",)))
+
+
+def test_delta_belief_needs_one_answer(tiny_scorer):
+    judge = load_labeler("delta_belief", lambda: tiny_scorer)
+    with pytest.raises(UnscorableError, match="which a list has no one wording for; take delta_seper"):
+        judge.label(LIST)
+
+
+@pytest.mark.parametrize("name", sorted({*LABELERS} - {"delta_belief"}))
+def test_every_labeler_takes_lists(name, tiny_scorer):
+    judge = load_labeler(name, lambda: tiny_scorer)
+    turned = replace(LIST, answers=(("Bob",), ("Ann B. Lee", "Ann Lee")))
+    assert judge.label(LIST).labels == pytest.approx(judge.label(turned).labels, abs=1e-6)
+    assert label_row(judge.label(LIST), judge.name)["answers"] == [["Ann Lee", "Ann B. Lee"], ["Bob"]]
+
+
+def test_erag_of_a_list_is_the_share_of_its_items():
+    class Says:
+        """One response, which names one item without a passage and both with it."""
+
+        def responses(self, question, answers, sets):
+            return [Responses(("Bob and Ann Lee" if shown else "Bob",), (torch.zeros(1),)) for shown in sets]
+
+        estimator = Estimator()
+
+    found = ERAGLabeler(Says()).label(replace(LIST, passages=LIST.passages[:1]))
+    assert found.labels == (0.5,)
+    assert found.baseline["erag_exact_match"] == 0.5
+
+
 def test_erags_standard_error_by_hand():
     class Says:
         """Four responses, of which nothing is known but their texts: two right without a passage, three with it."""
@@ -121,6 +153,11 @@ def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):
     found = load_labeler("likelihood", lambda: tiny_scorer).label(QUERY)
     assert found.labels == pytest.approx([max(row) - max(baseline) for row in rows])
     assert found.std_errors == (0.0, 0.0, 0.0)
+    aliases = ["Ann Lee", "Ann B. Lee", "Bob"]
+    baseline, *rows = tiny_scorer.reader.answer_log_probs(QUERY.question, aliases, contexts)
+    of_list = [(max(row[:2]) + row[2]) / 2 for row in (baseline, *rows)]
+    found = load_labeler("likelihood", lambda: tiny_scorer).label(LIST)
+    assert found.labels == pytest.approx([value - of_list[0] for value in of_list[1:]])
 
 
 def test_gold_marks():

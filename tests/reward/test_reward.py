@@ -114,6 +114,42 @@ def test_what_a_completion_states_last(text, answer):
         assert rollout.answer == answer
 
 
+def test_an_answer_that_is_a_list(tiny_scorer):
+    answers = [["Ida Voss", "Mrs Voss"], ["Bob"]]
+    said = ["Bob and Mrs Voss", "Ida Voss", "Bob, Ann"]
+    rollouts = read_rollouts([QUESTION] * 3, [answers] * 3, said, [[MILL.text]] * 3, None)
+    assert {row.answers for row in rollouts} == {(("Ida Voss", "Mrs Voss"), ("Bob",))}
+    delta = SePerReward(tiny_scorer).score(rollouts[:1])[0].reward
+    before, after = (tiny_scorer.beliefs(QUESTION, answers, [shown])[0].seper for shown in ((), (MILL,)))
+    assert delta == pytest.approx(after - before, abs=1e-6)
+    table = {}
+    paid = SePerReward(tiny_scorer, variant="answer")(
+        completions=said, question=[QUESTION] * 3, answers=[answers] * 3, log_extra=table.__setitem__
+    )
+    assert table["exact_match"] == [1.0, 0.5, 0.5]
+    assert paid[0] == pytest.approx(1)
+    assert paid[1] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("answers", "problem"),
+    [
+        (
+            [["Ida"], "Bob"],
+            "answers[1] must be a list with at least one text, as answers holds lists, got 'Bob'",
+        ),
+        ([["Ida"], []], "answers[1] must be a list with at least one text, as answers holds lists, got [] (list)"),
+        ([["Ida", None]], "answers[0][1] must be a text, got NoneType"),
+    ],
+)
+def test_a_list_that_cannot_be_read_is_a_rollout_without_a_score(tiny_scorer, answers, problem):
+    reward = SePerReward(tiny_scorer)
+    assert reward(completions=["Ida", "Ida"], question=[QUESTION] * 2, answers=[answers, ["Ida"]]) == [None, 0.0]
+    ((reason, count),) = reward.failures.items()
+    assert reason.startswith(problem)
+    assert count == 1
+
+
 def test_rewards_are_the_labels(tiny_scorer):
     record = {
         "question": QUESTION,

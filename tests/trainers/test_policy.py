@@ -12,7 +12,9 @@ import yaml
 from safetensors.torch import load_file
 from transformers import TrainerCallback
 
-from seper_reward.reward.rollouts import Rollout
+from seper_reward.data.answers import exact_match
+from seper_reward.reward.rollouts import Rollout, read_rollouts
+from seper_reward.types import Query
 from trainers import policy
 from trainers.policy_data import read_policy_questions
 from trainers.policy_eval import _as_often, over_seeds, policy_table, summarize, tradeoff
@@ -198,3 +200,11 @@ def test_over_seeds_by_hand():
     assert found["after"]["accuracy"] == pytest.approx({"mean": (0.5 + 0.3333) / 2, "sd": 0.1667 / 2**0.5}, abs=1e-4)
     assert "search_rate_not_needed" not in found["after"]
     assert "0.417 ± 0.118" in policy_table(found)
+
+
+def test_plain_answers_and_lists_fit_into_one_data_set():
+    queries = [Query("1", "Who runs the mill?", ("Ida", "Ida Voss")), Query("2", "Who rows?", (("Bob",), ("Ann",)))]
+    rows = policy.rows_of(queries)
+    assert rows["answers"] == [[["Ida", "Ida Voss"]], [["Bob"], ["Ann"]]]
+    read = read_rollouts(rows["question"], rows["answers"], ["Ida Voss", "Ann, Bob"], None, None)
+    assert [exact_match(rollout.answer, rollout.answers) for rollout in read] == [1, 1]

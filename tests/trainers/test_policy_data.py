@@ -52,3 +52,12 @@ def test_other_orders_for_other_seeds(tokenizer):
     one, other = (warm_up_rows(QUERIES * 3, BM25Retriever(CORPUS), tokenizer, seed=seed) for seed in (0, 1))
     assert one != other
     assert sorted(map(str, one)) == sorted(map(str, other))
+
+
+def test_a_list_is_said_whole_where_the_passage_holds_all_of_it(tokenizer):
+    mills = [["Ida Voss", "Ida"], ["Bob"]]
+    queries = [Query("1", "Who runs the mill in Hallow?", answers) for answers in (mills, [*mills, ["an old man"]])]
+    corpus = {"a": Passage("Bob and Ida run the mill in Hallow.", id="a")}
+    for query, said in zip(queries, ("Ida Voss, Bob", "unknown"), strict=True):
+        rows = warm_up_rows([query], BM25Retriever(corpus), tokenizer, seed=0)
+        assert rows[2]["completion"] == said

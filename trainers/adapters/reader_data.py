@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of
 from seper_reward.reader.prompts import PromptBuilder
-from seper_reward.types import Passage, Query
+from seper_reward.types import Passage, Query, answer_aliases, answer_text
 from trainers.adapters.answer_forms import any_of
 from trainers.adapters.entailment_data import answer_type, common_facts, words_of
 
@@ -56,7 +56,8 @@ def states(text: str, answers: Sequence[str]) -> bool:
 
 def stated_answer(query: Query, passages: Sequence[Passage]) -> str | None:
     """Return the answer as the passages spell it; ``None`` if they do not hold it."""
-    matches = (any_of([answer]).search(passage.text) for answer in query.answers for passage in passages)
+    aliases = answer_aliases(query.answers)
+    matches = (any_of([alias]).search(passage.text) for alias in aliases for passage in passages)
     return next((match.group() for match in matches if match), None)
 
 
@@ -73,7 +74,7 @@ def examples(data_dir: Path, rng: random.Random) -> Iterator[Example]:
     for name in ("hotpotqa_distractor", "2wikimultihopqa"):
         yield from multi_hop_examples(qa_queries(data_dir, name, "train"), rng)
     for query in rng.sample(simple, int(CLOSED_BOOK_SHARE * len(simple))):
-        yield Example(query.question, (), query.answers[0], "closed-book")
+        yield Example(query.question, (), answer_text(query.answers), "closed-book")
     passages = [passage for query in simple for passage in relevant(query)]
     for query in rng.sample(simple, int(UNRELATED_SHARE * len(simple))):
         yield Example(query.question, (rng.choice(passages),), UNKNOWN, "unrelated")
@@ -87,25 +88,26 @@ def single_passage_examples(queries: Sequence[Query], rng: random.Random) -> Ite
     """Yield examples with the gold passage, with another answer in it, among distractors, or a distractor only."""
     by_type: dict[str, list[str]] = {}
     for query in queries:
-        by_type.setdefault(answer_type(query.answers[0]), []).append(query.answers[0])
+        answer = answer_text(query.answers)
+        by_type.setdefault(answer_type(answer), []).append(answer)
     for query in queries:
-        (gold, *_), others = relevant(query), relevant(query, False)
-        answer = stated_answer(query, [gold])
-        if answer is None:
+        (gold, *_), others, aliases = relevant(query), relevant(query, False), answer_aliases(query.answers)
+        spelled = stated_answer(query, [gold])
+        if spelled is None:
             continue
-        yield Example(query.question, (gold,), answer, "gold")
-        other = rng.choice(by_type[answer_type(query.answers[0])])
+        yield Example(query.question, (gold,), spelled, "gold")
+        other = rng.choice(by_type[answer_type(answer_text(query.answers))])
         if (
             rng.random() < 0.5
-            and not states(query.question, query.answers)
-            and words_of(other).isdisjoint(words_of(" ".join(query.answers)))
+            and not states(query.question, aliases)
+            and words_of(other).isdisjoint(words_of(" ".join(aliases)))
         ):
-            yield Example(query.question, (substituted(gold, query.answers, other),), other, "substituted")
+            yield Example(query.question, (substituted(gold, aliases, other),), other, "substituted")
         if len(others) < 2:
             continue
         if rng.random() < 0.2:
             passages = [gold, rng.choice(others)]
-            yield Example(query.question, _shuffled(passages, rng), answer, "among distractors")
+            yield Example(query.question, _shuffled(passages, rng), spelled, "among distractors")
         elif rng.random() < 0.2:
             yield Example(query.question, (rng.choice(others),), UNKNOWN, "distractor")
 
@@ -114,12 +116,12 @@ def multi_hop_examples(queries: Sequence[Query], rng: random.Random) -> Iterator
     """Yield examples with all supporting passages, at times with a distractor, and with a single one."""
     for query in queries:
         gold, others = relevant(query), relevant(query, False)
-        answer = stated_answer(query, gold) or query.answers[0]
+        answer = stated_answer(query, gold) or answer_text(query.answers)
         passages = [*gold, rng.choice(others)] if rng.random() < 0.3 and others else gold
         yield Example(query.question, _shuffled(passages, rng), answer, "multi-hop")
         alone = rng.choice(gold)
         target = stated_answer(query, [alone]) or UNKNOWN
-        if rng.random() < 0.3 and not states("yes no", query.answers):
+        if rng.random() < 0.3 and not states("yes no", answer_aliases(query.answers)):
             yield Example(query.question, (alone,), target, "one of several hops")
 
 

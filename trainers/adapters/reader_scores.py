@@ -15,18 +15,18 @@ from seper_reward.data.splits import spread
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reports.tables import markdown_table
-from seper_reward.types import Passage
+from seper_reward.types import Answers, Passage, answer_aliases
 from trainers.adapters.reader_data import UNKNOWN, qa_queries, relevant, states
 
 MOST = 50  # most questions per condition
 
 
 class Trial(NamedTuple):
-    """A question, the passages that the reader sees, and the aliases of the right answer."""
+    """A question, the passages that the reader sees, and the right answer."""
 
     question: str
     passages: tuple[Passage, ...]
-    answers: tuple[str, ...]
+    answers: Answers
 
 
 def conditions(data_dir: Path, split: str) -> dict[str, list[Trial]]:
@@ -80,8 +80,8 @@ def score(sampler: ResponseSampler, prompt: str, trials: Sequence[Trial]) -> dic
     return {name: round(sum(row[name] for row in rows) / len(rows), 3) for name in rows[0]} | {"n": len(rows)}
 
 
-def _shares(texts: Sequence[str], answers: Sequence[str]) -> dict[str, float]:
-    right = [states(text, answers) for text in texts]
+def _shares(texts: Sequence[str], answers: Answers) -> dict[str, float]:
+    right = [states(text, answer_aliases(answers)) for text in texts]
     withheld = [
         not is_right and normalize_answer(text) in ("", UNKNOWN) for text, is_right in zip(texts, right, strict=True)
     ]

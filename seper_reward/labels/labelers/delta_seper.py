@@ -61,6 +61,10 @@ class DeltaSePerLabeler(PassageLabeler):
     def _labeled(self, query: Query, beliefs: Sequence[Belief]) -> LabeledQuery:
         details = tuple(map(utility_fields, query_utilities(query, beliefs)))
         baseline = belief_fields(beliefs[0])
+        if any(detail[self.name] is None for detail in details):
+            raise UnscorableError(
+                f"{self.name} needs how likely the answer is, which a list has no one wording for; take delta_seper"
+            )
         return LabeledQuery(
             query,
             labels=tuple(detail[self.name] for detail in details),

@@ -1,6 +1,5 @@
 """eRAG: the downstream metric of the answer given one passage (Salemi and Zamani, arXiv:2404.13781)."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import difference, estimate
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Estimate, LabeledQuery, Query, Responses
+from seper_reward.types import Answers, Estimate, LabeledQuery, Query, Responses
 
 
 class ERAGLabeler(PassageLabeler):
@@ -21,8 +20,8 @@ class ERAGLabeler(PassageLabeler):
 
     Args:
         scorer: Scorer whose reader answers.
-        metric: Name of a metric (see ``answer_metric``), or a callable of a response and the gold answer's aliases
-            that returns a number in [0, 1].
+        metric: Name of a metric (see ``answer_metric``), or a callable of a response and the gold answer (aliases or,
+            where it is a list, the aliases of each item) that returns a number in [0, 1].
     """
 
     scorer: SePerScorer
@@ -50,7 +49,7 @@ class ERAGLabeler(PassageLabeler):
             ),
         )
 
-    def _mean(self, sampled: Responses, answers: Sequence[str]) -> tuple[Estimate, list[dict[str, Any]]]:
+    def _mean(self, sampled: Responses, answers: Answers) -> tuple[Estimate, list[dict[str, Any]]]:
         """Return the mean score over all responses, as the scorer's estimator weighs them, and each one's score."""
         draws = weigh(self.scorer.estimator, sampled)
         scores = [float(self._metric(text, answers)) for text in draws.responses.texts]
