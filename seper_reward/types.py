@@ -5,7 +5,7 @@ Axis letters used everywhere: Q questions, P passages, S samples, A answers, C c
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -176,6 +176,10 @@ class Responses:
             finished=chosen(self.finished),
             draw_log_probs=chosen(self.draw_log_probs),
         )
+
+    def knowing(self, texts: Collection[str]) -> "Responses":
+        """Return the responses with those known leaves only that are among the texts."""
+        return replace(self, known_leaves=tuple(leaf for leaf in self.known_leaves if leaf.text in texts))
 
     def and_leaves(self, leaves: "Sequence[Leaf]") -> "Responses":
         """Return the responses with known leaves behind them, each with its whole log-probability as one token's."""

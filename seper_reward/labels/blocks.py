@@ -67,19 +67,23 @@ def block_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[list[Be
             prompts[place] = reader.build_prompts(query.question, query.contexts)
         except UnscorableError as error:
             beliefs[place] = error
+    texts = {
+        place: list(map(reader.prompts.response_text, scorer.known_answers(queries[place].answers)))
+        for place in prompts
+    }
     given: dict[str, list[str]] = {}
     for place, own in prompts.items():
-        texts = list(map(reader.prompts.response_text, scorer.known_answers(queries[place].answers)))
         for prompt in own:
-            given.setdefault(prompt, []).extend(texts)
+            given.setdefault(prompt, []).extend(texts[place])
     try:
         responses = reader.sample(sorted(given), given=given)
     except UnscorableError:  # one query's fault; by themselves the others can be measured
         return [_attempt(scorer, query) for query in queries]
-    questions = [
-        SampledQuestion(queries[place].question, queries[place].answers, [responses[prompt] for prompt in own])
-        for place, own in prompts.items()
-    ]
+    questions = []
+    for place, own in prompts.items():
+        answers = {text.strip() for text in texts[place]}  # a prompt may be that of two queries with other answers
+        rows = [responses[prompt].knowing(answers) for prompt in own]
+        questions.append(SampledQuestion(queries[place].question, queries[place].answers, rows))
     beliefs |= dict(zip(prompts, scorer.judge.beliefs(questions), strict=True))
     return [beliefs[place] for place in range(len(queries))]
 

@@ -86,7 +86,7 @@ def random_context(rng):
     answers = rng.choices([text for text in pool if text] + ["Voss", "I. Voss"], k=rng.randint(1, 4))
     lean = rng.uniform(0, 2.5)  # from few to many entailments
     probs = {}
-    for pair in itertools.product({*texts, *answers}, repeat=2):
+    for pair in itertools.product(sorted({*texts, *answers}), repeat=2):
         odds = [math.exp(rng.gauss(mean, 1.5)) for mean in (lean, 0, 0)]
         probs[pair] = tuple(each / sum(odds) for each in odds)
     lengths = [1 if not text else rng.randint(1, 6) for text in texts]

@@ -28,6 +28,18 @@ def test_a_block_gives_each_query_its_beliefs(tiny_scorer):
             assert belief.seper == pytest.approx(expected.seper, abs=1e-5)
 
 
+def test_queries_with_one_prompt_and_other_answers_know_their_own_only(tiny_scorer):
+    passages = (Passage("Ann built the mill."),)
+    queries = [
+        Query(str(n), "Who built the mill?", answers, passages) for n, answers in enumerate([("Ann",), ("Bob", "Al")])
+    ]
+    for query, found in zip(queries, block_beliefs(tiny_scorer, queries), strict=True):
+        for one, other in zip(found, tiny_scorer.beliefs(query.question, query.answers, query.contexts), strict=True):
+            assert [leaf.text for leaf in one.sampled.known_leaves] == list(query.answers)
+            assert one.answer_log_prob == pytest.approx(other.answer_log_prob, abs=1e-5)
+            assert one.seper == pytest.approx(other.seper, abs=1e-5)
+
+
 def test_a_block_cannot_decide_query_by_query(tiny_scorer):
     adaptive = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", adaptive=AdaptiveSampling(0.1))
     with pytest.raises(ValueError, match="does not go with blocks"):
