@@ -228,13 +228,20 @@ class SePerScorer:
         return self.reader.responses(question, passage_sets, early_stop, answers=self.known_answers(answers))
 
     def known_answers(self, answers: Answers) -> Sequence[str]:
-        """Return the answers whose own probabilities the estimator uses: all of them, or none.
+        """Return the answers whose own probabilities the estimator uses: all that have a token, or none.
 
         Of an answer that is a list there are none: what is right as a whole has no one wording, in the order of its
         items and what stands between them, and one item alone says little about the others.
         """
         aliases, *more = answer_items(answers)
-        return aliases if self.estimator.weighting == "mass" and not more else ()
+        if self.estimator.weighting != "mass" or more:
+            return ()
+        tokenizer, as_response = self.sampler.tokenizer, self.reader.prompts.response_text
+        return [
+            alias
+            for alias in dict.fromkeys(aliases)
+            if tokenizer(as_response(alias), add_special_tokens=False).input_ids
+        ]
 
     def mutual_support(self, question: str, text: str, answers: Answers) -> float:
         """Return how surely a policy's text states a gold answer, in [0, 1] (``BeliefJudge.mutual_support``)."""

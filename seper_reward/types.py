@@ -5,7 +5,7 @@ Axis letters used everywhere: Q questions, P passages, S samples, A answers, C c
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -177,10 +177,6 @@ class Responses:
             draw_log_probs=chosen(self.draw_log_probs),
         )
 
-    def knowing(self, texts: Collection[str]) -> "Responses":
-        """Return the responses with those known leaves only that are among the texts."""
-        return replace(self, known_leaves=tuple(leaf for leaf in self.known_leaves if leaf.text in texts))
-
     def and_leaves(self, leaves: "Sequence[Leaf]") -> "Responses":
         """Return the responses with known leaves behind them, each with its whole log-probability as one token's."""
         return replace(
@@ -230,7 +226,7 @@ class Belief:
     Attributes:
         soft: Soft SePer, in [0, 1].
         hard: Hard SePer, in [0, 1].
-        log_odds: log s / (1 - s) of soft SePer, in nats; finite, because s is its posterior mean.
+        log_odds: log (s + .02) / (1 - s + .02) of soft SePer s, in nats.
         answer_log_prob: Mean natural-log probability of a token of the gold answer, of the likeliest alias; ``None``
             where it is not known: a reader that thinks or runs on a server, or an estimator that does not weigh by
             mass.

@@ -66,13 +66,14 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
     items = list(map(len, answer_items(answers)))
     best = join_answers(draws.weights, support, options.aliases, items)
     matched = join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases, items)
+    soft = estimate(draws, best)
     return Belief(
-        soft=estimate(draws, best),
+        soft=soft,
         hard=estimate(draws, matched),
-        log_odds=log_odds(draws, best),
+        log_odds=log_odds(soft.value),
         answer_log_prob=max((leaf.mean_log_prob for leaf in sampled.known_leaves), default=None),
-        entropy=_entropy(draws),
-        semantic_entropy=float(semantic_entropy(draws.weights, ids)),
+        entropy=_entropy(draws, sampled),
+        semantic_entropy=float(semantic_entropy(_drawn(draws), ids)),
         unseen_mass=draws.unseen_mass if _by_mass(options, sampled) else None,
         sampled=draws.responses,
         counts=tuple(draws.counts.tolist()),
@@ -102,11 +103,17 @@ def weigh(options: Estimator, sampled: Responses) -> Draws:
     return drawn_by_weight(sampled, response_weights(log_probs, weighting), join=options.judged_texts == "cleaned")
 
 
-def _entropy(draws: Draws) -> float:
+def _drawn(draws: Draws) -> Tensor:
+    """Return the weights of what was drawn: entropies know nothing of the gold answer."""
+    weights: Tensor = draws.weights * (draws.counts > 0)
+    return weights / weights.sum()
+
+
+def _entropy(draws: Draws, sampled: Responses) -> float:
     """Return the predictive entropy; each independent draw counts the same, others by their weights."""
-    sampled = draws.responses
-    shares = draws.counts / draws.counts.sum() if sampled.with_replacement else draws.weights
-    return float(predictive_entropy(sampled.token_log_probs, shares))
+    if sampled.with_replacement:
+        return float(predictive_entropy(sampled.token_log_probs))
+    return float(predictive_entropy(draws.responses.token_log_probs, _drawn(draws)))
 
 
 def _by_mass(options: Estimator, sampled: Responses) -> bool:

@@ -16,7 +16,7 @@ from seper_reward.types import Estimate, Leaf, Responses
 
 CONFIDENCE = 0.95
 _PRIOR = 0.5  # of Jeffreys: half an observation that supports the answer, and half a one that does not
-_LEAST_ODDS = 1e-6  # probabilities are known no better than this
+_LEAST_ODDS = 0.02  # of those from .001 to .1 it agreed best with people's marks on dev splits
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,11 @@ def drawn_by_mass(sampled: Responses) -> Draws:
         by_chance = probs.masked_fill(known, 0.0)
         left = 1.0 - float(probs[known].sum()) - (by_chance.cumsum(0) - by_chance)  # before each draw
         stand_ins = (unseen / left.clamp(min=max(unseen, 1e-12))).masked_fill(known, 0.0)
-    share = stand_ins / stand_ins.sum() if unseen and bool(stand_ins.any()) else torch.zeros_like(probs)
-    weights = probs + unseen * share
-    return Draws(responses, counts, weights / weights.sum(), probs, stand_ins)
+    # where nothing stands for the unseen, it is taken for the like of what was drawn, the gold answer last
+    drawn = (counts > 0).double()
+    candidates = (stand_ins, probs * drawn * ~known, probs * drawn, drawn)
+    share = next(each for each in candidates if float(each.sum()) > 0)
+    return Draws(responses, counts, probs + unseen * share / share.sum(), probs, stand_ins)
 
 
 def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -> Draws:
@@ -88,7 +90,7 @@ def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -
             "responses drawn without replacement are no sample of equal worth; take weighting='mass', or "
             "draw='independent'"
         )
-    places, number, counts = _distinct(sampled.token_ids or sampled.texts if join else range(len(weights)))
+    places, number, counts = _distinct(list(zip(*_columns(sampled), strict=True)) if join else range(len(weights)))
     joined = torch.zeros(len(places), dtype=torch.float64).index_add(0, number, weights.double())
     effective = 1.0 / float(weights.double().square().sum())
     return Draws(sampled.at(places), counts, joined, torch.zeros_like(joined), effective * joined)
@@ -123,17 +125,19 @@ def estimate(draws: Draws, values: Tensor) -> Estimate:
     value = min(max(float(draws.weights @ values), 0.0), 1.0)
     return Estimate(
         value,
-        std_error=_error_of_mean(spread, count) if unseen == 1 else unseen * math.sqrt(variance),
+        std_error=unseen * math.sqrt(variance) if bool(draws.seen.any()) else _error_of_mean(spread, count),
         low=min(value, known + unseen * float(low)),
         high=max(value, known + unseen * float(high)),
     )
 
 
-def log_odds(draws: Draws, values: Tensor) -> float:
-    """Return log s / (1 - s) in nats, s being the posterior mean of a number over all responses; always finite."""
-    mean, _ = _unseen(draws.stand_ins, values.double())
-    probability = float(draws.seen @ values.double()) + draws.unseen_mass * mean
-    return float(torch.tensor(probability, dtype=torch.float64).logit(eps=_LEAST_ODDS))
+def log_odds(probability: float) -> float:
+    """Return log (s + ε) / (1 - s + ε) in nats with ε = 0.02, which is finite at 0 and 1, within ±3.93.
+
+    >>> round(log_odds(0.5), 6), round(log_odds(1.0), 2)
+    (0.0, 3.93)
+    """
+    return math.log((probability + _LEAST_ODDS) / (1 - probability + _LEAST_ODDS))
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
@@ -164,6 +168,13 @@ def _unseen(stand_ins: Tensor, values: Tensor) -> tuple[float, float]:
 def _error_of_mean(spread: float, count: float) -> float:
     """Return the standard error of the mean of so many draws, by their variance with the prior's observations."""
     return min(math.sqrt(spread * (count + 2 * _PRIOR) / count**2), 0.5)  # the largest deviation of a number in [0, 1]
+
+
+def _columns(sampled: Responses) -> list[Sequence[object]]:
+    """Return what has to be equal in equal draws; after unlike thoughts, equal responses have unlike probabilities."""
+    log_probs = [tuple(row.tolist()) for row in sampled.token_log_probs]
+    same: list[Sequence[object]] = [sampled.token_ids or sampled.texts]
+    return same if has_mass(sampled) or not log_probs else [*same, log_probs]
 
 
 def _with_known_leaves(sampled: Responses) -> tuple[Responses, Tensor, Tensor, Tensor]:

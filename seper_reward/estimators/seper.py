@@ -345,7 +345,7 @@ def match_clusters(
         support: ``(S, A)`` in [0, 1]; for ``argmax`` and ``no_contradiction`` it is 1 where the response matches.
         threshold: τ in (0, 1].
         judged_by: ``"members"`` takes the mean support of all members, ``"first"`` that of the first (official code).
-        counts: ``(S,)`` how often each response was drawn; ``None`` stands for once.
+        counts: ``(S,)`` how often each response was drawn, of which 0 counts like 1; ``None`` stands for once.
 
     Returns:
         ``(C, A)`` bool.
@@ -358,7 +358,7 @@ def match_clusters(
     if judged_by == "first":
         return support[members.argmax(1)] >= threshold
     if counts is not None:
-        members = members * counts.to(members)
+        members = members * counts.clamp(min=1).to(members)
     return members @ support / members.sum(1, keepdim=True) >= threshold
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from seper_reward.estimators.judge import SampledQuestion
@@ -72,17 +73,22 @@ def block_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[list[Be
         for place in prompts
     }
     given: dict[str, list[str]] = {}
+    own_leaves: dict[tuple[int, str], slice] = {}  # a prompt may be that of two queries with other answers
     for place, own in prompts.items():
-        for prompt in own:
-            given.setdefault(prompt, []).extend(texts[place])
+        for prompt in dict.fromkeys(own):
+            start = len(given.setdefault(prompt, []))
+            given[prompt] += texts[place]
+            own_leaves[place, prompt] = slice(start, len(given[prompt]))
     try:
         responses = reader.sample(sorted(given), given=given)
     except UnscorableError:  # one query's fault; by themselves the others can be measured
         return [_attempt(scorer, query) for query in queries]
     questions = []
     for place, own in prompts.items():
-        answers = {text.strip() for text in texts[place]}  # a prompt may be that of two queries with other answers
-        rows = [responses[prompt].knowing(answers) for prompt in own]
+        rows = [
+            replace(responses[prompt], known_leaves=responses[prompt].known_leaves[own_leaves[place, prompt]])
+            for prompt in own
+        ]
         questions.append(SampledQuestion(queries[place].question, queries[place].answers, rows))
     beliefs |= dict(zip(prompts, scorer.judge.beliefs(questions), strict=True))
     return [beliefs[place] for place in range(len(queries))]

@@ -58,6 +58,9 @@ def reestimate(
             f"{source} holds no finished labels (no {SUMMARY}); run `seper-reward label` to its end first"
         )
     lock = lock_folder(target)
+    written = read_json(source / SUMMARY)["sha256"]
+    if changed := [name for name, found in folder_hashes(source, written).items() if written[name] != found]:
+        raise ValueError(f"{source}: {' and '.join(changed)} changed after the run ended; label again")
     files = [name for name in (LABELS, PLACEBO) if (source / name).is_file()]
     rows = {name: list(read_lines(source / name)) for name in files}
     if (labeler := labeler_of(rows[LABELS])) != DELTA_SEPER:

@@ -192,11 +192,14 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
         label: Field that holds the labels; ``None`` takes the field of the labeler that wrote the row.
 
     Raises:
-        KeyError: A field is missing.
+        KeyError: A field is missing, or a passage has no such label.
     """
     labeler = labeler_of([row])
     column = label or labeler
-    std_error = f"std_error{SUFFIXES.get(column, '')}"
+    if any(passage[column] is None for passage in row["passages"]):
+        raise KeyError(column)
+    # of other fields, such as delta_log_odds, no error is known
+    std_error = f"std_error{SUFFIXES.get(column, '')}" if column in {*SUFFIXES, labeler} else None
     passages = tuple(
         Passage(
             passage["text"],
@@ -210,8 +213,8 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
     return LabeledQuery(
         Query(row["id"], row["question"], answers, passages, _metadata(row, _QUERY_FIELDS)),
         labels=tuple(passage[column] for passage in row["passages"]),
-        std_errors=tuple(passage[std_error] for passage in row["passages"]),
-        baseline_error=baseline_error(row.get("baseline", {}), column),
+        std_errors=tuple(passage[std_error] if std_error else 0.0 for passage in row["passages"]),
+        baseline_error=baseline_error(row.get("baseline", {}), column) if std_error else 0.0,
     )
 
 
@@ -258,7 +261,8 @@ def _sampled(belief: Belief) -> dict[str, Any]:
             **({"draw_log_prob": sampled.draw_log_probs[at]} if sampled.draw_log_probs else {}),
             "finished": sampled.finished[at],
             **({"token_ids": list(sampled.token_ids[at])} if sampled.token_ids else {}),
-            "token_log_probs": sampled.token_log_probs[at].tolist(),
+            # of one that was not drawn only the whole is known
+            **({"token_log_probs": sampled.token_log_probs[at].tolist()} if belief.counts[at] else {}),
         }
         for at, text in enumerate(belief.responses)
     ]

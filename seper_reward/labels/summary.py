@@ -143,7 +143,7 @@ def _response_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         "contexts": len(contexts),
         "unfinished": sum(_half(rows, lambda row: not row["finished"]) for rows in contexts),
         "empty": sum(_half(rows, lambda row: not row["text"]) for rows in contexts),
-        "all_equal": sum(len({row["text"] for row in rows}) == 1 for rows in contexts),
+        "all_equal": sum(len({row["text"] for row in rows if row["count"]}) == 1 for rows in contexts),
     }
 
 

@@ -115,12 +115,10 @@ def test_rounding_that_makes_more_than_all_mass_is_scaled_away():
     assert draws.weights.tolist() == pytest.approx([0.76 / 1.02, 0.26 / 1.02])
 
 
-def test_log_odds_are_finite_where_seper_is_0_or_1():
-    draws = drawn_by_mass(sampled("aaab", PROBS))
-    by_hand = 0.0 + 0.3 * (0.5 / 2)  # nothing seen supports; one single that does not
-    assert log_odds(draws, torch.zeros(2)) == pytest.approx(math.log(by_hand / (1 - by_hand)))
-    certain = drawn_by_mass(sampled("a", {"a": 1.0}))
-    assert math.isfinite(log_odds(certain, torch.ones(1)))
+def test_log_odds_are_finite_and_move_with_seper_alone():
+    assert log_odds(0.0) == -log_odds(1.0) == pytest.approx(math.log(0.02 / 1.02))
+    assert log_odds(0.3) == pytest.approx(math.log(0.32 / 0.72))
+    assert log_odds(0.0) < log_odds(0.01) < log_odds(0.99) < log_odds(1.0)
 
 
 def test_difference_by_hand():
@@ -167,8 +165,6 @@ def test_an_estimate_keeps_its_bounds(case):
         assert known - 1e-9 <= number <= known + unseen + 1e-9
     assert found.low <= found.value <= found.high
     assert 0.0 <= found.std_error <= unseen / 2 + 1e-9
-    probability = 1 / (1 + math.exp(-log_odds(draws, values)))
-    assert known - 1e-5 <= probability <= known + unseen + 1e-5
 
 
 @given(samples(), st.randoms())
@@ -221,6 +217,27 @@ def test_a_known_leaf_is_one_response_whatever_token_ended_it():
     assert draws.counts.tolist() == [3, 1, 1]
     assert draws.seen.tolist() == pytest.approx([0.45, 0.2, 0.1])
     assert draws.stand_ins.tolist() == [0.0, 1.0, 1.0]
+
+
+def test_a_known_leaf_that_was_not_drawn_never_stands_for_the_unseen():
+    leaf = Leaf("d", (ord("d"),), math.log(0.05), math.log(0.05), -1.0)
+    draws = drawn_by_mass(replace(sampled("aa", PROBS), known_leaves=(leaf,)))
+    assert draws.weights.tolist() == pytest.approx([0.95, 0.05])
+    only_gold = Leaf("a", (), math.log(0.5), math.log(0.5), -1.0)
+    draws = drawn_by_mass(replace(sampled("aabb", PROBS), known_leaves=(only_gold,)))
+    assert draws.weights.tolist() == pytest.approx([0.5, 0.5])  # all that is unseen is taken for the like of b
+
+
+def test_draws_that_a_server_calls_impossible_count_the_same():
+    row = replace(sampled("ab", PROBS), draw_log_probs=(-9999.0, -9999.0))
+    assert drawn_by_mass(row).weights.tolist() == [0.5, 0.5]
+
+
+def test_equal_answers_after_unlike_thoughts_are_draws_of_their_own():
+    log_probs = tuple(torch.tensor([each]) for each in (-0.1, -4.0, -0.1))
+    row = Responses(("A", "A", "A"), log_probs, ((1,),) * 3, (True,) * 3)
+    draws = drawn_by_weight(row, torch.full((3,), 1 / 3))
+    assert draws.counts.tolist() == [2, 1]
 
 
 def test_known_leaves_leave_the_others_as_a_sample_of_the_rest():

@@ -314,3 +314,12 @@ def test_support_below_the_floor_says_nothing(tiny_scorer):
     assert floored.seper_hard == plain.seper_hard
     with pytest.raises(ValueError, match=r"floor must lie in \[0, 1\), got 1"):
         Estimator(floor=1.0)
+
+
+def test_a_gold_answer_that_was_not_drawn_counts_in_hard_seper_too(tiny_scorer):
+    (belief,) = tiny_scorer.beliefs("Who built the mill?", ["Peter Voss"], [()])
+    gold = belief.counts.index(0)
+    assert belief.responses[gold] == "Peter Voss"
+    assert belief.seper_hard >= belief.weights[gold] > 0
+    ids, support = torch.tensor([0, 0, 1]), torch.tensor([[0.0], [0.0], [1.0]])
+    assert match_clusters(ids, support, 0.5, counts=torch.tensor([3, 1, 0])).tolist() == [[False], [True]]

@@ -31,13 +31,22 @@ def test_a_block_gives_each_query_its_beliefs(tiny_scorer):
 def test_queries_with_one_prompt_and_other_answers_know_their_own_only(tiny_scorer):
     passages = (Passage("Ann built the mill."),)
     queries = [
-        Query(str(n), "Who built the mill?", answers, passages) for n, answers in enumerate([("Ann",), ("Bob", "Al")])
+        Query(str(n), "Who built the mill?", answers, passages)
+        for n, answers in enumerate([("Ann",), ("Bob " * 40, "Al")])
     ]
     for query, found in zip(queries, block_beliefs(tiny_scorer, queries), strict=True):
         for one, other in zip(found, tiny_scorer.beliefs(query.question, query.answers, query.contexts), strict=True):
-            assert [leaf.text for leaf in one.sampled.known_leaves] == list(query.answers)
+            assert len(one.sampled.known_leaves) == len(query.answers)
             assert one.answer_log_prob == pytest.approx(other.answer_log_prob, abs=1e-5)
             assert one.seper == pytest.approx(other.seper, abs=1e-5)
+
+
+def test_a_query_without_delta_belief_leaves_the_others_of_its_block_theirs(tiny_scorer):
+    plain = Query("0", "Who built the mill?", ("Ann",), (Passage("Ann did."),))
+    listed = Query("1", "Who built it?", (("Ann",), ("Bob",)), (Passage("Ann and Bob did."),))
+    first, second = DeltaSePerLabeler(tiny_scorer, "delta_belief").label_block([plain, listed])
+    assert first.labels
+    assert isinstance(second, UnscorableError)
 
 
 def test_a_block_cannot_decide_query_by_query(tiny_scorer):

@@ -101,7 +101,7 @@ LIST = replace(QUERY, answers=(("Ann Lee", "Ann B. Lee"), ("Bob",)))
 
 def test_delta_belief_needs_one_answer(tiny_scorer):
     judge = load_labeler("delta_belief", lambda: tiny_scorer)
-    with pytest.raises(UnscorableError, match="which a list has no one wording for; take delta_seper"):
+    with pytest.raises(UnscorableError, match="but a list has no one wording; take delta_seper"):
         judge.label(LIST)
 
 

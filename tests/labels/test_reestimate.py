@@ -7,6 +7,7 @@ import pytest
 
 from seper_reward.cli import main
 from seper_reward.reader import loading
+from seper_reward.runtime.hashing import file_hash
 from tests.helpers import labels_of
 
 PRESETS = ["default", "paper", "official"]
@@ -113,5 +114,10 @@ def test_old_rows_and_wrong_folders_are_refused(words, tmp_path, capsys):
     rows = labels_of(tmp_path / "labels")
     del rows[1]["passages"][0]["responses"][0]["token_log_probs"]
     (tmp_path / "labels" / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(words("reestimate", "other")) == 2
+    assert "labels.jsonl changed after the run ended; label again" in capsys.readouterr().err
+    summary = json.loads((tmp_path / "labels" / "summary.json").read_text())
+    summary["sha256"]["labels.jsonl"] = file_hash(tmp_path / "labels" / "labels.jsonl")
+    (tmp_path / "labels" / "summary.json").write_text(json.dumps(summary))
     assert main(words("reestimate", "other")) == 2
     assert "line 2: expected responses with their probabilities, but 'token_log_probs'" in capsys.readouterr().err

@@ -54,16 +54,24 @@ class DeltaSePerLabeler(PassageLabeler):
         if len(queries) == 1:
             return [self.attempt(queries[0])]
         return [
-            beliefs if isinstance(beliefs, UnscorableError) else self._labeled(query, beliefs)
+            self._labeled_or_error(query, beliefs)
             for query, beliefs in zip(queries, block_beliefs(self.scorer, queries), strict=True)
         ]
+
+    def _labeled_or_error(
+        self, query: Query, beliefs: Sequence[Belief] | UnscorableError
+    ) -> LabeledQuery | UnscorableError:
+        try:
+            return beliefs if isinstance(beliefs, UnscorableError) else self._labeled(query, beliefs)
+        except UnscorableError as error:
+            return error
 
     def _labeled(self, query: Query, beliefs: Sequence[Belief]) -> LabeledQuery:
         details = tuple(map(utility_fields, query_utilities(query, beliefs)))
         baseline = belief_fields(beliefs[0])
         if any(detail[self.name] is None for detail in details):
             raise UnscorableError(
-                f"{self.name} needs how likely the answer is, which a list has no one wording for; take delta_seper"
+                f"{self.name} needs to know how likely the answer is, but a list has no one wording; take delta_seper"
             )
         return LabeledQuery(
             query,

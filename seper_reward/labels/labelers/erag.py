@@ -53,6 +53,8 @@ class ERAGLabeler(PassageLabeler):
         """Return the mean score over all responses, as the scorer's estimator weighs them, and each one's score."""
         draws = weigh(self.scorer.estimator, sampled)
         scores = [float(self._metric(text, answers)) for text in draws.responses.texts]
+        if any(not 0 <= score <= 1 for score in scores):
+            raise ValueError(f"the metric of {self.name} must be in [0, 1], got {scores}; scale it")
         rows = [
             {"text": text, "count": count, "score": score}
             for text, count, score in zip(draws.responses.texts, draws.counts.tolist(), scores, strict=True)

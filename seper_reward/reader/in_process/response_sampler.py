@@ -43,6 +43,7 @@ from seper_reward.types import Leaf, Responses, UnscorableError
 ALGORITHM = 5  # version of how noise becomes tokens and what is kept of them, part of cache keys
 _BATCH_TOKENS = 32_768  # tokens in the key-value cache, unless the options say otherwise
 _GIVE_BACK = 256  # on a CPU, freed memory is returned to the system after so many prompts
+_GIVEN_TOKENS = 1024  # of a batch's given texts, read beside the samples at most; every token keeps its logits
 _FORCED_BATCH = 16  # prompts whose given texts are scored at once; few, because every token of a text keeps its logits
 
 
@@ -418,7 +419,8 @@ class ResponseSampler:
         self, decoder: Decoder, logits: Tensor, given: Sequence[Sequence[GivenResponse]]
     ) -> list[tuple[Leaf, ...]]:
         """Return the leaves of each prompt's given responses, if the decoder can read them beside the samples."""
-        if not isinstance(decoder, TreeDecoder) or not any(given):
+        width = max(sum(len(row.read) for row in own) for own in given)
+        if not isinstance(decoder, TreeDecoder) or not 0 < width * len(given) <= _GIVEN_TOKENS:
             return [()] * len(given)
         forced = decoder.forced_logits([[row.read for row in own] for own in given])
         return [

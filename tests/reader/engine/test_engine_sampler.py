@@ -416,7 +416,12 @@ def rows_of(folder):
 
 def texts_of(rows):
     contexts = [context for row in rows for context in (row["baseline"], *row["passages"])]
-    return [response["text"] for context in contexts for response in context["responses"]]
+    return [
+        response["text"]
+        for context in contexts
+        for response in sorted(context["responses"], key=lambda row: row["text"])
+        for _ in range(response["count"])
+    ]
 
 
 def alike(texts, others):
