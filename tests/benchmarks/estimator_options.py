@@ -2,8 +2,9 @@
 
     python -m tests.benchmarks.estimator_options --file ../shared/data/qa/nq_oracle_bm25neg.jsonl.gz
 
-Measures once with a cache, then reads the same responses with every preset and every single change of the default.
-Use a split that no reported number comes from: dev by default.
+Measures with a cache, so that each response is sampled once or twice (`mass` asks for the gold answers, too), then
+reads the same responses with every preset and every single change of the default. Use a split
+that no reported number comes from: dev by default.
 """
 
 from pathlib import Path

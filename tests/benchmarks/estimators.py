@@ -219,7 +219,7 @@ def compare(spaces: list[list[Space]], counts: Sequence[int], repeats: int) -> d
     return found
 
 
-def seconds(count: int = 10) -> dict[str, dict[str, float]]:
+def seconds(count: int = 4) -> dict[str, dict[str, float]]:
     """Return processor seconds per context, sampled and judged, by number of draws and estimator, in turn."""
     queries = queries_of("demo", count)
     base = SePerScorer.from_pretrained()
