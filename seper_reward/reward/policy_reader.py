@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Literal, get_args
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seper_reward.client import SePerClient
-from seper_reward.scorer import SePerScorer
+
+if TYPE_CHECKING:
+    from seper_reward.scorer import SePerScorer
 
 Weights = Literal["separate", "policy-base", "policy"]
 _PROBE = "Question: Who wrote Hamlet?\nAnswer:"
@@ -26,7 +26,7 @@ class PolicyReader:
         ValueError: ``weights`` is none of these, or names the trainer's while ``scorer`` is a client.
     """
 
-    def __init__(self, scorer: SePerScorer | SePerClient | None, weights: Weights) -> None:
+    def __init__(self, scorer: "SePerScorer | SePerClient | None", weights: Weights) -> None:
         if weights not in get_args(Weights):
             raise ValueError(f"reader must be {', '.join(get_args(Weights))}, got {weights!r}")
         if isinstance(scorer, SePerClient) and weights != "separate":
@@ -71,11 +71,11 @@ class PolicyReader:
             )
         self._model, self._lent = trainer.accelerator.unwrap_model(trainer.model), None
         with self.scorer() as scorer:
-            assert isinstance(scorer, SePerScorer)  # a client has no weights to lend
+            assert not isinstance(scorer, SePerClient)  # which has no weights to lend
             scorer.sampler.check(_PROBE)
 
     @contextmanager
-    def scorer(self) -> Iterator[SePerScorer | SePerClient]:
+    def scorer(self) -> Iterator["SePerScorer | SePerClient"]:
         """Lend the scorer; when the block ends, the trainer's model is as it was before.
 
         Raises:
@@ -102,6 +102,8 @@ class PolicyReader:
         if self._scorer is None and self._given:
             raise ValueError("a scorer does not travel between processes; make the reward where it is used")
         if self._scorer is None:
+            from seper_reward.scorer import SePerScorer
+
             self._scorer = SePerScorer.from_pretrained()
         return self._scorer
 
@@ -124,6 +126,8 @@ def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
     Raises:
         ValueError: Adapters shall be off, and the model has none, so that its weights are the policy itself.
     """
+    import torch
+
     modules = list(model.modules())
     training = [module.training for module in modules]
     checkpointing = [

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seper_reward.client import SePerClient
 from seper_reward.reward.formula import Formula, Variant
@@ -18,8 +18,13 @@ from seper_reward.reward.metrics import rollout_metrics, seconds, table_columns
 from seper_reward.reward.policy_reader import PolicyReader, Weights
 from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
 from seper_reward.runtime.profiling import profiling
-from seper_reward.scorer import SePerScorer
 from seper_reward.types import Answers, Asked, Belief, Measured, UnscorableError
+
+if TYPE_CHECKING:
+    from seper_reward.scorer import SePerScorer
+
+if TYPE_CHECKING:
+    from seper_reward.scorer import SePerScorer
 
 _MEMO = 4096  # beliefs in memory before it is emptied: a question's baseline serves its group, and later epochs
 
@@ -53,7 +58,7 @@ class SePerReward:
 
     def __init__(
         self,
-        scorer: SePerScorer | SePerClient | str | None = None,
+        scorer: "SePerScorer | SePerClient | str | None" = None,
         *,
         variant: Variant = "delta",
         price: float = 0.0,
@@ -144,7 +149,7 @@ class SePerReward:
         """Leave beliefs and recordings out of a pickle; ``PolicyReader`` leaves out the models."""
         return {**self.__dict__, "_memo": {}, "_recordings": []}
 
-    def _measure(self, scorer: SePerScorer | SePerClient, asked: Sequence[Asked | None]) -> list[Measured | None]:
+    def _measure(self, scorer: "SePerScorer | SePerClient", asked: Sequence[Asked | None]) -> list[Measured | None]:
         """Return what was measured about each rollout, question by question; ``None`` where that cannot be done."""
         questions: dict[tuple[str, Answers], tuple[dict[Any, None], dict[str, None]]] = {}
         for each in asked:

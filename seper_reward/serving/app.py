@@ -163,8 +163,13 @@ def build_app(
     async def health() -> JSONResponse:
         """200 while requests are accepted, 503 while the server stops."""
         status = "stopping" if worker.closed else "ok" if worker.alive else "dead"
-        told = {"status": status, "version": app.version, "waiting": worker.waiting, "scorer": worker.about}
+        told = {"status": status, "version": app.version, "waiting": worker.waiting}
         return JSONResponse(told, 200 if status == "ok" else 503)
+
+    @app.get("/scorer")
+    async def scorer() -> dict[str, Any]:
+        """Models and settings that decide a belief."""
+        return worker.about
 
     @app.get("/metrics")
     async def metrics() -> PlainTextResponse:
@@ -265,6 +270,8 @@ class Gate:
         if self._expected and scope["path"] not in _OPEN and not secrets.compare_digest(given, self._expected):
             app: Any = JSONResponse({"detail": "expected a bearer token"}, 401, {"WWW-Authenticate": "Bearer"})
         elif length.isdigit() and int(length) > self._most_bytes:
+            while (await receive()).get("more_body"):
+                pass  # or the client would be cut off before it has read the answer
             app = JSONResponse({"detail": self._too_long}, 413)
         else:
             app = self._app

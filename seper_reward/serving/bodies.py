@@ -119,7 +119,7 @@ class OpenRLHFBody(BaseModel):
 
     query: list[str] = Field(min_length=1, description="Prompts with responses, as the policy saw and wrote them.")
     prompts: list[str]
-    labels: list[str] = Field(description='A row each: JSON text {"question", "answers", "passages"?}.')
+    labels: list[Any] = Field(description="A row each: {question, answers, passages?}, as an object or as JSON text.")
 
     @model_validator(mode="after")
     def _same_length(self) -> Self:
@@ -131,12 +131,25 @@ class OpenRLHFBody(BaseModel):
         return self
 
 
+class _Params(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    input: str | list[Mapping[str, Any]] = []
+
+
+class _Response(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    output: list[Mapping[str, Any]] = []
+
+
 class VerifyBody(BaseModel):
     """What NeMo Gym's agents send to a resources server; the row's fields stand beside ``response``."""
 
     model_config = ConfigDict(extra="allow")
 
-    responses_create_params: Mapping[str, Any]
-    response: Mapping[str, Any]
-    question: Any = None
-    answers: Any = None
+    responses_create_params: _Params
+    response: _Response
+    question: Any = Field(None, description="Not given: the text of the user's last message.")
+    answers: Any = Field(None, description="Aliases of the gold answer; not given: `expected_answer`.")
+    expected_answer: Any = None

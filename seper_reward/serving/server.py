@@ -48,7 +48,7 @@ def serve(app: FastAPI, worker: Worker, *, host: str, port: int) -> None:
         host: Address to listen on.
         port: Port to listen on.
     """
-    config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False)
+    config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False, timeout_keep_alive=75)
     before = signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it once more when it has stopped
     try:
         Server(config, worker).run()

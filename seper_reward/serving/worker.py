@@ -191,15 +191,15 @@ class Worker:
         for job in jobs:
             contexts = merged.setdefault((job.asked.question, job.asked.answers), {})
             contexts |= self._missing(job)
-        new = [list(contexts) for contexts in merged.values() if contexts]
+        new = {question: contexts for question, contexts in merged.items() if contexts}
+        self.counts.reused += sum(len(job.keys) for job in jobs) - sum(map(len, new.values()))
+        if not new or scorer.adaptive is not None:
+            return  # adaptive sampling decides question by question
         self.counts.blocks += 1
-        self.counts.reused += sum(len(job.keys) for job in jobs) - sum(map(len, new))
-        if scorer.adaptive is not None:
-            return  # decides question by question how many responses are sampled
-        asked = [Asked(*question, tuple(contexts.values())) for question, contexts in merged.items() if contexts]
-        for keys, beliefs in zip(new, block_beliefs(scorer, asked), strict=True):
+        asked = [Asked(*question, tuple(contexts.values())) for question, contexts in new.items()]
+        for contexts, beliefs in zip(new.values(), block_beliefs(scorer, asked), strict=True):
             if not isinstance(beliefs, UnscorableError):
-                self._remember(keys, beliefs)
+                self._remember(contexts, beliefs)
 
     def _measured(self, scorer: SePerScorer, job: _Job) -> Measured:
         """Return what a job asks for, from memory where it is there."""
