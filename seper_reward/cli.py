@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(_USAGE, file=sys.stderr)
         return 2
     name = " ".join(arguments[: 2 if arguments[0] == "evaluate" else 1])
-    nearest = difflib.get_close_matches(name, commands, n=1, cutoff=0.5)
+    nearest = [] if name.startswith("-") else difflib.get_close_matches(name, commands, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"expected one of {', '.join(commands)}"
     print(f"seper-reward: unknown command {name!r}; {hint} (seper-reward --help)", file=sys.stderr)
     return 2
@@ -311,7 +311,8 @@ def _serve(arguments: list[str]) -> None:
     from seper_reward.reward.formula import Formula
     from seper_reward.runtime.imports import need
 
-    need("fastapi", "serve"), need("uvicorn", "serve"), need("prometheus_client", "serve")
+    for module in ("fastapi", "prometheus_client", "uvicorn"):
+        need(module, "serve")
     from seper_reward.serving.app import Limits, build_app
     from seper_reward.serving.server import serve
     from seper_reward.serving.worker import Worker

@@ -152,7 +152,11 @@ def build_app(
         """NeMo Gym's `verify`: the request with its reward; a rollout that cannot be scored is masked."""
         ((found, reason),) = await score([read_verify(body)], formula, deadline)
         masked = {"mask_sample": True, "failure_kind": "seper:unscored", "failure_reason": reason}
-        return {**body.model_dump(), "reward": number(found, reason), **(masked if found is None else _parts(found))}
+        return {
+            **body.model_dump(exclude_unset=True),
+            "reward": number(found, reason),
+            **(masked if found is None else _parts(found)),
+        }
 
     @app.post("/seed_session")
     async def seed_session() -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A server in the test process, on a free port."""
 
+import copy
 import socket
 import threading
 import time
@@ -46,3 +47,31 @@ class ServerThread:
             self.stop()
         self.thread.join(30)
         assert not self.thread.is_alive()
+
+
+class HeldJudge:
+    """A scorer's judge that writes down each block and waits until it may go on."""
+
+    def __init__(self, judge):
+        self._judge, self.blocks, self.may_go_on = judge, [], threading.Event()
+        self.reached = threading.Event()
+        self.fails = {}
+
+    def beliefs(self, questions):
+        self.blocks.append([(each.question, len(each.responses)) for each in questions])
+        self.reached.set()
+        assert self.may_go_on.wait(30)
+        for each in questions:
+            if each.question in self.fails:
+                raise self.fails[each.question]
+        return self._judge.beliefs(questions)
+
+    def __getattr__(self, name):
+        return getattr(self._judge, name)
+
+
+def held(scorer):
+    """Return a scorer whose judge is held, and that judge."""
+    other = copy.copy(scorer)
+    other.judge = HeldJudge(scorer.judge)
+    return other, other.judge
