@@ -193,9 +193,9 @@ class Worker:
             contexts |= self._missing(job)
         new = {question: contexts for question, contexts in merged.items() if contexts}
         self.counts.reused += sum(len(job.keys) for job in jobs) - sum(map(len, new.values()))
-        if not new or scorer.adaptive is not None:
-            return  # adaptive sampling decides question by question
-        self.counts.blocks += 1
+        self.counts.blocks += bool(new)
+        if len(jobs) == 1 or not new or scorer.adaptive is not None:
+            return  # one question is measured as in process, and so are all with adaptive sampling
         asked = [Asked(*question, tuple(contexts.values())) for question, contexts in new.items()]
         for contexts, beliefs in zip(new.values(), block_beliefs(scorer, asked), strict=True):
             if not isinstance(beliefs, UnscorableError):

@@ -3,8 +3,9 @@
     python -m tests.benchmarks.serving --json out.json
 
 Each request is one rollout of one client: a question and the passage that a search found, scored by `SePerReward` with
-the server's URL. `SePerReward` in process scores the same requests first, one after the other; its rewards are the right
-ones. A request is lost if its client raises or gets no reward, wrong if its reward differs by more than 0.001.
+the server's URL. `SePerReward` in process scores the same requests first, one after the other: those rewards are right.
+A request is lost if its client raises or gets no reward, wrong if its reward differs by more than 0.001. Weights are
+float32: in bfloat16 a reward depends by more than that on what is measured beside it.
 """
 
 import os
@@ -41,13 +42,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--words", type=int, default=60, help="of a passage")
     made.add_argument("--reader", default="embedded")
     made.add_argument("--entailment", default="embedded")
+    made.add_argument("--dtype", default="float32")
     made.add_argument("--timeout", type=float, default=1800.0, help="of a client, in seconds")
     options = made.parse_args(arguments)
     asked = rollouts(options.requests, options.questions, options.words)
-    config = ScorerConfig(reader=options.reader, entailment=options.entailment)
+    config = ScorerConfig(reader=options.reader, entailment=options.entailment, dtype=options.dtype)
     expected, in_process = alone(config, asked)
     with tempfile.TemporaryDirectory() as folder:
-        words = ["--reader", options.reader, "--entailment", options.entailment, "--cache", f"{folder}/cache.sqlite"]
+        words = ["--reader", config.reader, "--entailment", config.entailment, "--dtype", config.dtype]
+        words += ["--cache", f"{folder}/cache.sqlite"]
         found, latencies, wall, down, counts = under_load(words, asked, options.clients, options.timeout)
     pairs = [(one, other) for one, other in zip(found, expected, strict=True) if one is not None]
     shares = statistics.quantiles([1000 * each for each in latencies], n=100)
