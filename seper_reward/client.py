@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from seper_reward.types import Asked, Belief, Estimate, Measured, Passage, Responses, UnscorableError
+from seper_reward.types import Answers, Asked, Belief, Estimate, Measured, Passage, Responses, UnscorableError
 
 TOKEN = "SEPER_SERVER_TOKEN"
 DEADLINE = "SePer-Deadline"  # header: seconds that a request may take
@@ -86,9 +86,7 @@ class SePerClient(_Client):
         """
         return _measured(self.post("/beliefs", _asked_body(asked))) if asked else []
 
-    def beliefs(
-        self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
-    ) -> list[Belief]:
+    def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
         """Measure the belief in an answer given each set of passages, as ``SePerScorer.beliefs`` does.
 
         Raises:
@@ -96,7 +94,7 @@ class SePerClient(_Client):
             ConnectionError: No server answered in time, or it failed.
             ValueError: The server refuses the request.
         """
-        asked = Asked(question, tuple(answers), tuple(map(tuple, passage_sets)))
+        asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
         return _beliefs(self.measure([asked]))
 
     def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
@@ -154,10 +152,10 @@ class AsyncSePerClient(_Client):
         return _measured(await self.post("/beliefs", _asked_body(asked))) if asked else []
 
     async def beliefs(
-        self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
+        self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]
     ) -> list[Belief]:
         """Measure the belief in an answer given each set of passages, as ``SePerClient.beliefs`` does."""
-        asked = Asked(question, tuple(answers), tuple(map(tuple, passage_sets)))
+        asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
         return _beliefs(await self.measure([asked]))
 
     async def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
@@ -266,7 +264,7 @@ def belief_from_json(row: Mapping[str, Any]) -> Belief:
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _asked_body(asked: Sequence[Asked]) -> dict[str, Any]:

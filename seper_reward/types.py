@@ -386,13 +386,13 @@ class Asked:
 
     Attributes:
         question: The question.
-        answers: Aliases of its gold answer.
+        answers: Aliases of its gold answer or, where that is a list, those of each of its items.
         contexts: Sets of passages that the reader is asked with; an empty set is the baseline.
         texts: Texts of a policy, each judged for how surely it states a gold answer.
     """
 
     question: str
-    answers: tuple[str, ...]
+    answers: Answers
     contexts: tuple[tuple[Passage, ...], ...] = ()
     texts: tuple[str, ...] = ()
 

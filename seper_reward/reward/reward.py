@@ -23,9 +23,6 @@ from seper_reward.types import Answers, Asked, Belief, Measured, UnscorableError
 if TYPE_CHECKING:
     from seper_reward.scorer import SePerScorer
 
-if TYPE_CHECKING:
-    from seper_reward.scorer import SePerScorer
-
 _MEMO = 4096  # beliefs in memory before it is emptied: a question's baseline serves its group, and later epochs
 
 

@@ -1,15 +1,19 @@
 """Bodies of requests: what clients may send, checked field by field, and the questions that it asks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from seper_reward.reward.formula import Formula, Variant
-from seper_reward.types import Asked, Passage
+from seper_reward.types import Answers, Asked, Passage
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)]
-Answers = Annotated[list[Text], Field(min_length=1, max_length=256, description="Aliases of the one gold answer.")]
+Aliases = Annotated[list[Text], Field(min_length=1, max_length=256)]
+AnswersField = Annotated[
+    Aliases | Annotated[list[Aliases], Field(min_length=1, max_length=256)],
+    Field(description="Aliases of the gold answer or, where that is a list, the aliases of each of its items."),
+]
 
 
 class _Body(BaseModel):
@@ -41,7 +45,7 @@ class QueryBody(_Body):
     """A question, its answer, and either passages, each by itself, or sets of passages."""
 
     question: Text
-    answers: Answers
+    answers: AnswersField
     passages: list[PassageBody] = Field([], description="Passages; each is measured by itself.")
     passage_sets: list[Annotated[PassageSet, Field(min_length=1)]] = Field(
         [], description="Sets of passages that the reader sees together, in place of `passages`."
@@ -61,7 +65,7 @@ class QueryBody(_Body):
     @property
     def asked(self) -> Asked:
         """The baseline and the sets."""
-        return Asked(self.question, tuple(self.answers), ((), *self.sets))
+        return Asked(self.question, _records(self.answers), ((), *self.sets))
 
 
 class UtilitiesBody(_Body):
@@ -74,7 +78,7 @@ class AskedBody(_Body):
     """One ``Asked`` record; an empty context is the baseline."""
 
     question: Text
-    answers: Answers
+    answers: AnswersField
     contexts: list[PassageSet] = []
     texts: list[Annotated[str, Field(max_length=100_000)]] = []
 
@@ -82,7 +86,7 @@ class AskedBody(_Body):
     def asked(self) -> Asked:
         """The record."""
         contexts = tuple(tuple(each.passage for each in context) for context in self.contexts)
-        return Asked(self.question, tuple(self.answers), contexts, tuple(self.texts))
+        return Asked(self.question, _records(self.answers), contexts, tuple(self.texts))
 
 
 class BeliefsBody(_Body):
@@ -153,3 +157,8 @@ class VerifyBody(BaseModel):
     question: Any = Field(None, description="Not given: the text of the user's last message.")
     answers: Any = Field(None, description="Aliases of the gold answer; not given: `expected_answer`.")
     expected_answer: Any = None
+
+
+def _records(answers: Sequence[str] | Sequence[Sequence[str]]) -> Answers:
+    """Return answers as records have them: tuples, which can be compared and looked up."""
+    return tuple(each if isinstance(each, str) else tuple(each) for each in answers)

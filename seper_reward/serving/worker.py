@@ -10,7 +10,7 @@ from typing import Any
 
 from seper_reward.labels.blocks import block_beliefs
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Belief, Measured, Passage, UnscorableError
+from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
 
 Key = tuple[Any, ...]  # question, answers, and the passages' texts
 _log = logging.getLogger(__name__)
@@ -187,7 +187,7 @@ class Worker:
 
     def _learn(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
         """Put the beliefs that a block needs into memory, each measured once; unscorable ones are left out."""
-        merged: dict[tuple[str, tuple[str, ...]], dict[Key, tuple[Passage, ...]]] = {}
+        merged: dict[tuple[str, Answers], dict[Key, tuple[Passage, ...]]] = {}
         for job in jobs:
             contexts = merged.setdefault((job.asked.question, job.asked.answers), {})
             contexts |= self._missing(job)

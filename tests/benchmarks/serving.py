@@ -3,8 +3,8 @@
     python -m tests.benchmarks.serving --json out.json
 
 Each request is one rollout of one client: a question and the passage that a search found, scored by `SePerReward` with
-the server's URL. `SePerReward` in process scores the same requests first, one after the other: those rewards are right.
-A request is lost if its client raises or gets no reward, wrong if its reward differs by more than 0.001. Weights are
+the server's URL. `SePerReward` in process scores the same requests first, one by one: those rewards are right. A
+request is lost if its client raises or gets no reward, wrong if its reward differs by more than 0.001. Weights are
 float32: in bfloat16 a reward depends by more than that on what is measured beside it.
 """
 

@@ -46,9 +46,21 @@ def test_utilities_are_those_of_the_scorer(server, tiny_scorer):
         assert result["seper"] == pytest.approx(expected[0].baseline_seper, abs=1e-5)
         for name in ("delta_seper", "std_error", "seper", "delta_seper_hard", "delta_log_odds"):
             assert [row[name] for row in rows] == near([getattr(each, name) for each in expected]), name
+        assert [row["delta_belief"] for row in rows] == near([each.combined.value for each in expected])
         assert [[row["low"], row["high"]] for row in rows] == [near([u.soft.low, u.soft.high]) for u in expected]
         assert [row["belief"]["responses"] for row in rows] == [list(each.belief.responses) for each in expected]
     assert [row["passage_ids"] for row in found[0]["utilities"]] == [[""], ["7"]]
+
+
+def test_an_answer_may_be_a_list(server, tiny_scorer):
+    answers = [["Ida Voss", "Voss"], ["Bob Lee"]]
+    columns = {"question": [QUESTION], "answers": [answers], "passages": [[MILL]]}
+    expected = near(SePerReward(tiny_scorer)(**columns))
+    assert SePerReward(server.url)(**columns) == expected
+    rollouts = [{"question": QUESTION, "answers": answers, "passages": [MILL]}]
+    assert post(server, "/rewards", {"rollouts": rollouts}).json()["rewards"] == expected
+    (found,) = SePerClient(server.url).utilities([{"question": QUESTION, "answers": answers, "passages": [MILL]}])
+    assert [row["delta_seper"] for row in found["utilities"]] == expected
 
 
 def test_sets_of_passages_are_read_together(server, tiny_scorer):
