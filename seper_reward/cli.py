@@ -314,10 +314,11 @@ def _serve(arguments: list[str]) -> None:
     for module in ("fastapi", "prometheus_client", "uvicorn"):
         need(module, "serve")
     from seper_reward.serving.app import Limits, build_app
-    from seper_reward.serving.server import serve
+    from seper_reward.serving.server import bound, serve
     from seper_reward.serving.worker import Worker
 
-    formula = Formula(config.variant, config.price, config.word_price)
+    formula, token = Formula(config.variant, config.price, config.word_price), os.environ.get(TOKEN)
+    address = bound(config.host, config.port)
     worker = Worker(
         lambda: load_scorer(config, config.seed), block=config.block, queue=config.queue, memory=config.memory
     )
@@ -325,12 +326,14 @@ def _serve(arguments: list[str]) -> None:
         worker,
         limits=Limits(int(config.max_body_mb * 1e6), config.max_contexts, config.deadline),
         formula=formula,
-        token=os.environ.get(TOKEN),
+        token=token,
         unscored=config.unscored,
         passage_tag=config.passage_tag,
     )
-    print(f"serving {worker.about['reader']} on http://{config.host}:{config.port}", file=sys.stderr, flush=True)
-    serve(app, worker, host=config.host, port=config.port)
+    print(f"serving {worker.about['reader']} on http://{config.host}:{config.port}", file=sys.stderr)
+    if token is None and config.host not in ("127.0.0.1", "localhost", "::1"):
+        print(f"warning: whoever reaches {config.host} may ask; set ${TOKEN} here and for clients", file=sys.stderr)
+    serve(app, worker, address)
 
 
 def _report(arguments: list[str]) -> None:

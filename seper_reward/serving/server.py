@@ -1,6 +1,7 @@
 """The server process: uvicorn over the app, and a stop that answers what was accepted."""
 
 import signal
+import socket
 import threading
 from types import FrameType
 
@@ -39,18 +40,33 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, None)
 
 
-def serve(app: FastAPI, worker: Worker, *, host: str, port: int) -> None:
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that has its address but does not listen yet: models take time to load, a clash shows at once.
+
+    Raises:
+        OSError: The address cannot be had; the message says what to do.
+    """
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except OSError as error:
+        found.close()
+        raise OSError(f"cannot listen on {host}, port {port}: {error}; name another with --host or --port") from error
+    return found
+
+
+def serve(app: FastAPI, worker: Worker, address: socket.socket) -> None:
     """Serve until SIGTERM or Ctrl-C; what was accepted by then is answered.
 
     Args:
         app: The app of ``build_app``.
         worker: Its worker.
-        host: Address to listen on.
-        port: Port to listen on.
+        address: Where to listen (``bound``).
     """
-    config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False, timeout_keep_alive=75)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_keep_alive=75)
     before = signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it once more when it has stopped
     try:
-        Server(config, worker).run()
+        Server(config, worker).run([address])
     finally:
         signal.signal(signal.SIGTERM, before)

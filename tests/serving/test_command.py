@@ -1,6 +1,7 @@
 """`seper-reward serve` as users run it: it answers, keeps its cache, and stops as it should."""
 
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -58,6 +59,16 @@ def test_nonsense_is_one_line(words, message, capsys):
     assert cli.main(["serve", *words]) == 2
     error = capsys.readouterr().err
     assert message in error
+    assert error.count("\n") == 1
+
+
+def test_an_address_that_is_taken_is_told_before_models_are_loaded(capsys, monkeypatch):
+    monkeypatch.setattr(cli, "load_scorer", None)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert cli.main(["serve", "--port", str(port)]) == 2
+    error = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1, port {port}" in error
     assert error.count("\n") == 1
 
 

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import pickle
+import subprocess
+import sys
 import threading
 import time
 
@@ -9,10 +12,14 @@ import httpx2
 import pytest
 
 from seper_reward.client import AsyncSePerClient, SePerClient
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.reward.formula import Formula
 from seper_reward.reward.reward import SePerReward
+from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.scorer import SePerScorer
 from seper_reward.serving.app import Limits
 from seper_reward.types import Passage
+from tests.helpers import ENVIRONMENT
 from tests.serving.helpers import LIMITS, ServerThread, held
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ["Ida Voss"]
@@ -90,6 +97,31 @@ def test_a_url_in_place_of_a_scorer_gives_the_same_rewards(server, tiny_scorer, 
     assert rewards[2] is None
     assert logged["seper/unscored"] == [float(value is None) for value in rewards]
     assert by_url(**COLUMNS) == rewards
+
+
+def test_a_pickled_reward_scores_in_a_process_without_torch(server, tiny_scorer):
+    """As TRL's AsyncGRPOTrainer does: it pickles the reward into a child, and scores groups in several threads."""
+    code = """
+import json, pickle, sys
+sys.modules["torch"] = None  # importing it now raises
+from concurrent.futures import ThreadPoolExecutor
+reward, groups = pickle.load(sys.stdin.buffer)
+with ThreadPoolExecutor(8) as threads:
+    print(json.dumps(list(threads.map(lambda group: reward(**group), groups))))
+"""
+    groups = [
+        {"question": [f"{number % 3}?"] * 4, "answers": [["Ida Voss"]] * 4, "passages": [[MILL], [], [SHEEP], [MILL]]}
+        for number in range(12)
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps((SePerReward(server.url, price=0.1), groups)),
+        env=ENVIRONMENT,
+        capture_output=True,
+    )
+    assert not done.returncode, done.stderr.decode()
+    reward = SePerReward(tiny_scorer, price=0.1)
+    assert json.loads(done.stdout) == [near(reward(**group)) for group in groups]
 
 
 def test_rewards_of_rollouts(server, tiny_scorer):
@@ -270,6 +302,30 @@ def test_an_engine_that_is_away_is_503(stuck):
     answer = post(server, "/beliefs", body("A?"))
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert "no engine answered" in answer.json()["detail"]
+
+
+def test_in_front_of_an_engine(serve, tiny_reader, tiny_entailment):
+    away = threading.Event()
+    engine = serve(fault=lambda body: (500, {"error": {"message": "gone"}}) if away.is_set() else None)
+    scorer = SePerScorer.from_pretrained(
+        str(tiny_reader),
+        str(tiny_entailment),
+        prompt="brief",
+        engine=EngineOptions((engine.url,), retries=0),
+        reader_options=ReaderOptions(dtype="float32", device="cpu"),
+        entailment_options=LoadOptions(dtype="float32", device="cpu"),
+        num_samples=4,
+        max_new_tokens=8,
+    )
+    (expected,) = scorer.utilities(QUERIES[:1])
+    with ServerThread(scorer) as server:
+        (found,) = SePerClient(server.url).utilities(QUERIES[:1])
+        assert [row["delta_seper"] for row in found["utilities"]] == near([each.delta_seper for each in expected])
+        assert engine.most_in_flight > 1
+        away.set()
+        assert post(server, "/beliefs", body("A?")).status_code == 503
+        threading.Timer(0.5, away.clear).start()
+        assert SePerReward(server.url)(question=["A?"], answers=[["x"]], passages=[[]]) == [0.0]  # it asked again
 
 
 def test_a_bug_is_null_with_a_reason(stuck):
