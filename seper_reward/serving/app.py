@@ -217,7 +217,7 @@ class Numbers:
         yield GaugeMetricFamily("seper_waiting", "Contexts and texts that wait.", value=self._worker.waiting)
         abouts = {
             "blocks": "Blocks measured.",
-            "measured": "Contexts that the reader was asked with.",
+            "measured": "Contexts whose beliefs were measured, or found in the cache.",
             "reused": "Contexts asked for that were known, or measured for another request.",
             "unscorable": "Questions that cannot be scored.",
             "errors": "Questions whose measurement failed.",

@@ -30,7 +30,7 @@ class Counts:
 
     Attributes:
         blocks: Blocks measured.
-        measured: Contexts that the reader was asked with.
+        measured: Contexts whose beliefs were measured, or found in the scorer's cache.
         reused: Contexts asked for whose beliefs were in memory, or were measured for another request of the block.
         unscorable: Questions that cannot be scored.
         errors: Questions whose measurement failed for another reason.
