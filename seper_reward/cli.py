@@ -1,8 +1,9 @@
-"""Command line: ``seper-reward label``, ``evaluate``, ``reestimate``, ``export``, ``report`` and ``save-reader``."""
+"""Command line: ``seper-reward label``, ``evaluate``, ``reestimate``, ``export``, ``report`` and the others."""
 
 import difflib
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -23,6 +24,7 @@ from seper_reward.config import (
     ReestimateConfig,
     ReportConfig,
     SaveConfig,
+    ServeConfig,
     StressConfig,
     entailment_options,
     load_scorer,
@@ -39,6 +41,7 @@ C = TypeVar(
     ReestimateConfig,
     ReportConfig,
     SaveConfig,
+    ServeConfig,
     StressConfig,
 )
 
@@ -57,6 +60,7 @@ commands:
   export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
   report                   plot the beliefs in one question of a label folder
   save-reader              save a reader as a plain model folder, for an engine (vLLM) to serve
+  serve                    answer trainers over HTTP: beliefs, ΔSePer and rewards from one scorer for all of them
 
 `seper-reward COMMAND --help` explains every setting. A YAML file given with --config holds the same settings;
 the command line wins. Several processes: torchrun --nproc_per_node 2 -m seper_reward label ...
@@ -78,6 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "export": _export,
         "report": _report,
         "save-reader": _save_reader,
+        "serve": _serve,
     }
     if arguments == ["--version"]:
         print(f"seper-reward {version('seper-reward')}")
@@ -93,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(_USAGE, file=sys.stderr)
         return 2
     name = " ".join(arguments[: 2 if arguments[0] == "evaluate" else 1])
-    nearest = difflib.get_close_matches(name, commands, n=1, cutoff=0.5)
+    nearest = [] if name.startswith("-") else difflib.get_close_matches(name, commands, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"expected one of {', '.join(commands)}"
     print(f"seper-reward: unknown command {name!r}; {hint} (seper-reward --help)", file=sys.stderr)
     return 2
@@ -298,6 +303,37 @@ def _save_reader(arguments: list[str]) -> None:
     # the hash tells weights apart for caches, which know a served reader by its name only
     name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"
     print(f"saved; to serve it: vllm serve {config.output_dir} --served-model-name {name}")
+
+
+def _serve(arguments: list[str]) -> None:
+    config = _parse(ServeConfig, arguments, "seper-reward serve")
+    from seper_reward.client import TOKEN
+    from seper_reward.reward.formula import Formula
+    from seper_reward.runtime.imports import need
+
+    for module in ("fastapi", "prometheus_client", "uvicorn"):
+        need(module, "serve")
+    from seper_reward.serving.app import Limits, build_app
+    from seper_reward.serving.server import bound, serve
+    from seper_reward.serving.worker import Worker
+
+    formula, token = Formula(config.variant, config.price, config.word_price), os.environ.get(TOKEN)
+    address = bound(config.host, config.port)
+    worker = Worker(
+        lambda: load_scorer(config, config.seed), block=config.block, queue=config.queue, memory=config.memory
+    )
+    app = build_app(
+        worker,
+        limits=Limits(int(config.max_body_mb * 1e6), config.max_contexts, config.deadline),
+        formula=formula,
+        token=token,
+        unscored=config.unscored,
+        passage_tag=config.passage_tag,
+    )
+    print(f"serving {worker.about['reader']} on http://{config.host}:{config.port}", file=sys.stderr)
+    if token is None and config.host not in ("127.0.0.1", "localhost", "::1"):
+        print(f"warning: whoever reaches {config.host} may ask; set ${TOKEN} here and for clients", file=sys.stderr)
+    serve(app, worker, address)
 
 
 def _report(arguments: list[str]) -> None:

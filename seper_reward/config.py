@@ -330,6 +330,61 @@ class LabelConfig(CommandConfig):
 
 
 @dataclass
+class ServeConfig(CommandConfig):
+    """Serve the scorer over HTTP; a token that clients must send comes from the variable SEPER_SERVER_TOKEN."""
+
+    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
+    port: int = setting(8100, "Port to listen on, in [1, 65535].")
+    block: int | None = setting(
+        None,
+        "Sets of passages measured side by side, whoever asked, >= 1; more fill a large device, and make a single "
+        "request wait longer. Not given: as many as engines take at once, 256 on an accelerator, 16 on a CPU.",
+    )
+    queue: int = setting(
+        8192, "Most sets of passages that wait, >= 1; a request beyond them is answered 429, and clients ask again."
+    )
+    memory: int = setting(
+        65536, "Beliefs kept in memory for all clients, >= 0, so that a question's baseline is measured once."
+    )
+    deadline: float = setting(
+        600.0, "Seconds, > 0, that a request may take; the header SePer-Deadline asks for less. What is late is null."
+    )
+    max_body_mb: float = setting(32.0, "Longest body of a request in MB, > 0; longer ones are answered 413.")
+    max_contexts: int = setting(
+        4096, "Most sets of passages and texts in one request, >= 1; a request with more is answered 413."
+    )
+    variant: Literal["delta", "stepwise", "answer", "advantage"] = setting(
+        "delta", "Variant of rewards whose requests name none: delta, stepwise, answer or advantage."
+    )
+    price: float = setting(0.0, "Price of a search in rewards whose requests name none, in units of belief, >= 0.")
+    word_price: float = setting(0.0, "Price of a retrieved word in rewards whose requests name none, >= 0.")
+    unscored: float | None = setting(
+        None,
+        "Reward that stands for a rollout that cannot be scored, for OpenRLHF and NeMo Gym, which know no null; not "
+        "given: such a request is refused (422), with the reason.",
+    )
+    passage_tag: str | None = setting(
+        None,
+        "Tag around what a search found in OpenRLHF's texts, such as information; a policy that can write the tag "
+        "itself can fake passages. Not given: only the label's passages count.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("block", "queue", "max_contexts"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        for name in ("deadline", "max_body_mb"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        if not 1 <= self.port <= 65535:
+            raise ValueError(f"port must be in [1, 65535], got {self.port}")
+        if self.memory < 0:
+            raise ValueError(f"memory must be at least 0, got {self.memory}")
+
+
+@dataclass
 class MarkedConfig(CommandConfig):
     """Settings of commands that compare ΔSePer with people's marks on passages."""
 

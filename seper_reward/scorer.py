@@ -23,7 +23,18 @@ from seper_reward.reader.prompts import Baseline, PromptStyle
 from seper_reward.reader.sampler import AdaptiveSampling, EngineOptions, ReaderOptions, Sampler
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
-from seper_reward.types import Answers, Belief, Passage, Query, Responses, Utility, answer_items
+from seper_reward.types import (
+    Answers,
+    Asked,
+    Belief,
+    Measured,
+    Passage,
+    Query,
+    Responses,
+    UnscorableError,
+    Utility,
+    answer_items,
+)
 
 
 class SePerScorer:
@@ -203,6 +214,24 @@ class SePerScorer:
         responses = self.responses(question, answers, passage_sets, early_stop)
         (beliefs,) = self.judge.beliefs([SampledQuestion(question, answers, responses, known)])
         return beliefs
+
+    def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
+        """Measure beliefs and texts of several questions, one question after the other.
+
+        Returns:
+            Per question what was measured, or the reason why it cannot be.
+        """
+        for each in asked:
+            self.reader.expect(each.question, each.contexts)  # an engine works on all questions at once
+        return [self._measured(each) for each in asked]
+
+    def _measured(self, asked: Asked) -> Measured | UnscorableError:
+        try:
+            beliefs = self.beliefs(asked.question, asked.answers, asked.contexts) if asked.contexts else ()
+        except UnscorableError as error:
+            return error
+        supports = (self.mutual_support(asked.question, text, asked.answers) for text in asked.texts)
+        return Measured(tuple(beliefs), tuple(supports))
 
     def responses(
         self,

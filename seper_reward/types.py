@@ -3,14 +3,16 @@
 Axis letters used everywhere: Q questions, P passages, S samples, A answers, C clusters, T tokens, V vocabulary.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor  # thin clients have no torch
 
 
 class UnscorableError(ValueError):
@@ -107,12 +109,12 @@ class Leaf:
         return {name: None if value == -math.inf else value for name, value in asdict(self).items()}
 
     @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> "Leaf":
+    def from_json(cls, row: Mapping[str, Any]) -> Leaf:
         """Return the record that ``to_json`` turned into a dict."""
         log_probs = [row[name] for name in ("log_prob", "draw_log_prob", "mean_log_prob")]
         return cls(row["text"], tuple(row["token_ids"]), *(-math.inf if each is None else each for each in log_probs))
 
-    def among(self, responses: "Responses") -> list[int]:
+    def among(self, responses: Responses) -> list[int]:
         """Return the places of the sampled responses that are this one, whatever token ended them."""
         length, columns = len(self.token_ids), (responses.texts, responses.token_ids, responses.finished)
         return [
@@ -162,7 +164,7 @@ class Responses:
             "known_leaves": [leaf.to_json() for leaf in self.known_leaves],
         }
 
-    def at(self, places: Sequence[int]) -> "Responses":
+    def at(self, places: Sequence[int]) -> Responses:
         """Return the responses at ``places`` only, in that order."""
 
         def chosen(column: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -177,8 +179,10 @@ class Responses:
             draw_log_probs=chosen(self.draw_log_probs),
         )
 
-    def and_leaves(self, leaves: "Sequence[Leaf]") -> "Responses":
+    def and_leaves(self, leaves: Sequence[Leaf]) -> Responses:
         """Return the responses with known leaves behind them, each with its whole log-probability as one token's."""
+        import torch
+
         return replace(
             self,
             texts=(*self.texts, *(leaf.text for leaf in leaves)),
@@ -189,8 +193,10 @@ class Responses:
         )
 
     @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> "Responses":
+    def from_json(cls, row: Mapping[str, Any]) -> Responses:
         """Return the record that ``to_json`` turned into a dict."""
+        import torch
+
         return cls(
             texts=tuple(row["texts"]),
             token_log_probs=tuple(map(torch.tensor, row["token_log_probs"])),
@@ -363,7 +369,7 @@ class LabeledQuery:
         """P standard errors of the labels without the baseline's: those that differences of labels have."""
         return tuple(math.sqrt(max(error**2 - self.baseline_error**2, 0.0)) for error in self.std_errors)
 
-    def keep(self, places: Sequence[int]) -> "LabeledQuery":
+    def keep(self, places: Sequence[int]) -> LabeledQuery:
         """Return the query with the passages at ``places`` only, in that order."""
         return replace(
             self,
@@ -372,3 +378,33 @@ class LabeledQuery:
             std_errors=tuple(self.std_errors[at] for at in places),
             details=tuple(self.details[at] for at in places) if self.details else (),
         )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be measured about one question; scorers and clients take it, and it travels to a server.
+
+    Attributes:
+        question: The question.
+        answers: Aliases of its gold answer or, where that is a list, those of each of its items.
+        contexts: Sets of passages that the reader is asked with; an empty set is the baseline.
+        texts: Texts of a policy, each judged for how surely it states a gold answer.
+    """
+
+    question: str
+    answers: Answers
+    contexts: tuple[tuple[Passage, ...], ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured about one question.
+
+    Attributes:
+        beliefs: One belief per context, in order.
+        supports: How surely each text states a gold answer, in [0, 1], in order (``BeliefJudge.mutual_support``).
+    """
+
+    beliefs: tuple[Belief, ...] = ()
+    supports: tuple[float, ...] = ()

@@ -11,10 +11,10 @@ STOREYS = [
     {"types", "runtime"},
     {"data"},
     {"reader", "estimators"},
-    {"scorer"},
+    {"scorer", "client"},
     {"config", "retrieval", "labels"},
     {"reward", "evaluation"},
-    {"reports"},
+    {"reports", "serving"},
     {"cli"},
 ]
 # formulas: tensors and records in, numbers out

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.benchmarks import compiled, label_noise, roofline, sampling, scaling, without_replacement
+from tests.benchmarks import compiled, label_noise, roofline, sampling, scaling, serving, without_replacement
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
 
@@ -83,3 +83,14 @@ def test_the_benchmark_without_replacement_writes_its_numbers(tiny_reader, tmp_p
         assert min(found[samples]["ratio"].values()) > 0
         covered = found[samples]["probability_covered"]
         assert 0 < covered["independent"] < covered["without_replacement"] < 1
+
+
+@pytest.mark.slow
+def test_the_load_test_loses_nothing_over_a_killed_server(tiny_reader, tiny_entailment, tmp_path):
+    words = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
+    serving.main([*words, "--clients", "8", "--requests", "40", "--questions", "2", "--words", "20"])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert (found["requests"], found["lost"], found["wrong"]) == (40, 0, 0)
+    assert found["seconds_down"] > 0
+    assert 0 < found["p50_ms"] <= found["p99_ms"]
+    assert found["throughput_over_in_process"] > 0

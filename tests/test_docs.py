@@ -33,7 +33,7 @@ COMMANDS = [
     "export",
     "report",
 ]
-COMMANDS += ["save-reader"]
+COMMANDS += ["save-reader", "serve"]
 FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode"}  # vLLM's
 
 

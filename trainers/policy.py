@@ -27,7 +27,8 @@ from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.retrieval import BM25Retriever, DenseRetriever, Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.environment import RetrievalEnvironment, environment_factory
-from seper_reward.reward.reward import SePerReward, Variant
+from seper_reward.reward.formula import Variant
+from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key

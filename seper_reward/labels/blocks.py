@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from seper_reward.estimators.judge import SampledQuestion
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, LabeledQuery, Query, UnscorableError
+from seper_reward.types import Asked, Belief, LabeledQuery, Query, UnscorableError
 
 if TYPE_CHECKING:
     from seper_reward.labels.labelers.base import PassageLabeler
@@ -49,7 +49,7 @@ def label_blocks(
         yield from zip(block, labeler.label_block(block), strict=True)
 
 
-def block_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[list[Belief] | UnscorableError]:
+def block_beliefs(scorer: SePerScorer, queries: Sequence[Query | Asked]) -> list[list[Belief] | UnscorableError]:
     """Measure the beliefs of several queries in their ``contexts``, sampled and judged side by side.
 
     Returns:
@@ -100,7 +100,7 @@ def query_cost(query: Query) -> float:
     return characters / 4 + len(query.contexts) * (len(query.question) / 4 + _PROMPT_COST)
 
 
-def _attempt(scorer: SePerScorer, query: Query) -> list[Belief] | UnscorableError:
+def _attempt(scorer: SePerScorer, query: Query | Asked) -> list[Belief] | UnscorableError:
     try:
         return scorer.beliefs(query.question, query.answers, query.contexts)
     except UnscorableError as error:

@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.rows import is_unicode, shown
-from seper_reward.retrieval import Retriever
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.types import Passage
+
+if TYPE_CHECKING:
+    from seper_reward.retrieval import Retriever
 
 NO_MORE = "No more searches. Answer now."
 NOTHING_FOUND = "Nothing was found."
@@ -36,7 +38,7 @@ class RetrievalEnvironment:
         turns: The searches so far.
     """
 
-    def __init__(self, retriever: Retriever, top_k: int, max_turns: int, cut: Callable[[str], str]) -> None:
+    def __init__(self, retriever: "Retriever", top_k: int, max_turns: int, cut: Callable[[str], str]) -> None:
         self._retriever, self._top_k, self._max_turns, self._cut = retriever, top_k, max_turns, cut
         self.turns: list[Turn] = []
 
@@ -66,7 +68,7 @@ class RetrievalEnvironment:
 
 
 def environment_factory(
-    retriever: Retriever,
+    retriever: "Retriever",
     *,
     top_k: int = 1,
     max_turns: int = 1,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from seper_reward.data.answers import exact_match
-from seper_reward.estimators.clustering import heaviest_clusters
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.runtime.profiling import Profile
 from seper_reward.types import Belief
@@ -39,6 +38,8 @@ def describe_belief(belief: Belief, most: int = 3) -> str:
     >>> describe_belief(Belief(seper, seper, sampled=sampled, weights=(0.4, 0.3, 0.3), cluster_ids=(0, 0, 1)))
     'Ida 70 % | Bob 30 %'
     """
+    from seper_reward.estimators.clustering import heaviest_clusters  # needs torch, which a client may lack
+
     clusters = heaviest_clusters(belief.cluster_ids, belief.weights)[:most]
     return " | ".join(
         f"{min((belief.responses[place] for place in places), key=len)} {100 * mass:.0f} %"

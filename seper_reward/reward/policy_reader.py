@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import torch
+from seper_reward.client import SePerClient
 
-from seper_reward.scorer import SePerScorer
+if TYPE_CHECKING:
+    from seper_reward.scorer import SePerScorer
 
 Weights = Literal["separate", "policy-base", "policy"]
 _PROBE = "Question: Who wrote Hamlet?\nAnswer:"
@@ -16,17 +17,22 @@ class PolicyReader:
     """Chooses whose weights read, and lends a scorer with them.
 
     Args:
-        scorer: Scorer that measures beliefs; ``None`` loads the embedded models when they are first needed.
+        scorer: Scorer that measures beliefs, or a client of a server that does; ``None`` loads the embedded models
+            when they are first needed.
         weights: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` with the
             trainer's, without and with its adapter, once ``attach`` has been called.
 
     Raises:
-        ValueError: ``weights`` is none of these.
+        ValueError: ``weights`` is none of these, or names the trainer's while ``scorer`` is a client.
     """
 
-    def __init__(self, scorer: SePerScorer | None, weights: Weights) -> None:
+    def __init__(self, scorer: "SePerScorer | SePerClient | None", weights: Weights) -> None:
         if weights not in get_args(Weights):
             raise ValueError(f"reader must be {', '.join(get_args(Weights))}, got {weights!r}")
+        if isinstance(scorer, SePerClient) and weights != "separate":
+            raise ValueError(
+                f"reader={weights!r} reads with the trainer's weights, a server with its own; leave out one"
+            )
         self.weights = weights
         self._scorer, self._given = scorer, scorer is not None
         self._model: Any = None
@@ -65,10 +71,11 @@ class PolicyReader:
             )
         self._model, self._lent = trainer.accelerator.unwrap_model(trainer.model), None
         with self.scorer() as scorer:
+            assert not isinstance(scorer, SePerClient)  # which has no weights to lend
             scorer.sampler.check(_PROBE)
 
     @contextmanager
-    def scorer(self) -> Iterator[SePerScorer]:
+    def scorer(self) -> Iterator["SePerScorer | SePerClient"]:
         """Lend the scorer; when the block ends, the trainer's model is as it was before.
 
         Raises:
@@ -87,13 +94,16 @@ class PolicyReader:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave models out of a pickle; its copy loads the embedded ones, or raises if it had been given others."""
-        return {**self.__dict__, "_scorer": None, "_model": None, "_lent": None}
+        client = self._scorer if isinstance(self._scorer, SePerClient) else None
+        return {**self.__dict__, "_scorer": client, "_model": None, "_lent": None}
 
-    def _own(self) -> SePerScorer:
+    def _own(self) -> Any:
         """Return the scorer with weights of its own."""
         if self._scorer is None and self._given:
             raise ValueError("a scorer does not travel between processes; make the reward where it is used")
         if self._scorer is None:
+            from seper_reward.scorer import SePerScorer
+
             self._scorer = SePerScorer.from_pretrained()
         return self._scorer
 
@@ -116,6 +126,8 @@ def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
     Raises:
         ValueError: Adapters shall be off, and the model has none, so that its weights are the policy itself.
     """
+    import torch
+
     modules = list(model.modules())
     training = [module.training for module in modules]
     checkpointing = [

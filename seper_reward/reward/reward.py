@@ -2,31 +2,27 @@
 
     GRPOTrainer(reward_funcs=[SePerReward(scorer, price=0.1)], environment_factory=..., ...)
 
-The variants, with ``n`` the number of the rollout's searches, ``D_t`` the passages of the first t of them, ``w`` the
-number of retrieved words, SePer as in arXiv:2503.01478 (eq. 9-10), and ``E`` how surely the answer that the policy
-states last and a gold answer entail each other (``BeliefJudge.mutual_support``):
-
-    delta       SePer(q, A | D_n) − SePer(q, A) − λ n − μ w                       0 without a search
-    stepwise    Σ_t [SePer(q, A | D_t) − SePer(q, A | D_t−1)] − λ n − μ w          equal to delta; logs each term
-    answer      max_a E(answer, a) − λ n − μ w                                     takes the policy's answer alone
-    advantage   max_a E(answer, a) − SePer(q, A) − λ n − μ w                       compares it with the reader's belief
+``formula.py`` has the variants.
 """
 
 import functools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
+from seper_reward.client import SePerClient
+from seper_reward.reward.formula import Formula, Variant
 from seper_reward.reward.metrics import rollout_metrics, seconds, table_columns
 from seper_reward.reward.policy_reader import PolicyReader, Weights
 from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
 from seper_reward.runtime.profiling import profiling
-from seper_reward.scorer import SePerScorer
-from seper_reward.types import Answers, Belief, Passage, UnscorableError
+from seper_reward.types import Answers, Asked, Belief, Measured, UnscorableError
 
-Variant = Literal["delta", "stepwise", "answer", "advantage"]
+if TYPE_CHECKING:
+    from seper_reward.scorer import SePerScorer
+
 _MEMO = 4096  # beliefs in memory before it is emptied: a question's baseline serves its group, and later epochs
 
 
@@ -40,8 +36,9 @@ class SePerReward:
     whole column of another type is an error.
 
     Args:
-        scorer: Scorer that measures beliefs; ``None`` loads the embedded models at the first call.
-        variant: ``"delta"``, ``"stepwise"``, ``"answer"`` or ``"advantage"``: formulas at the top of this file.
+        scorer: Scorer that measures beliefs; or the URL of ``seper-reward serve``, or a client of it, which travel to
+            other processes; ``None`` loads the embedded models at the first call.
+        variant: ``"delta"``, ``"stepwise"``, ``"answer"`` or ``"advantage"``: formulas in ``formula.py``.
         price: Price λ of a search, in units of belief, >= 0.
         word_price: Price μ of a retrieved word, in units of belief, >= 0.
         needed: Baseline SePer below which a question counts as one that needs a search; rewards do not use it.
@@ -52,12 +49,13 @@ class SePerReward:
         failures: How many rollouts could not be scored, by reason.
 
     Raises:
-        ValueError: The variant or the reader is unknown, or a price is negative.
+        ValueError: The variant or the reader is unknown, a price is negative, or a URL is none; or a server is to read
+            with the trainer's weights.
     """
 
     def __init__(
         self,
-        scorer: SePerScorer | None = None,
+        scorer: "SePerScorer | SePerClient | str | None" = None,
         *,
         variant: Variant = "delta",
         price: float = 0.0,
@@ -65,15 +63,11 @@ class SePerReward:
         needed: float = 0.5,
         reader: Weights = "separate",
     ) -> None:
-        if variant not in get_args(Variant):
-            raise ValueError(f"variant must be one of {', '.join(get_args(Variant))}, got {variant!r}")
-        if price < 0 or word_price < 0:
-            raise ValueError(f"prices must be at least 0, got {price} and {word_price}")
+        self.formula = Formula(variant, price, word_price)
         self.__name__ = f"seper_{variant}"  # TRL names the metric after it
-        self.variant, self.needed = variant, needed
-        self.price, self.word_price = price, word_price
+        self.needed = needed
         self.failures: Counter[str] = Counter()
-        self._reader = PolicyReader(scorer, reader)
+        self._reader = PolicyReader(SePerClient(scorer) if isinstance(scorer, str) else scorer, reader)
         self._memo: dict[tuple[Any, ...], Belief] = {}
         self._reused: list[float] = []  # per belief of the last call: 1 where it was in memory
         self._last_call: float | None = None
@@ -134,13 +128,14 @@ class SePerReward:
         """
         if self._reader.moves:
             self._memo.clear()  # the weights have changed since the last call
+        asked = [self.formula.asks(rollout) if rollout.answers else None for rollout in rollouts]
         with self._reader.scorer() as scorer:
-            self._measure(scorer, rollouts)
-            return [self._score(scorer, rollout) for rollout in rollouts]
+            measured = self._measure(scorer, asked)
+        return list(map(self._score, rollouts, measured))
 
     def cost(self, rollout: Rollout) -> float:
         """Return the price of a rollout's searches: λ n + μ w."""
-        return self.price * len(rollout.turns) + self.word_price * rollout.words
+        return self.formula.cost(rollout)
 
     def attach(self, trainer: Any) -> None:
         """Read with the trainer's weights from now on; ``PolicyReader.attach`` tells what is checked and raised."""
@@ -151,54 +146,37 @@ class SePerReward:
         """Leave beliefs and recordings out of a pickle; ``PolicyReader`` leaves out the models."""
         return {**self.__dict__, "_memo": {}, "_recordings": []}
 
-    def _measure(self, scorer: SePerScorer, rollouts: Sequence[Rollout]) -> None:
-        """Put the beliefs that the rollouts need into memory, question by question."""
-        by_question: dict[tuple[str, Answers], dict[tuple[Passage, ...], None]] = {}
-        for rollout in rollouts:
-            if not rollout.answers:
-                continue
-            contexts = by_question.setdefault((rollout.question, rollout.answers), {})
-            contexts.update(dict.fromkeys(self._contexts(rollout)))
+    def _measure(self, scorer: "SePerScorer | SePerClient", asked: Sequence[Asked | None]) -> list[Measured | None]:
+        """Return what was measured about each rollout, question by question; ``None`` where that cannot be done."""
+        questions: dict[tuple[str, Answers], tuple[dict[Any, None], dict[str, None]]] = {}
+        for each in asked:
+            if each is not None:
+                contexts, texts = questions.setdefault((each.question, each.answers), ({}, {}))
+                contexts.update(dict.fromkeys(each.contexts))
+                texts.update(dict.fromkeys(each.texts))
         if len(self._memo) > _MEMO:
-            self._memo.clear()
-        self._reused = []
-        missing: dict[tuple[str, Answers], list[tuple[Passage, ...]]] = {}
-        for key, contexts in by_question.items():
-            new_contexts = [passages for passages in contexts if (*key, passages) not in self._memo]
-            self._reused += [float(passages not in new_contexts) for passages in contexts]
-            if new_contexts:
-                missing[key] = new_contexts
-        for (question, _), new_contexts in missing.items():
-            scorer.reader.expect(question, new_contexts)  # an engine works on all questions at once
-        for (question, answers), new_contexts in missing.items():
-            try:
-                beliefs = scorer.beliefs(question, answers, new_contexts)
-            except UnscorableError as error:
-                self.failures[str(error)[:200]] += 1
+            self._memo = {}
+        memo = self._memo  # another thread may begin a new one
+        self._reused = [float((*key, row) in memo) for key, (contexts, _) in questions.items() for row in contexts]
+        missing = [
+            Asked(*key, tuple(context for context in contexts if (*key, context) not in memo), tuple(texts))
+            for key, (contexts, texts) in questions.items()
+        ]
+        missing = [each for each in missing if each.contexts or each.texts]
+        supports: dict[tuple[Any, ...], float] = {}
+        for each, found in zip(missing, scorer.measure(missing), strict=True):
+            if isinstance(found, UnscorableError):
+                self.failures[str(found)[:200]] += 1
                 continue
-            self._memo |= {
-                (question, answers, passages): belief for passages, belief in zip(new_contexts, beliefs, strict=True)
-            }
+            key = (each.question, each.answers)
+            memo |= {(*key, context): belief for context, belief in zip(each.contexts, found.beliefs, strict=True)}
+            supports |= {(*key, text): support for text, support in zip(each.texts, found.supports, strict=True)}
+        return [None if each is None else _recalled(each, memo, supports) for each in asked]
 
-    def _contexts(self, rollout: Rollout) -> list[tuple[Passage, ...]]:
-        """Return the passages of the first t searches, for each t whose belief the variant needs; none for t = 0."""
-        count = len(rollout.turns)
-        steps = {"answer": [], "advantage": [0], "delta": sorted({0, count}), "stepwise": list(range(count + 1))}
-        return [rollout.found_by(searches) for searches in steps[self.variant]]
-
-    def _score(self, scorer: SePerScorer, rollout: Rollout) -> Score | None:
+    def _score(self, rollout: Rollout, measured: Measured | None) -> Score | None:
         if not rollout.answers:
             self.failures[rollout.problem or "no gold answer"] += 1
-            return None
-        keys = [(rollout.question, rollout.answers, passages) for passages in self._contexts(rollout)]
-        if any(key not in self._memo for key in keys):
-            return None  # ``_measure`` counted the failure
-        beliefs = tuple(self._memo[key] for key in keys)
-        cost = self.cost(rollout)
-        if self.variant in ("delta", "stepwise"):
-            return Score(beliefs[-1].seper - beliefs[0].seper - cost, beliefs, cost)
-        answer = scorer.mutual_support(rollout.question, rollout.answer, rollout.answers)
-        return Score(answer - (beliefs[0].seper if beliefs else 0.0) - cost, beliefs, cost, answer)
+        return None if measured is None else self.formula.score(rollout, measured)
 
     def _share_of_step(self, spent: float) -> dict[str, float]:
         """Return this call's share of the time since the previous call, which in training is one step."""
@@ -206,6 +184,20 @@ class SePerReward:
         share = {} if self._last_call is None else {"seper/share_of_step": spent / (now - self._last_call)}
         self._last_call = now
         return share
+
+
+def _recalled(
+    asked: Asked, beliefs: Mapping[tuple[Any, ...], Belief], supports: Mapping[tuple[Any, ...], float]
+) -> Measured | None:
+    """Return what was measured; ``None`` if something is missing, whose failure has been counted."""
+    key = (asked.question, asked.answers)
+    try:
+        return Measured(
+            tuple(beliefs[*key, context] for context in asked.contexts),
+            tuple(supports[*key, text] for text in asked.texts),
+        )
+    except KeyError:
+        return None
 
 
 @functools.cache

@@ -1,7 +1,10 @@
 """The reward and the environment inside TRL's GRPOTrainer, on a tiny policy."""
 
+import json
+import threading
 from pathlib import Path
 
+import httpx2
 import pytest
 import torch
 import trl
@@ -14,6 +17,7 @@ from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.environment import environment_factory
 from seper_reward.reward.reward import SePerReward
 from seper_reward.types import Passage
+from tests.serving.helpers import ServerThread
 from trainers.policy import project_completions_only
 
 CORPUS = {str(at): Passage(f"House {at} belongs to Owner {at}.", id=str(at)) for at in range(4)}
@@ -101,6 +105,37 @@ def test_training_does_not_notice_the_reward(tmp_path, tiny_reader, tiny_scorer,
     assert log[0]["seper/search_rate"] == 0.5
     assert log[0]["seper/unscored"] == 0
     assert not reward.failures
+
+
+def test_trainers_of_two_kinds_share_a_server(tmp_path, tiny_reader, tiny_scorer):
+    """TRL trains with the server's rewards while requests come as OpenRLHF sends them; both get what is right."""
+    body = {
+        "query": [f"Who owns house {at}?Owner 1" for at in range(4)],
+        "prompts": [row["question"] for row in QUESTIONS],
+        "labels": [json.dumps({**row, "passages": [CORPUS[str(at)].text]}) for at, row in enumerate(QUESTIONS)],
+    }
+    columns = {name: [row[name] for row in QUESTIONS] for name in ("question", "answers")}
+    expected = SePerReward(tiny_scorer)(**columns, passages=[[CORPUS[str(at)].text] for at in range(4)])
+    in_process = train(tmp_path / "in_process", tiny_reader, [SePerReward(tiny_scorer, price=0.1)])
+    found, trained = [], threading.Event()
+
+    def openrlhf():
+        while not trained.is_set():
+            found.append(httpx2.post(f"{server.url}/openrlhf", json=body, timeout=60).json()["rewards"])
+
+    with ServerThread(tiny_scorer) as server:
+        other = threading.Thread(target=openrlhf)
+        other.start()
+        by_url = train(tmp_path / "by_url", tiny_reader, [SePerReward(server.url, price=0.1)])
+        trained.set()
+        other.join()
+    assert found == [pytest.approx(expected, abs=1e-5)] * len(found)
+    assert len(found) > 1
+    assert by_url.said == in_process.said != []
+    for name in ("rewards/seper_delta/mean", "seper/search_rate", "seper/baseline", "seper/unscored"):
+        one, other = ([row[name] for row in each.state.log_history if name in row] for each in (by_url, in_process))
+        assert one == pytest.approx(other, abs=1e-5), name
+        assert len(one) == 2
 
 
 def test_the_reward_alone_trains(tmp_path, tiny_reader, tiny_scorer):

@@ -11,6 +11,7 @@ from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
 from seper_reward.reward.environment import Turn, environment_factory
+from seper_reward.reward.formula import Formula
 from seper_reward.reward.policy_reader import borrowed_reader
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, read_rollouts
@@ -263,17 +264,18 @@ def test_what_the_tool_says_beside_passages_is_no_passage(tiny_scorer, seper, be
     assert reward_of(reward, completion, environments=environments[something]) == expected
 
 
-class Counting:
+class Counting(SePerScorer):
     """A scorer that counts what it is asked for, and may fail."""
 
     def __init__(self, scorer, fails=()):
-        self.scorer, self.asked, self.fails, self.reader = scorer, [], fails, scorer.reader
+        self.__dict__ |= scorer.__dict__
+        self.asked, self.fails = [], fails
 
     def beliefs(self, question, answers, sets):
         self.asked += [(question, *(passage.text for passage in shown)) for shown in sets]
         if question in self.fails:
             raise UnscorableError("question is longer than the window")
-        return self.scorer.beliefs(question, answers, sets)
+        return super().beliefs(question, answers, sets)
 
 
 def test_each_question_and_passage_is_measured_once(tiny_scorer):
@@ -414,7 +416,7 @@ class OtherTokenizer:
 def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
     reward = SePerReward(tiny_scorer, variant="answer", price=0.2)
     copy = pickle.loads(pickle.dumps(reward))
-    assert (copy.__name__, copy.price, copy.variant) == ("seper_answer", 0.2, "answer")
+    assert (copy.__name__, copy.formula) == ("seper_answer", Formula("answer", price=0.2))
     with pytest.raises(ValueError, match="does not travel"):
         reward_of(copy, searched(MILL.text))
     for wrong, match in [({"variant": "x"}, "variant"), ({"reader": "x"}, "reader"), ({"price": -1.0}, "prices")]:

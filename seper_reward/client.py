@@ -1,0 +1,295 @@
+"""Thin clients of ``seper-reward serve``: a scorer over HTTP, sync and async, picklable, without torch.
+
+    client = SePerClient("http://scorer:8100")
+    client.utilities([{"question": ..., "answers": [...], "passages": [...]}])
+
+A request that nobody answered, or that a busy or stopping server refused, is sent again with exponential back-off and
+jitter until the client's time is over, so that a server may be restarted under its clients. Requests change nothing on
+the server: sent twice, they are measured once. The token, where the server wants one, comes from the environment
+variable ``SEPER_SERVER_TOKEN`` and nowhere else.
+"""
+
+import asyncio
+import json
+import os
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from seper_reward.types import Answers, Asked, Belief, Estimate, Measured, Passage, Responses, UnscorableError
+
+TOKEN = "SEPER_SERVER_TOKEN"
+DEADLINE = "SePer-Deadline"  # header: seconds that a request may take
+_BUSY = {429, 502, 503, 504}  # HTTP statuses of a server that may answer later
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between attempts
+_CONNECTIONS = 64
+
+
+class _Client:
+    """What both clients share.
+
+    Args:
+        url: Address of the server, such as ``http://scorer:8100``.
+        timeout: Longest time for a call, all attempts included, in seconds, > 0.
+
+    Raises:
+        ValueError: The URL is not an HTTP address, or holds what may be a secret; or ``timeout`` is not above 0.
+    """
+
+    def __init__(self, url: str, timeout: float = 600.0) -> None:
+        parts = urlsplit(url)
+        if set("@?#") & set(url):
+            raise ValueError(
+                f"url must not hold a password or a query (on {parts.hostname}); a token goes in ${TOKEN}"
+            )
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError(f"url must be an address such as http://localhost:8100, got {url!r}")
+        if not timeout > 0:
+            raise ValueError(f"timeout must be above 0 seconds, got {timeout}")
+        self.url, self.timeout = url.rstrip("/"), timeout
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave open connections out of a pickle; a copy opens its own."""
+        return {"url": self.url, "timeout": self.timeout}
+
+
+class SePerClient(_Client):
+    """A scorer behind ``seper-reward serve``; several threads may share it.
+
+    Args:
+        url: Address of the server, such as ``http://scorer:8100``.
+        timeout: Longest time for a call, all attempts included, in seconds, > 0.
+
+    Raises:
+        ValueError: The URL is not an HTTP address, or holds what may be a secret; or ``timeout`` is not above 0.
+    """
+
+    @cached_property
+    def _http(self) -> httpx2.Client:
+        return httpx2.Client(limits=httpx2.Limits(max_connections=_CONNECTIONS))
+
+    def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
+        """Measure beliefs and texts of several questions in one request.
+
+        Returns:
+            Per question what was measured, or the reason why it cannot be.
+
+        Raises:
+            ConnectionError: No server answered in time, or it failed.
+            ValueError: The server refuses the request, as one without its token.
+        """
+        return _measured(self.post("/beliefs", _asked_body(asked))) if asked else []
+
+    def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
+        """Measure the belief in an answer given each set of passages, as ``SePerScorer.beliefs`` does.
+
+        Raises:
+            UnscorableError: The question cannot be scored.
+            ConnectionError: No server answered in time, or it failed.
+            ValueError: The server refuses the request.
+        """
+        asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
+        return _beliefs(self.measure([asked]))
+
+    def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
+        """Measure what passages, or sets of passages, do to the belief in each query's answer.
+
+        Args:
+            queries: Dicts ``{question, answers, passages}`` or ``{question, answers, passage_sets}``.
+
+        Returns:
+            Per query a dict with ``baseline`` and ``utilities``; ``None`` where it cannot be scored.
+
+        Raises:
+            ConnectionError: No server answered in time, or it failed.
+            ValueError: The server refuses the request.
+        """
+        results: list[dict[str, Any] | None] = self.post("/utilities", {"queries": list(queries)})["results"]
+        return results
+
+    def post(self, path: str, body: Any) -> Any:
+        """Send a JSON body, again if need be, and return the JSON of the answer.
+
+        Raises:
+            ConnectionError: No server answered in time, or it failed.
+            ValueError: The server refuses the request.
+        """
+        call = _Call(self, path, body)
+        while True:
+            try:
+                response = self._http.send(self._http.build_request("POST", **call.request()))
+            except httpx2.TransportError as error:
+                time.sleep(call.pause(f"{type(error).__name__}: {error}"))
+                continue
+            if not call.refused(response):
+                return response.json()
+            time.sleep(call.pause(_message(response), response))
+
+
+class AsyncSePerClient(_Client):
+    """The same as ``SePerClient``, with coroutines; the tasks of one event loop may share it.
+
+    Args:
+        url: Address of the server, such as ``http://scorer:8100``.
+        timeout: Longest time for a call, all attempts included, in seconds, > 0.
+
+    Raises:
+        ValueError: The URL is not an HTTP address, or holds what may be a secret; or ``timeout`` is not above 0.
+    """
+
+    @cached_property
+    def _http(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(limits=httpx2.Limits(max_connections=_CONNECTIONS))
+
+    async def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
+        """Measure beliefs and texts of several questions in one request, as ``SePerClient.measure`` does."""
+        return _measured(await self.post("/beliefs", _asked_body(asked))) if asked else []
+
+    async def beliefs(
+        self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]
+    ) -> list[Belief]:
+        """Measure the belief in an answer given each set of passages, as ``SePerClient.beliefs`` does."""
+        asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
+        return _beliefs(await self.measure([asked]))
+
+    async def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
+        """Measure what passages do to the belief in each query's answer, as ``SePerClient.utilities`` does."""
+        results: list[dict[str, Any] | None] = (await self.post("/utilities", {"queries": list(queries)}))["results"]
+        return results
+
+    async def post(self, path: str, body: Any) -> Any:
+        """Send a JSON body, again if need be, and return the JSON of the answer, as ``SePerClient.post`` does."""
+        call = _Call(self, path, body)
+        while True:
+            try:
+                response = await self._http.send(self._http.build_request("POST", **call.request()))
+            except httpx2.TransportError as error:
+                await asyncio.sleep(call.pause(f"{type(error).__name__}: {error}"))
+                continue
+            if not call.refused(response):
+                return response.json()
+            await asyncio.sleep(call.pause(_message(response), response))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+
+class _Call:
+    """One call: the attempts so far, and the time that is left."""
+
+    def __init__(self, client: _Client, path: str, body: Any) -> None:
+        self._client, self._path = client, path
+        self._content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        self._end = time.monotonic() + client.timeout
+        self._attempts = 0
+
+    def request(self) -> dict[str, Any]:
+        """Return the arguments of the next attempt's request."""
+        left = max(self._end - time.monotonic(), 0.001)
+        headers = {"Content-Type": "application/json", DEADLINE: f"{left:.3f}"}
+        if token := os.environ.get(TOKEN):
+            headers["Authorization"] = f"Bearer {token}"
+        # the server answers at the deadline; that answer takes its time, too
+        timeout = httpx2.Timeout(left + 1.0, connect=min(left, 5.0))
+        return {
+            "url": f"{self._client.url}{self._path}",
+            "content": self._content,
+            "headers": headers,
+            "timeout": timeout,
+        }
+
+    def refused(self, response: httpx2.Response) -> bool:
+        """Tell whether a busy server refused the request, which may be sent again.
+
+        Raises:
+            ValueError: The request is at fault.
+            ConnectionError: The server is at fault.
+        """
+        if response.is_success:
+            return False
+        if response.status_code in _BUSY:
+            return True
+        kind = ValueError if response.is_client_error else ConnectionError
+        raise kind(f"{self._client.url}{self._path} answered {response.status_code}: {_message(response)}")
+
+    def pause(self, problem: str, response: httpx2.Response | None = None) -> float:
+        """Return the seconds to wait before the next attempt.
+
+        Raises:
+            ConnectionError: No time is left for one.
+        """
+        pause: float = min(_FIRST_PAUSE * 2.0**self._attempts, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+        after = response.headers.get("Retry-After", "") if response is not None else ""
+        pause = max(pause, float(after) if after.isdigit() else 0.0)
+        self._attempts += 1
+        if time.monotonic() + pause >= self._end:
+            raise ConnectionError(
+                f"{self._client.url} did not answer within {self._client.timeout:g} s ({self._attempts} attempts; the "
+                f"last: {problem}); start `seper-reward serve` there, correct the URL, or raise timeout"
+            )
+        return pause
+
+
+def asked_json(asked: Asked) -> dict[str, Any]:
+    """Return the record as a JSON-able dict."""
+    contexts = [[{"title": each.title, "text": each.text} for each in context] for context in asked.contexts]
+    return {
+        "question": asked.question,
+        "answers": list(asked.answers),
+        "contexts": contexts,
+        "texts": list(asked.texts),
+    }
+
+
+def belief_json(belief: Belief) -> dict[str, Any]:
+    """Return a belief as a JSON-able dict; of the sampled responses it keeps the texts, in ``responses``."""
+    row = {each.name: getattr(belief, each.name) for each in fields(belief) if each.name != "sampled"}
+    estimates = {name: asdict(value) for name, value in row.items() if isinstance(value, Estimate)}
+    return {**row, **estimates, "responses": belief.responses}
+
+
+def belief_from_json(row: Mapping[str, Any]) -> Belief:
+    """Return the record that ``belief_json`` turned into a dict."""
+    values: dict[str, Any] = {
+        name: Estimate(**value) if isinstance(value, dict) else _tuples(value) for name, value in row.items()
+    }
+    return Belief(sampled=Responses(values.pop("responses"), ()), **values)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+def _asked_body(asked: Sequence[Asked]) -> dict[str, Any]:
+    return {"asked": list(map(asked_json, asked))}
+
+
+def _measured(answer: Mapping[str, Any]) -> list[Measured | UnscorableError]:
+    return [
+        UnscorableError(reason)
+        if result is None
+        else Measured(tuple(map(belief_from_json, result["beliefs"])), tuple(result["supports"]))
+        for result, reason in zip(answer["results"], answer["reasons"], strict=True)
+    ]
+
+
+def _beliefs(measured: Sequence[Measured | UnscorableError]) -> list[Belief]:
+    (found,) = measured
+    if isinstance(found, UnscorableError):
+        raise found
+    return list(found.beliefs)
+
+
+def _message(response: httpx2.Response) -> str:
+    try:
+        detail = response.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        detail = response.text
+    return f"{detail}"[:500]

@@ -1,0 +1,164 @@
+"""Bodies of requests: what clients may send, checked field by field, and the questions that it asks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from seper_reward.reward.formula import Formula, Variant
+from seper_reward.types import Answers, Asked, Passage
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)]
+Aliases = Annotated[list[Text], Field(min_length=1, max_length=256)]
+AnswersField = Annotated[
+    Aliases | Annotated[list[Aliases], Field(min_length=1, max_length=256)],
+    Field(description="Aliases of the gold answer or, where that is a list, the aliases of each of its items."),
+]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class PassageBody(BaseModel):
+    """A passage: a text, or ``{text, title?, id?}``, whose other fields are not read."""
+
+    text: Text
+    title: str = Field("", max_length=10_000)
+    id: str | int | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        return {"text": value} if isinstance(value, str) else value
+
+    @property
+    def passage(self) -> Passage:
+        """The record."""
+        return Passage(self.text, self.title.strip(), "" if self.id is None else str(self.id))
+
+
+PassageSet = list[PassageBody]
+
+
+class QueryBody(_Body):
+    """A question, its answer, and either passages, each by itself, or sets of passages."""
+
+    question: Text
+    answers: AnswersField
+    passages: list[PassageBody] = Field([], description="Passages; each is measured by itself.")
+    passage_sets: list[Annotated[PassageSet, Field(min_length=1)]] = Field(
+        [], description="Sets of passages that the reader sees together, in place of `passages`."
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if bool(self.passages) == bool(self.passage_sets):
+            raise ValueError("expected either passages or passage_sets, at least one; got both or none")
+        return self
+
+    @property
+    def sets(self) -> list[tuple[Passage, ...]]:
+        """The sets of passages that are measured."""
+        return [tuple(each.passage for each in some) for some in self.passage_sets or [[row] for row in self.passages]]
+
+    @property
+    def asked(self) -> Asked:
+        """The baseline and the sets."""
+        return Asked(self.question, _records(self.answers), ((), *self.sets))
+
+
+class UtilitiesBody(_Body):
+    """Body of ``POST /utilities``."""
+
+    queries: list[QueryBody] = Field(min_length=1)
+
+
+class AskedBody(_Body):
+    """One ``Asked`` record; an empty context is the baseline."""
+
+    question: Text
+    answers: AnswersField
+    contexts: list[PassageSet] = []
+    texts: list[Annotated[str, Field(max_length=100_000)]] = []
+
+    @property
+    def asked(self) -> Asked:
+        """The record."""
+        contexts = tuple(tuple(each.passage for each in context) for context in self.contexts)
+        return Asked(self.question, _records(self.answers), contexts, tuple(self.texts))
+
+
+class BeliefsBody(_Body):
+    """Body of ``POST /beliefs``."""
+
+    asked: list[AskedBody] = Field(min_length=1)
+
+
+class RolloutBody(_Body):
+    """A rollout; a row of other types is one that cannot be scored, as for ``SePerReward``."""
+
+    question: Any
+    answers: Any
+    completion: Any = Field("", description="A text, or a list of messages, whose tool messages are the searches.")
+    passages: Any = Field(None, description="What one search found, in place of the completion's tool messages.")
+
+
+class RewardsBody(_Body):
+    """Body of ``POST /rewards``; what is not given of the formula is the server's."""
+
+    rollouts: list[RolloutBody] = Field(min_length=1)
+    variant: Variant | None = None
+    price: float | None = Field(None, ge=0)
+    word_price: float | None = Field(None, ge=0)
+
+    def formula(self, default: Formula) -> Formula:
+        """Return the formula of this request."""
+        given = {name: getattr(self, name) for name in ("variant", "price", "word_price")}
+        return Formula(**{**vars(default), **{name: value for name, value in given.items() if value is not None}})
+
+
+class OpenRLHFBody(BaseModel):
+    """What OpenRLHF sends to ``--remote_rm_url``; fields beside these are not read."""
+
+    query: list[str] = Field(min_length=1, description="Prompts with responses, as the policy saw and wrote them.")
+    prompts: list[str]
+    labels: list[Any] = Field(description="A row each: {question, answers, passages?}, as an object or as JSON text.")
+
+    @model_validator(mode="after")
+    def _same_length(self) -> Self:
+        if not len(self.query) == len(self.prompts) == len(self.labels):
+            raise ValueError(
+                f"expected as many prompts and labels as queries, got {len(self.query)} queries, {len(self.prompts)} "
+                f"prompts and {len(self.labels)} labels; start OpenRLHF with --label_key"
+            )
+        return self
+
+
+class _Params(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    input: str | list[Mapping[str, Any]] = []
+
+
+class _Response(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    output: list[Mapping[str, Any]] = []
+
+
+class VerifyBody(BaseModel):
+    """What NeMo Gym's agents send to a resources server; the row's fields stand beside ``response``."""
+
+    model_config = ConfigDict(extra="allow")
+
+    responses_create_params: _Params
+    response: _Response
+    question: Any = Field(None, description="Not given: the text of the user's last message.")
+    answers: Any = Field(None, description="Aliases of the gold answer; not given: `expected_answer`.")
+    expected_answer: Any = None
+
+
+def _records(answers: Sequence[str] | Sequence[Sequence[str]]) -> Answers:
+    """Return answers as records have them: tuples, which can be compared and looked up."""
+    return tuple(each if isinstance(each, str) else tuple(each) for each in answers)

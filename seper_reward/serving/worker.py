@@ -1,0 +1,238 @@
+"""The worker of a server: the one thread that owns the models, and joins what all clients ask into blocks."""
+
+import logging
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from seper_reward.labels.blocks import block_beliefs
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
+
+Key = tuple[Any, ...]  # question, answers, and the passages' texts
+_log = logging.getLogger(__name__)
+
+
+class FullError(Exception):
+    """More is waiting than the queue may hold; ask later."""
+
+
+class ClosedError(Exception):
+    """The worker stops: it answers what it has accepted, and nothing else."""
+
+
+@dataclass
+class Counts:
+    """What a worker has done so far.
+
+    Attributes:
+        blocks: Blocks measured.
+        measured: Contexts whose beliefs were measured, or found in the scorer's cache.
+        reused: Contexts asked for whose beliefs were in memory, or were measured for another request of the block.
+        unscorable: Questions that cannot be scored.
+        errors: Questions whose measurement failed for another reason.
+    """
+
+    blocks: int = 0
+    measured: int = 0
+    reused: int = 0
+    unscorable: int = 0
+    errors: int = 0
+
+
+@dataclass
+class _Job:
+    asked: Asked
+    answer: "Future[Measured]" = field(default_factory=Future)
+
+    @property
+    def keys(self) -> list[Key]:
+        """What the reader sees in each context; ids of passages are the clients' own."""
+        asked = self.asked
+        return [
+            (asked.question, asked.answers, tuple(passage.full_text for passage in context))
+            for context in asked.contexts
+        ]
+
+
+class Worker:
+    """Measures what is submitted, block by block, in a thread of its own.
+
+    A block takes what waits, whoever asked, up to ``block`` contexts. What several requests ask for is measured once:
+    a question's baseline serves all clients, in the same block and, as long as it is in memory, later.
+
+    Args:
+        load: Loads the scorer; called in the worker's thread, which alone uses it.
+        block: Most contexts measured side by side, >= 1, but at least those of one question; ``None`` takes as many as
+            an engine is sent ahead, 256 on an accelerator, and 16 on a CPU.
+        queue: Most contexts that wait; a request beyond them is refused, unless nothing else waits.
+        memory: Beliefs kept in memory; the one not asked for the longest goes first.
+
+    Attributes:
+        counts: What has been done so far.
+        about: Names of the models and other settings that decide a belief (``SePerScorer.fingerprint``).
+
+    Raises:
+        Exception: What ``load`` raises.
+    """
+
+    def __init__(
+        self, load: Callable[[], SePerScorer], *, block: int | None = None, queue: int = 8192, memory: int = 65536
+    ) -> None:
+        self.counts = Counts()
+        self._block, self._queue, self._memory = block, queue, memory
+        self._jobs: deque[_Job] = deque()
+        self._waiting = 0  # contexts and texts of all jobs
+        self._closed = False
+        self._changed = threading.Condition()
+        self._beliefs: OrderedDict[Key, Belief] = OrderedDict()
+        loaded: Future[dict[str, Any]] = Future()
+        self._thread = threading.Thread(target=self._run, args=(load, loaded), name="scorer", daemon=True)
+        self._thread.start()
+        self.about = loaded.result()
+
+    @property
+    def waiting(self) -> int:
+        """Contexts and texts that wait for a block."""
+        return self._waiting
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is accepted any more."""
+        return self._closed
+
+    @property
+    def alive(self) -> bool:
+        """Whether the worker's thread runs."""
+        return self._thread.is_alive()
+
+    def submit(self, asked: Sequence[Asked]) -> "list[Future[Measured]]":
+        """Accept what is asked in one request, all of it or nothing.
+
+        Returns:
+            A future per question, which has an ``UnscorableError`` where that cannot be scored; one that is cancelled
+            before its turn is not measured.
+
+        Raises:
+            FullError: Too much is waiting.
+            ClosedError: The worker is stopping.
+        """
+        jobs = list(map(_Job, asked))
+        size = sum(map(_size, jobs))
+        with self._changed:
+            if self._closed:
+                raise ClosedError
+            if self._waiting and self._waiting + size > self._queue:
+                raise FullError
+            self._jobs.extend(jobs)
+            self._waiting += size
+            self._changed.notify()
+        return [job.answer for job in jobs]
+
+    def close(self) -> None:
+        """Accept nothing any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def join(self) -> None:
+        """Wait until all that was accepted is answered; ``close`` comes first."""
+        self._thread.join()
+
+    def _run(self, load: Callable[[], SePerScorer], loaded: "Future[dict[str, Any]]") -> None:
+        try:
+            scorer = load()
+            about = scorer.fingerprint
+        except BaseException as error:  # raised again in the thread that waits for it
+            loaded.set_exception(error)
+            return
+        block = self._block or _block_of(scorer)
+        loaded.set_result(about)
+        while jobs := self._next_block(block):
+            self._answer(scorer, [job for job in jobs if job.answer.set_running_or_notify_cancel()])
+
+    def _next_block(self, block: int) -> list[_Job]:
+        """Wait for jobs and return those of the next block; none once the worker is closed and all are done."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._closed)
+            jobs: list[_Job] = []
+            size = 0
+            while self._jobs and (not jobs or size + _size(self._jobs[0]) <= block):
+                jobs.append(self._jobs.popleft())
+                size += _size(jobs[-1])
+            self._waiting -= size
+            return jobs
+
+    def _answer(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
+        """Measure the beliefs of a block side by side; what then is missing is measured, or fails, by itself."""
+        try:
+            self._learn(scorer, jobs)
+        except ConnectionError as error:  # the engine is away: nothing can be measured now
+            for job in jobs:
+                job.answer.set_exception(error)
+            return
+        except Exception:
+            _log.exception("a block of %d questions failed; they are measured one by one", len(jobs))
+        for job in jobs:
+            try:
+                job.answer.set_result(self._measured(scorer, job))
+            except Exception as error:
+                self._count(error)
+                job.answer.set_exception(error)
+        while len(self._beliefs) > self._memory:
+            self._beliefs.popitem(last=False)
+
+    def _learn(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
+        """Put the beliefs that a block needs into memory, each measured once; unscorable ones are left out."""
+        merged: dict[tuple[str, Answers], dict[Key, tuple[Passage, ...]]] = {}
+        for job in jobs:
+            contexts = merged.setdefault((job.asked.question, job.asked.answers), {})
+            contexts |= self._missing(job)
+        new = {question: contexts for question, contexts in merged.items() if contexts}
+        self.counts.reused += sum(len(job.keys) for job in jobs) - sum(map(len, new.values()))
+        self.counts.blocks += bool(new)
+        if len(jobs) == 1 or not new or scorer.adaptive is not None:
+            return  # one question is measured as in process, and so are all with adaptive sampling
+        asked = [Asked(*question, tuple(contexts.values())) for question, contexts in new.items()]
+        for contexts, beliefs in zip(new.values(), block_beliefs(scorer, asked), strict=True):
+            if not isinstance(beliefs, UnscorableError):
+                self._remember(contexts, beliefs)
+
+    def _measured(self, scorer: SePerScorer, job: _Job) -> Measured:
+        """Return what a job asks for, from memory where it is there."""
+        asked = job.asked
+        if missing := self._missing(job):
+            self._remember(missing, scorer.beliefs(asked.question, asked.answers, list(missing.values())))
+        for key in job.keys:
+            self._beliefs.move_to_end(key)
+        supports = [scorer.mutual_support(asked.question, text, asked.answers) for text in asked.texts]
+        return Measured(tuple(self._beliefs[key] for key in job.keys), tuple(supports))
+
+    def _missing(self, job: _Job) -> dict[Key, tuple[Passage, ...]]:
+        """Return the job's contexts whose beliefs are not in memory."""
+        return {
+            key: context for key, context in zip(job.keys, job.asked.contexts, strict=True) if key not in self._beliefs
+        }
+
+    def _remember(self, keys: Iterable[Key], beliefs: Sequence[Belief]) -> None:
+        self._beliefs |= dict(zip(keys, beliefs, strict=True))
+        self.counts.measured += len(beliefs)
+
+    def _count(self, error: Exception) -> None:
+        if isinstance(error, UnscorableError):
+            self.counts.unscorable += 1
+        else:
+            self.counts.errors += 1
+            _log.error("a question could not be measured", exc_info=error)
+
+
+def _size(job: _Job) -> int:
+    return len(job.asked.contexts) + len(job.asked.texts)
+
+
+def _block_of(scorer: SePerScorer) -> int:
+    """Return how many contexts are measured side by side where nobody said it."""
+    return scorer.sampler.prompts_ahead or (16 if scorer.entailment.device.type == "cpu" else 256)

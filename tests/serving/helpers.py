@@ -1,0 +1,77 @@
+"""A server in the test process, on a free port."""
+
+import copy
+import socket
+import threading
+import time
+
+import uvicorn
+
+from seper_reward.reward.formula import Formula
+from seper_reward.serving.app import Limits, build_app
+from seper_reward.serving.server import Server
+from seper_reward.serving.worker import Worker
+
+LIMITS = Limits(body=1_000_000, contexts=100, deadline=60.0)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+class ServerThread:
+    """A server over a scorer in a thread of this process, until the block ends."""
+
+    def __init__(self, scorer, *, block=None, queue=8192, memory=65536, limits=LIMITS, formula=None, **options):
+        self.worker = Worker(lambda: scorer, block=block, queue=queue, memory=memory)
+        self.app = build_app(self.worker, limits=limits, formula=formula or Formula(), **options)
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.server = Server(uvicorn.Config(self.app, host="127.0.0.1", port=port, log_level="warning"), self.worker)
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.01)
+        return self
+
+    def stop(self):
+        self.server.handle_exit(15, None)
+
+    def __exit__(self, *_):
+        if not self.worker.closed:
+            self.stop()
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+
+
+class HeldJudge:
+    """A scorer's judge that writes down each block and waits until it may go on."""
+
+    def __init__(self, judge):
+        self._judge, self.blocks, self.may_go_on = judge, [], threading.Event()
+        self.reached = threading.Event()
+        self.fails = {}
+
+    def beliefs(self, questions):
+        self.blocks.append([(each.question, len(each.responses)) for each in questions])
+        self.reached.set()
+        assert self.may_go_on.wait(30)
+        for each in questions:
+            if each.question in self.fails:
+                raise self.fails[each.question]
+        return self._judge.beliefs(questions)
+
+    def __getattr__(self, name):
+        return getattr(self._judge, name)
+
+
+def held(scorer):
+    """Return a scorer whose judge is held, and that judge."""
+    other = copy.copy(scorer)
+    other.judge = HeldJudge(scorer.judge)
+    return other, other.judge

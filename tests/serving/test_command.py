@@ -1,0 +1,79 @@
+"""`seper-reward serve` as users run it: it answers, keeps its cache, and stops as it should."""
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import httpx2
+import pytest
+
+from seper_reward import cli
+from seper_reward.client import SePerClient
+from seper_reward.reward.reward import SePerReward
+from tests.benchmarks.serving import started
+from tests.helpers import ENVIRONMENT
+from tests.serving.helpers import free_port
+
+COLUMNS = {"question": ["Who runs the mill?"], "answers": [["Ida Voss"]], "passages": [["Ida Voss runs it."]]}
+
+
+def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_entailment, tmp_path):
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    words = ["--reader", tiny_reader, "--entailment", tiny_entailment, "--cache", tmp_path / "cache.sqlite"]
+    words = [sys.executable, "-m", "seper_reward", "serve", "--port", port, "--prompt", "brief", *words]
+    words += ["--num_samples", 2, "--max_new_tokens", 4]
+    server = started(list(map(str, words)), url)
+    try:
+        (reward,) = SePerReward(url)(**COLUMNS)
+        assert reward != 0
+        queries = [{**{name: value[0] for name, value in COLUMNS.items()}, "question": f"{n}?"} for n in range(60)]
+        found = []
+        asking = threading.Thread(target=lambda: found.extend(SePerClient(url, timeout=60).utilities(queries)))
+        asking.start()
+        while httpx2.get(f"{url}/health").json()["waiting"] < 50:
+            assert asking.is_alive()
+        server.send_signal(signal.SIGTERM)
+        asking.join(60)
+        assert len(found) == 60
+        assert None not in found
+        assert server.wait(30) == 0
+    finally:
+        server.kill()
+        server.wait()
+    assert (tmp_path / "cache.sqlite").stat().st_size > 50_000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--port", "0"], "port must be in [1, 65535], got 0"),
+        (["--queue", "0"], "queue must be at least 1, got 0"),
+        (["--deadline", "0"], "deadline must be above 0, got 0"),
+        (["--price", "-1"], "prices must be at least 0"),
+    ],
+)
+def test_nonsense_is_one_line(words, message, capsys):
+    assert cli.main(["serve", *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_an_address_that_is_taken_is_told_before_models_are_loaded(capsys, monkeypatch):
+    monkeypatch.setattr(cli, "load_scorer", None)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert cli.main(["serve", "--port", str(port)]) == 2
+    error = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1, port {port}" in error
+    assert error.count("\n") == 1
+
+
+def test_without_the_extra_the_command_says_what_to_install():
+    code = "import sys; sys.modules['fastapi'] = None; from seper_reward import cli; sys.exit(cli.main(['serve']))"
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "pip install 'seper-reward[serve]'" in done.stderr

@@ -1,0 +1,424 @@
+"""The server over real HTTP: the same numbers as in process, and what is refused, late, stopped or counted."""
+
+import asyncio
+import json
+import pickle
+import subprocess
+import sys
+import threading
+import time
+
+import httpx2
+import pytest
+
+from seper_reward.client import AsyncSePerClient, SePerClient
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions
+from seper_reward.reward.formula import Formula
+from seper_reward.reward.reward import SePerReward
+from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.scorer import SePerScorer
+from seper_reward.serving.app import Limits
+from seper_reward.types import Passage
+from tests.helpers import ENVIRONMENT
+from tests.serving.helpers import LIMITS, ServerThread, held
+
+QUESTION, ANSWERS = "Who runs the mill in Hallow?", ["Ida Voss"]
+MILL, SHEEP = "Ida Voss runs Hallow's mill.", "Sheep graze on the hill."
+QUERIES = [
+    {"question": QUESTION, "answers": ANSWERS, "passages": [MILL, {"id": 7, "title": "Hallow", "text": SHEEP}]},
+    {"question": "When did the mill burn down?", "answers": ["1840", "in 1840"], "passages": ["It burned in 1840."]},
+]
+LONG = "long " * 600  # longer than the tiny reader's window
+
+
+@pytest.fixture(scope="module")
+def server(tiny_scorer):
+    with ServerThread(tiny_scorer) as running:
+        yield running
+
+
+def post(server, path, body, **headers):
+    return httpx2.post(f"{server.url}{path}", json=body, headers=headers, timeout=60)
+
+
+def near(values):
+    return [None if value is None else pytest.approx(value, abs=1e-5) for value in values]
+
+
+def test_utilities_are_those_of_the_scorer(server, tiny_scorer):
+    found = SePerClient(server.url).utilities(QUERIES)
+    for query, result in zip(QUERIES, found, strict=True):
+        (expected,) = tiny_scorer.utilities([query])
+        rows = result["utilities"]
+        assert result["seper"] == pytest.approx(expected[0].baseline_seper, abs=1e-5)
+        for name in ("delta_seper", "std_error", "seper", "delta_seper_hard", "delta_log_odds"):
+            assert [row[name] for row in rows] == near([getattr(each, name) for each in expected]), name
+        assert [row["delta_belief"] for row in rows] == near([each.combined.value for each in expected])
+        assert [[row["low"], row["high"]] for row in rows] == [near([u.soft.low, u.soft.high]) for u in expected]
+        assert [row["belief"]["responses"] for row in rows] == [list(each.belief.responses) for each in expected]
+    assert [row["passage_ids"] for row in found[0]["utilities"]] == [[""], ["7"]]
+
+
+def test_an_answer_may_be_a_list(server, tiny_scorer):
+    answers = [["Ida Voss", "Voss"], ["Bob Lee"]]
+    columns = {"question": [QUESTION], "answers": [answers], "passages": [[MILL]]}
+    expected = near(SePerReward(tiny_scorer)(**columns))
+    assert SePerReward(server.url)(**columns) == expected
+    rollouts = [{"question": QUESTION, "answers": answers, "passages": [MILL]}]
+    assert post(server, "/rewards", {"rollouts": rollouts}).json()["rewards"] == expected
+    (found,) = SePerClient(server.url).utilities([{"question": QUESTION, "answers": answers, "passages": [MILL]}])
+    assert [row["delta_seper"] for row in found["utilities"]] == expected
+
+
+def test_sets_of_passages_are_read_together(server, tiny_scorer):
+    body = {"question": QUESTION, "answers": ANSWERS, "passage_sets": [[MILL, SHEEP], [SHEEP]]}
+    (found,) = SePerClient(server.url).utilities([body])
+    sets = [(), (Passage(MILL), Passage(SHEEP)), (Passage(SHEEP),)]
+    expected = [belief.seper for belief in tiny_scorer.beliefs(QUESTION, ANSWERS, sets)]
+    assert [found["seper"], *(row["seper"] for row in found["utilities"])] == near(expected)
+    assert found["utilities"][0]["delta_seper"] == pytest.approx(expected[1] - expected[0], abs=1e-5)
+
+
+COLUMNS = {
+    "completions": ["Ida Voss", "Bob", "", "x"],
+    "question": [QUESTION] * 3 + [LONG],
+    "answers": [ANSWERS, ANSWERS, [], ANSWERS],
+    "passages": [[MILL], [], [], [SHEEP]],
+}
+
+
+@pytest.mark.parametrize("variant", ["delta", "stepwise", "answer", "advantage"])
+def test_a_url_in_place_of_a_scorer_gives_the_same_rewards(server, tiny_scorer, variant):
+    by_url, in_process = (SePerReward(each, variant=variant, price=0.1) for each in (server.url, tiny_scorer))
+    logged = {}
+    rewards = by_url(**COLUMNS, log_metric=lambda name, value: logged.setdefault(name, []).append(value))
+    assert rewards == near(in_process(**COLUMNS))
+    assert by_url.failures == in_process.failures
+    assert rewards[2] is None
+    assert logged["seper/unscored"] == [float(value is None) for value in rewards]
+    assert by_url(**COLUMNS) == rewards
+
+
+def test_a_pickled_reward_scores_in_a_process_without_torch(server, tiny_scorer):
+    """As TRL's AsyncGRPOTrainer does: it pickles the reward into a child, and scores groups in several threads."""
+    code = """
+import json, pickle, sys
+sys.modules["torch"] = None  # importing it now raises
+from concurrent.futures import ThreadPoolExecutor
+reward, groups = pickle.load(sys.stdin.buffer)
+with ThreadPoolExecutor(8) as threads:
+    print(json.dumps(list(threads.map(lambda group: reward(**group), groups))))
+"""
+    groups = [
+        {"question": [f"{number % 3}?"] * 4, "answers": [["Ida Voss"]] * 4, "passages": [[MILL], [], [SHEEP], [MILL]]}
+        for number in range(12)
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps((SePerReward(server.url, price=0.1), groups)),
+        env=ENVIRONMENT,
+        capture_output=True,
+    )
+    assert not done.returncode, done.stderr.decode()
+    reward = SePerReward(tiny_scorer, price=0.1)
+    assert json.loads(done.stdout) == [near(reward(**group)) for group in groups]
+
+
+def test_rewards_of_rollouts(server, tiny_scorer):
+    rollouts = [
+        {"question": question, "answers": answers, "completion": completion, "passages": passages}
+        for question, answers, completion, passages in zip(
+            COLUMNS["question"], COLUMNS["answers"], COLUMNS["completions"], COLUMNS["passages"], strict=True
+        )
+    ]
+    rollouts += [
+        {"question": QUESTION, "answers": ANSWERS, "completion": [{"role": "tool", "content": MILL}]},
+        {"question": QUESTION, "answers": "Ida Voss"},
+        {"question": QUESTION, "answers": ANSWERS, "completion": 7},
+    ]
+    found = post(server, "/rewards", {"rollouts": rollouts, "price": 0.25}).json()
+    expected = SePerReward(tiny_scorer, price=0.25)(**COLUMNS)
+    assert found["rewards"][:4] == near(expected)
+    assert found["rewards"][4] == found["rewards"][0]
+    assert found["rewards"][5:] == [None, None]
+    reasons = found["reasons"]
+    assert reasons[:2] == [None, None]
+    assert reasons[2] == "no gold answer"
+    assert "question" in reasons[3]
+    assert "answers must be a list per row, got the text 'Ida Voss'" in reasons[5]
+    assert reasons[6]
+    assert found["scores"][0]["cost"] == 0.25
+    assert found["scores"][0]["gains"] == near([expected[0] + 0.25])
+
+
+def test_async_clients_of_one_loop(server, tiny_scorer):
+    async def ask():
+        client = AsyncSePerClient(server.url)
+        found = await asyncio.gather(*(client.beliefs(QUESTION, ANSWERS, [(), ()]) for _ in range(8)))
+        await client.aclose()
+        return found
+
+    (expected,) = tiny_scorer.beliefs(QUESTION, ANSWERS, [()])
+    for beliefs in asyncio.run(ask()):
+        assert [belief.seper for belief in beliefs] == near([expected.seper] * 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/utilities", {"queries": [{"question": " ", "answers": ["x"], "passages": ["y"]}]}, "question"),
+        ("/utilities", {"queries": [{"question": "x", "answers": [], "passages": ["y"]}]}, "queries.0.answers"),
+        ("/utilities", {"queries": [{"question": "x", "answers": ["x"]}]}, "either passages or passage_sets"),
+        ("/utilities", {"queries": [{"question": "x", "answers": ["x"], "passages": [{}]}]}, "passages.0.text"),
+        (
+            "/utilities",
+            {"queries": [{"question": "x", "answers": ["x"], "passage": ["y"]}]},
+            "queries.0.passage: Extra",
+        ),
+        ("/utilities", {"queries": []}, "queries"),
+        ("/beliefs", {"asked": [{"question": "x" * 100_001, "answers": ["x"]}]}, "at most 100000 characters"),
+        ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "variant": "best"}, "variant"),
+        ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "price": -1}, "greater than or equal to 0"),
+        ("/openrlhf", {"query": ["x"], "prompts": [], "labels": []}, "as many prompts and labels as queries"),
+    ],
+)
+def test_an_unusable_body_is_told_field_by_field(server, path, body, message):
+    answer = post(server, path, body)
+    assert answer.status_code == 422
+    assert message in answer.json()["detail"]
+    assert len(answer.text) < 1000  # it is not given back
+
+
+def test_half_a_surrogate_and_no_json_are_refused(server):
+    for content in (b'{"asked": [{"question": "\\ud800", "answers": ["x"]}]}', b"{"):
+        answer = httpx2.post(f"{server.url}/beliefs", content=content, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 422, answer.text
+
+
+def test_limits(tiny_scorer):
+    with ServerThread(tiny_scorer, limits=Limits(body=2000, contexts=3, deadline=60)) as server:
+        passages = [MILL, SHEEP, "Rain fell."]
+        answer = post(server, "/utilities", {"queries": [{**QUERIES[0], "passages": passages}]})
+        assert (answer.status_code, answer.json()["detail"]) == (
+            413,
+            "expected at most 3 contexts and texts a request; split it",
+        )
+        long = json.dumps({"asked": [{"question": "x", "answers": ["x"] * 1000}]}).encode()
+        for content in (long, iter([long[:1500], long[1500:]])):  # with and without an announced length
+            answer = httpx2.post(f"{server.url}/beliefs", content=content)
+            assert answer.status_code == 413
+            assert "at most 2000 bytes" in answer.json()["detail"]
+        with pytest.raises(ValueError, match="answered 413: expected a body of at most 2000 bytes"):
+            SePerClient(server.url).utilities([{**QUERIES[0], "answers": ["x" * 50_000]}])
+        assert len(SePerClient(server.url).utilities(QUERIES[:1])) == 1
+
+
+def test_the_token_opens_all_but_health(tiny_scorer, monkeypatch):
+    with ServerThread(tiny_scorer, token="secret") as server:
+        assert httpx2.get(f"{server.url}/health").status_code == 200
+        for path in ("/metrics", "/scorer", "/docs", "/openapi.json"):
+            assert httpx2.get(f"{server.url}{path}").status_code == 401
+        with pytest.raises(ValueError, match="answered 401: expected a bearer token"):
+            SePerClient(server.url).utilities(QUERIES)
+        monkeypatch.setenv("SEPER_SERVER_TOKEN", "wrong")
+        with pytest.raises(ValueError, match="answered 401"):
+            SePerClient(server.url).utilities(QUERIES)
+        monkeypatch.setenv("SEPER_SERVER_TOKEN", "secret")
+        assert len(SePerClient(server.url).utilities(QUERIES)) == 2
+
+
+@pytest.fixture
+def stuck(tiny_scorer):
+    """Return a server whose reader does not answer before its judge may go on."""
+    scorer, judge = held(tiny_scorer)
+    with ServerThread(scorer, queue=2, limits=LIMITS) as server:
+        try:
+            yield server, judge
+        finally:
+            judge.may_go_on.set()
+
+
+def body(*questions):
+    return {"asked": [{"question": question, "answers": ["x"], "contexts": [[]]} for question in questions]}
+
+
+def test_what_is_late_is_null_with_a_reason(stuck):
+    server, judge = stuck
+    start = time.monotonic()
+    answer = post(server, "/beliefs", body("A?"), **{"SePer-Deadline": "0.3"})
+    assert time.monotonic() - start < 5
+    assert answer.json() == {"results": [None], "reasons": ["not measured before the deadline"]}
+    assert post(server, "/beliefs", body("A?"), **{"SePer-Deadline": "-1"}).status_code == 422
+    judge.may_go_on.set()
+    assert post(server, "/beliefs", body("A?")).json()["results"][0] is not None
+
+
+def test_a_full_queue_is_429_and_clients_wait(stuck):
+    server, judge = stuck
+    found = {}
+
+    def measure(question):
+        found[question] = SePerReward(server.url)(question=[question], answers=[["x"]], passages=[[]])
+
+    first = threading.Thread(target=measure, args=("A?",))
+    first.start()
+    assert judge.reached.wait(30)
+    others = [threading.Thread(target=measure, args=(f"{number}?",)) for number in range(5)]
+    for each in others:
+        each.start()
+    while server.worker.waiting < 2:
+        time.sleep(0.01)
+    answer = post(server, "/beliefs", body("X?"))
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
+    judge.may_go_on.set()
+    for each in (first, *others):
+        each.join(30)
+    assert found == {question: [0.0] for question in ("A?", "0?", "1?", "2?", "3?", "4?")}  # nobody searched
+
+
+def test_a_stop_answers_what_was_accepted_and_refuses_the_rest(stuck):
+    server, judge = stuck
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(post(server, "/beliefs", body("A?", "B?"))))
+    asking.start()
+    assert judge.reached.wait(30)
+    server.stop()
+    refused = post(server, "/beliefs", body("C?"))
+    assert (refused.status_code, refused.json()["detail"]) == (503, "the server is stopping")
+    assert httpx2.get(f"{server.url}/health").status_code == 503
+    judge.may_go_on.set()
+    asking.join(30)
+    assert [result is None for result in answers[0].json()["results"]] == [False, False]
+    server.thread.join(30)
+    assert not server.thread.is_alive()
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(f"{server.url}/health")
+
+
+def test_an_engine_that_is_away_is_503(stuck):
+    server, judge = stuck
+    judge.fails["A?"] = ConnectionError("no engine answered")
+    judge.may_go_on.set()
+    answer = post(server, "/beliefs", body("A?"))
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert "no engine answered" in answer.json()["detail"]
+
+
+def test_in_front_of_an_engine(serve, tiny_reader, tiny_entailment):
+    away = threading.Event()
+    engine = serve(fault=lambda body: (500, {"error": {"message": "gone"}}) if away.is_set() else None)
+    scorer = SePerScorer.from_pretrained(
+        str(tiny_reader),
+        str(tiny_entailment),
+        prompt="brief",
+        engine=EngineOptions((engine.url,), retries=0),
+        reader_options=ReaderOptions(dtype="float32", device="cpu"),
+        entailment_options=LoadOptions(dtype="float32", device="cpu"),
+        num_samples=4,
+        max_new_tokens=8,
+    )
+    (expected,) = scorer.utilities(QUERIES[:1])
+    with ServerThread(scorer) as server:
+        (found,) = SePerClient(server.url).utilities(QUERIES[:1])
+        assert [row["delta_seper"] for row in found["utilities"]] == near([each.delta_seper for each in expected])
+        assert engine.most_in_flight > 1
+        away.set()
+        assert post(server, "/beliefs", body("A?")).status_code == 503
+        threading.Timer(0.5, away.clear).start()
+        assert SePerReward(server.url)(question=["A?"], answers=[["x"]], passages=[[]]) == [0.0]  # it asked again
+
+
+def test_a_bug_is_null_with_a_reason(stuck):
+    server, judge = stuck
+    judge.fails["A?"] = RuntimeError("a bug")
+    judge.may_go_on.set()
+    answer = post(server, "/beliefs", body("A?", "B?")).json()
+    assert [each is None for each in answer["results"]] == [True, False]
+    assert answer["reasons"] == ["RuntimeError: a bug", None]
+
+
+def test_metrics_and_what_serves(tiny_scorer):
+    with ServerThread(tiny_scorer) as server:
+        for _ in range(2):
+            SePerClient(server.url).utilities(QUERIES)
+        post(server, "/beliefs", {})
+        httpx2.get(f"{server.url}/made/up")
+        lines = httpx2.get(f"{server.url}/metrics").text.splitlines()
+        told = httpx2.get(f"{server.url}/scorer").json()
+    numbers = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert numbers['seper_requests_total{path="/utilities",status="200"}'] == "2.0"
+    assert numbers['seper_requests_total{path="/beliefs",status="422"}'] == "1.0"
+    assert numbers['seper_requests_total{path="other",status="404"}'] == "1.0"
+    assert numbers['seper_request_seconds_count{path="/utilities"}'] == "2.0"
+    assert (numbers["seper_measured_total"], numbers["seper_reused_total"]) == ("5.0", "5.0")
+    assert numbers["seper_waiting"] == "0.0"
+    assert told["reader_weights"] == tiny_scorer.sampler.weights_hash
+
+
+def test_openrlhf(tiny_scorer):
+    """As ``openrlhf/utils/remote_rm_utils.py`` posts it, with the prompt and the response decoded as one text."""
+    label = json.dumps({"question": QUESTION, "answers": ANSWERS})
+    prompt = "<|im_start|>user\nWho runs the mill?<|im_end|>\n<|im_start|>assistant\n"
+    searched = f"<search>mill</search><information>{MILL}</information>\nAnswer: Ida Voss<|im_end|>"
+    body = {
+        "query": [prompt + searched, prompt + "Ida Voss<|im_end|>"],
+        "prompts": [prompt] * 2,
+        "labels": [label] * 2,
+    }
+    columns = {
+        "question": [QUESTION] * 2,
+        "answers": [ANSWERS] * 2,
+        "completions": ["Answer: Ida Voss", "Ida Voss"],
+        "passages": [[MILL], []],
+    }
+    for variant in ("delta", "advantage"):
+        expected = near(SePerReward(tiny_scorer, variant=variant, price=0.1)(**columns))
+        formula = Formula(variant, price=0.1)
+        with ServerThread(tiny_scorer, formula=formula, passage_tag="information") as server:
+            found = post(server, "/openrlhf", body).json()
+        assert found["rewards"] == found["scores"] == expected
+        assert found["extra_logs"]["cost"] == [0.1, 0.0]
+    unusable = {**body, "labels": [label, "Ida Voss"]}
+    with ServerThread(tiny_scorer) as server:
+        assert post(server, "/openrlhf", body).json()["rewards"] == [0.0, 0.0]  # without a tag nothing was found
+        refused = post(server, "/openrlhf", unusable)
+        assert refused.status_code == 422
+        assert "a label must be {question, answers, passages?}" in refused.json()["detail"]
+    with ServerThread(tiny_scorer, unscored=-1.0) as server:
+        found = post(server, "/openrlhf", unusable).json()
+        assert found["rewards"] == [0.0, -1.0]
+        assert found["extra_logs"]["unscored"] == [0.0, 1.0]
+
+
+def test_nemo_gym(tiny_scorer):
+    """As a NeMo Gym agent posts it: the row, the request to the policy, and the Responses API's output."""
+    request = {
+        "responses_create_params": {"input": [{"role": "user", "content": QUESTION}], "tools": []},
+        "response": {
+            "id": "resp_1",
+            "output": [
+                {"type": "reasoning", "summary": []},
+                {"type": "function_call", "name": "search", "arguments": '{"query": "mill"}', "call_id": "1"},
+                {"type": "function_call_output", "call_id": "1", "output": MILL},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Ida Voss"}]},
+            ],
+        },
+        "expected_answer": "Ida Voss",
+        "task": "mill",
+    }
+    (expected,) = SePerReward(tiny_scorer, variant="advantage", price=0.1)(
+        question=[QUESTION], answers=[ANSWERS], completions=["Ida Voss"], passages=[[MILL]]
+    )
+    with ServerThread(tiny_scorer, formula=Formula("advantage", price=0.1)) as server:
+        assert post(server, "/seed_session", {}).json() == {}
+        found = post(server, "/verify", request).json()
+        assert found["reward"] == pytest.approx(expected, abs=1e-5)
+        assert found["cost"] == 0.1
+        assert {name: found[name] for name in ("response", "responses_create_params", "task")} == {
+            name: request[name] for name in ("response", "responses_create_params", "task")
+        }
+        assert "question" not in found  # only what came goes back
+        assert post(server, "/verify", {**request, "answers": []}).status_code == 422
+    with ServerThread(tiny_scorer, unscored=0.5) as server:
+        found = post(server, "/verify", {**request, "answers": []}).json()
+        assert (found["reward"], found["mask_sample"], found["failure_reason"]) == (0.5, True, "no gold answer")

@@ -1,0 +1,176 @@
+"""The worker: what all clients ask is joined into blocks, measured once, and one question's fault is its own."""
+
+from concurrent.futures import wait
+
+import pytest
+
+from seper_reward.serving.worker import ClosedError, FullError, Worker
+from seper_reward.types import Asked, Passage, UnscorableError
+from tests.serving.helpers import held
+
+MILL, SHEEP = Passage("Ida Voss runs Hallow's mill."), Passage("Sheep graze on the hill.")
+
+
+def ask(*contexts, question="Who runs the mill in Hallow?", answers=("Ida Voss",), texts=()):
+    return Asked(question, answers, contexts, texts)
+
+
+@pytest.fixture
+def busy(tiny_scorer):
+    """Return a function that makes a worker busy with a first question, with its judge."""
+    workers = []
+
+    def make(**options):
+        scorer, judge = held(tiny_scorer)
+        worker = Worker(lambda: scorer, **options)
+        workers.append((worker, judge))
+        worker.submit([ask((), question="First?")])
+        assert judge.reached.wait(30)
+        return worker, judge
+
+    yield make
+    for worker, judge in workers:
+        judge.may_go_on.set()
+        worker.close()
+        worker.join()
+
+
+def values(futures):
+    return [[belief.seper for belief in future.result(30).beliefs] for future in futures]
+
+
+def test_what_waits_is_one_block_and_a_baseline_is_measured_once(busy, tiny_scorer):
+    worker, judge = busy()
+    one = worker.submit([ask((), (MILL,))])
+    other = worker.submit([ask((), (SHEEP,)), ask((), question="Where?")])
+    again = worker.submit([ask((Passage(MILL.text, id="another client's id"),), ())])
+    judge.may_go_on.set()
+    found = values([*one, *other, *again])
+    assert judge.blocks == [
+        [("First?", 1)],
+        [("Who runs the mill in Hallow?", 3), ("Where?", 1)],
+    ]
+    assert (worker.counts.blocks, worker.counts.measured, worker.counts.reused) == (2, 5, 3)
+    question, answers = ask().question, ask().answers
+    expected = [each.seper for each in tiny_scorer.beliefs(question, answers, [(), (MILL,), (SHEEP,)])]
+    assert found[0] == pytest.approx(expected[:2], abs=1e-5)
+    assert found[1] == pytest.approx([expected[0], expected[2]], abs=1e-5)
+    assert found[3] == found[0][::-1]
+    later = worker.submit([ask((MILL,))])
+    assert values(later) == [[found[0][1]]]
+    assert len(judge.blocks) == 2  # from memory
+
+
+def test_a_block_has_a_size_but_takes_one_question_whole(busy):
+    worker, judge = busy(block=3)
+    jobs = [ask((), question=f"{number}?") for number in range(4)]
+    futures = worker.submit([*jobs, ask((), (MILL,), (SHEEP,), (MILL, SHEEP))])
+    judge.may_go_on.set()
+    wait(futures)
+    assert [[count for _, count in block] for block in judge.blocks] == [[1], [1, 1, 1], [1], [4]]
+
+
+def test_texts_are_judged(tiny_scorer):
+    worker = Worker(lambda: tiny_scorer)
+    (future,) = worker.submit([ask(texts=("Ida Voss", "Bob", ""))])
+    measured = future.result(30)
+    assert measured.beliefs == ()
+    assert measured.supports[0] == 1 != measured.supports[1]
+    assert measured.supports[2] == 0
+    worker.close()
+    worker.join()
+
+
+def test_one_questions_fault_is_its_own(busy):
+    worker, judge = busy()
+    too_long = "long " * 600
+    futures = worker.submit([ask((), question=too_long), ask((), question="Broken?"), ask(())])
+    judge.fails["Broken?"] = RuntimeError("a bug")
+    judge.may_go_on.set()
+    with pytest.raises(UnscorableError, match="question"):
+        futures[0].result(30)
+    with pytest.raises(RuntimeError, match="a bug"):
+        futures[1].result(30)
+    assert len(futures[2].result(30).beliefs) == 1
+    assert (worker.counts.unscorable, worker.counts.errors) == (1, 1)
+
+
+def test_an_engine_that_is_away_fails_the_block_but_not_the_next(busy):
+    worker, judge = busy()
+    futures = worker.submit([ask(()), ask((), question="Where?")])
+    judge.fails["Where?"] = ConnectionError("no engine answered")
+    judge.may_go_on.set()
+    for future in futures:
+        with pytest.raises(ConnectionError, match="no engine"):
+            future.result(30)
+    judge.fails.clear()
+    assert len(worker.submit([ask(())])[0].result(30).beliefs) == 1
+
+
+def test_a_full_queue_refuses_all_of_a_request(busy):
+    worker, judge = busy(queue=3)
+    accepted = worker.submit([ask((), (MILL,), (SHEEP,), question="As long as the queue is empty?", texts=("x",))])
+    assert worker.waiting == 4
+    with pytest.raises(FullError):
+        worker.submit([ask(())])
+    judge.may_go_on.set()
+    wait(accepted)
+    assert worker.submit([ask(())])[0].result(30)
+    assert worker.waiting == 0
+
+
+def test_what_is_cancelled_before_its_turn_is_not_measured(busy):
+    worker, judge = busy()
+    late, kept = worker.submit([ask((), question="Late?"), ask(())])
+    assert late.cancel()
+    judge.may_go_on.set()
+    assert kept.result(30)
+    assert judge.blocks[1] == [("Who runs the mill in Hallow?", 1)]
+
+
+def test_a_stop_answers_what_was_accepted(busy):
+    worker, judge = busy()
+    accepted = worker.submit([ask(()), ask((), question="Where?")])
+    worker.close()
+    with pytest.raises(ClosedError):
+        worker.submit([ask(())])
+    judge.may_go_on.set()
+    worker.join()
+    assert all(future.done() for future in accepted)
+    assert not worker.alive
+
+
+def test_memory_forgets_what_was_not_asked_for_the_longest(busy):
+    worker, judge = busy(memory=2)
+    judge.may_go_on.set()
+    for question in ("A?", "B?", "A?", "C?", "A?", "B?"):
+        values(worker.submit([ask((), question=question)]))
+    assert [block[0][0] for block in judge.blocks] == ["First?", "A?", "B?", "C?", "B?"]
+
+
+def test_more_than_memory_holds_is_answered(busy):
+    worker, judge = busy(memory=0)
+    judge.may_go_on.set()
+    assert len(values(worker.submit([ask((), (MILL,), (SHEEP,))]))[0]) == 3
+
+
+def test_adaptive_sampling_goes_question_by_question(tiny_scorer):
+    from seper_reward.reader.sampler import AdaptiveSampling
+    from seper_reward.scorer import SePerScorer
+
+    adaptive = SePerScorer(
+        tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", adaptive=AdaptiveSampling(0.5, 2)
+    )
+    worker = Worker(lambda: adaptive)
+    found = values(worker.submit([ask((), (MILL,)), ask((), question="Where?")]))
+    assert found[0] == [each.seper for each in adaptive.beliefs(ask().question, ask().answers, [(), (MILL,)])]
+    worker.close()
+    worker.join()
+
+
+def test_what_loading_raises_is_raised_where_it_can_be_told():
+    def load():
+        raise OSError("no such model")
+
+    with pytest.raises(OSError, match="no such model"):
+        Worker(load)

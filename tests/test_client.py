@@ -1,0 +1,166 @@
+"""Thin clients: no torch, no models, picklable, and patient with a server that is busy, stopping or gone."""
+
+import asyncio
+import json
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from seper_reward.client import TOKEN, AsyncSePerClient, SePerClient, belief_from_json, belief_json
+from seper_reward.types import Asked, Passage, UnscorableError
+from tests.completions_server import Http
+from tests.helpers import ENVIRONMENT
+
+ASKED = Asked("Who runs the mill?", ("Ida Voss",), ((), (Passage("Ida runs it.", "Hallow"),)), ("Ida",))
+NOTHING = {"results": [None], "reasons": ["too long"]}
+
+
+@contextmanager
+def answering(*answers):
+    """Answer one request after the other with (status, headers, body), the last one again and again."""
+    seen, left = [], list(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            seen.append((self.path, dict(self.headers), body))
+            status, headers, answer = left.pop(0) if len(left) > 1 else left[0]
+            data = json.dumps(answer).encode()
+            self.send_response(status)
+            for name, value in {"Content-Length": len(data), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_):
+            pass
+
+    http = Http(("127.0.0.1", 0), Handler)
+    threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{http.server_port}", seen
+    finally:
+        http.shutdown()
+        http.server_close()
+
+
+def sync_measure(url, **options):
+    return SePerClient(url, **options).measure([ASKED])
+
+
+def async_measure(url, **options):
+    async def measure():
+        client = AsyncSePerClient(url, **options)
+        try:
+            return await client.measure([ASKED])
+        finally:
+            await client.aclose()
+
+    return asyncio.run(measure())
+
+
+both = pytest.mark.parametrize("measure", [sync_measure, async_measure])
+
+
+@both
+def test_a_busy_server_is_asked_again(measure):
+    busy = [(429, {}, {"detail": "full"}), (503, {"Retry-After": "1"}, {"detail": "stopping"})]
+    with answering(*busy, (200, {}, NOTHING)) as (url, seen):
+        start = time.monotonic()
+        (found,) = measure(url)
+    assert time.monotonic() - start >= 1  # as the server wished
+    assert isinstance(found, UnscorableError)
+    assert str(found) == "too long"
+    assert len(seen) == 3
+    path, headers, body = seen[-1]
+    assert path == "/beliefs"
+    assert 598 < float(headers["SePer-Deadline"]) < 599.1
+    assert body["asked"][0]["contexts"] == [[], [{"title": "Hallow", "text": "Ida runs it."}]]
+    assert body["asked"][0]["texts"] == ["Ida"]
+
+
+@both
+def test_what_the_request_is_to_blame_for_is_not_sent_again(measure):
+    for status, kind in ((422, ValueError), (401, ValueError), (500, ConnectionError)):
+        with answering((status, {}, {"detail": "body.asked: no"})) as (url, seen):
+            with pytest.raises(kind, match=f"answered {status}: body.asked: no"):
+                measure(url)
+            assert len(seen) == 1
+
+
+@both
+def test_nobody_there(measure):
+    start = time.monotonic()
+    with pytest.raises(ConnectionError, match=r"did not answer within 0.5 s \(\d+ attempts; the last: ConnectError"):
+        measure("http://127.0.0.1:9", timeout=0.5)
+    assert time.monotonic() - start < 0.6  # no sleep into a time that is over
+
+
+@both
+def test_the_token_comes_from_the_environment(measure, monkeypatch):
+    with answering((200, {}, NOTHING)) as (url, seen):
+        measure(url)
+        monkeypatch.setenv(TOKEN, "secret")
+        measure(url)
+    assert [headers.get("Authorization") for _, headers, _ in seen] == [None, "Bearer secret"]
+
+
+def test_a_pickle_has_the_address_and_nothing_else():
+    with answering((200, {}, NOTHING)) as (url, seen):
+        client = SePerClient(url, timeout=7)
+        client.measure([ASKED])  # it has connections now
+        copy = pickle.loads(pickle.dumps(client))
+        assert vars(copy) == {"url": url, "timeout": 7}
+        copy.measure([ASKED])
+    assert len(seen) == 2
+
+
+def test_nothing_asked_is_not_sent():
+    assert SePerClient("http://127.0.0.1:9").measure([]) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("localhost:8100",), "url must be an address such as http://localhost:8100"),
+        (("http://user:secret@host:1",), "must not hold a password"),
+        (("http://localhost:8100", 0), "timeout must be above 0"),
+    ],
+)
+def test_nonsense_is_refused(arguments, message):
+    for kind in (SePerClient, AsyncSePerClient):
+        with pytest.raises(ValueError, match=message) as caught:
+            kind(*arguments)
+        assert "secret" not in str(caught.value)
+
+
+def test_a_belief_travels(tiny_scorer):
+    (belief,) = tiny_scorer.beliefs(ASKED.question, ASKED.answers, [ASKED.contexts[1]])
+    copy = belief_from_json(json.loads(json.dumps(belief_json(belief))))
+    assert copy.responses == belief.responses
+    assert len(copy.responses) > 1
+    for name in vars(belief).keys() - {"sampled"}:
+        assert getattr(copy, name) == getattr(belief, name), name
+
+
+def test_clients_need_no_torch():
+    code = """
+import pickle, sys
+for name in ("torch", "transformers", "trl", "numpy", "fastapi"):
+    sys.modules[name] = None  # importing it now raises
+from seper_reward import AsyncSePerClient, SePerClient, SePerReward
+reward = pickle.loads(pickle.dumps(SePerReward("http://127.0.0.1:9", variant="stepwise", price=0.1)))
+assert reward.formula.price == 0.1
+assert reward(question=["Who?"], answers=[[]], passages=[[]]) == [None]
+pickle.loads(pickle.dumps(AsyncSePerClient("http://127.0.0.1:9")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
