@@ -262,7 +262,7 @@ def _sampled(belief: Belief) -> dict[str, Any]:
             "finished": sampled.finished[at],
             **({"token_ids": list(sampled.token_ids[at])} if sampled.token_ids else {}),
             # of one that was not drawn only the whole is known
-            **({"token_log_probs": sampled.token_log_probs[at].tolist()} if belief.counts[at] else {}),
+            "token_log_probs": sampled.token_log_probs[at].tolist() if belief.counts[at] else None,
         }
         for at, text in enumerate(belief.responses)
     ]
