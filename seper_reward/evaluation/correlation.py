@@ -75,7 +75,9 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
             rows.append(both | differences | {"relevance": context.relevance})
             owner.append(number)
     relevance = [row.pop("relevance") for row in rows]
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    # of an answer that is a list there is no delta_belief
+    names = [name for name in rows[0] if all(name in row for row in rows)]
+    columns = {name: [row[name] for row in rows] for name in names}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConstantInputWarning)  # the correlation of a constant is null in the result
         tests = {name: pearsonr(values, relevance) for name, values in columns.items()}

@@ -63,6 +63,14 @@ def test_the_command_agrees_with_scipy(tiny_reader, tiny_entailment, tiny_scorer
     assert '"pearson"' in capsys.readouterr().out
 
 
+def test_a_list_among_the_answers_leaves_out_what_is_not_known_of_it(tiny_scorer):
+    plain = as_query({**RECORD, "id": "plain", "passages": ONE_RELEVANT})
+    listed = as_query({**RECORD, "id": "list", "answers": [["Ann"], ["Bob"]], "passages": ONE_RELEVANT})
+    for queries in ([plain, listed], [listed, plain]):
+        assert "delta_belief" not in correlation(tiny_scorer, queries)["pearson"]
+    assert "delta_belief" in correlation(tiny_scorer, [plain])["pearson"]
+
+
 def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
     """Responses are given; exact match, ROUGE-L and the answer's log-probability follow by hand."""
     query = as_query({**RECORD, "answers": ["Ann Lee"], "passages": ONE_RELEVANT})
