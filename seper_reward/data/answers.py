@@ -99,8 +99,7 @@ def only_echoes(text: str, question: str, answer: str) -> bool:
     >>> only_echoes("It is Hamlet", "Who wrote Hamlet?", "Shakespeare"), only_echoes("red", "Red or blue?", "red")
     (True, False)
     """
-    known = {*re.findall(r"\w+", question.casefold()), *_FUNCTION_WORDS}
-    said, wanted = (set(re.findall(r"\w+", each.casefold())) for each in (text, answer))
+    known, said, wanted = _words(question) | {*_FUNCTION_WORDS}, _words(text), _words(answer)
     return bool(said) and said <= known and not wanted <= known and not wanted & {"yes", "no", "true", "false"}
 
 
@@ -110,7 +109,7 @@ def without_echo(text: str, question: str, answer: str) -> str:
     >>> without_echo("Oslo is the capital of Norway.", "What is the capital of Norway?", "Oslo")
     'Oslo.'
     """
-    echoed = {*re.findall(r"\w+", question.casefold())} - {*re.findall(r"\w+", answer.casefold())}
+    echoed = _words(question) - _words(answer)
     left = re.sub(r"\w+", lambda word: "" if word.group().casefold() in echoed else word.group(), text)
     return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(left.split()))
 
@@ -180,6 +179,10 @@ def answer_metric(name: str) -> AnswerMetric:
     if name not in known:
         raise ValueError(f"metric must be one of {', '.join([*known, 'rouge_l'])}, got {name!r}")
     return known[name]
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))
 
 
 def _f1(response: Sequence[str], answer: Sequence[str]) -> float:
