@@ -337,6 +337,32 @@ class Utility:
 
 
 @dataclass(frozen=True)
+class SetLabel:
+    """What a passage adds to passages that the reader is given with it, by ΔSePer or another labeler.
+
+    Attributes:
+        shown: Places in the query of the passages that the reader sees together, in the order in which it sees them.
+        passage: Place of the passage that is labelled, one of ``shown``; the others are given.
+        gain: The label: the labeler's measure of the reader with all of ``shown``, less that with the given ones.
+        utility: The same measure with all of ``shown``, less that without any passage.
+        interaction: How much more the passage adds to the given ones than to none: v(ab) - v(a) - v(b) + v(∅).
+        details: Further fields of the set in the label row.
+    """
+
+    shown: tuple[int, ...]
+    passage: int
+    gain: Estimate
+    utility: Estimate
+    interaction: Estimate
+    details: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """Places of the given passages, in the order in which the reader sees them."""
+        return tuple(place for place in self.shown if place != self.passage)
+
+
+@dataclass(frozen=True)
 class LabeledQuery:
     """A query and the labels of its candidate passages, by ΔSePer or another labeler.
 
@@ -346,6 +372,7 @@ class LabeledQuery:
         std_errors: P standard errors of the labels; 0 where the labeler knows none.
         baseline_error: Standard error of what is measured without a passage and subtracted from all P labels, so that
             it is part of each of ``std_errors`` and cancels in differences of labels.
+        sets: Labels of passages beside given ones; empty where each passage was measured by itself only.
         baseline: Fields of the label row that describe the question without a passage.
         details: Further fields of the label row for each passage, beside the label; P mappings, or none.
     """
@@ -354,6 +381,7 @@ class LabeledQuery:
     labels: tuple[float, ...]
     std_errors: tuple[float, ...]
     baseline_error: float = 0.0
+    sets: tuple[SetLabel, ...] = ()
     baseline: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     details: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
 
@@ -370,10 +398,16 @@ class LabeledQuery:
         return tuple(math.sqrt(max(error**2 - self.baseline_error**2, 0.0)) for error in self.std_errors)
 
     def keep(self, places: Sequence[int]) -> LabeledQuery:
-        """Return the query with the passages at ``places`` only, in that order."""
+        """Return the query with the passages at ``places`` only, in that order, and the sets of these alone."""
+        moved = {old: new for new, old in enumerate(places)}
         return replace(
             self,
             query=replace(self.query, passages=tuple(self.query.passages[at] for at in places)),
+            sets=tuple(
+                replace(each, shown=tuple(moved[at] for at in each.shown), passage=moved[each.passage])
+                for each in self.sets
+                if moved.keys() >= set(each.shown)
+            ),
             labels=tuple(self.labels[at] for at in places),
             std_errors=tuple(self.std_errors[at] for at in places),
             details=tuple(self.details[at] for at in places) if self.details else (),
