@@ -122,6 +122,7 @@ def _label(arguments: list[str]) -> None:
     config = _parse(LabelConfig, arguments, "seper-reward label")
     from seper_reward.data.rows import BadRowError
     from seper_reward.labels.labelers import load_labeler
+    from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.provenance import backend_of
     from seper_reward.labels.run import LabelRun
     from seper_reward.reports.tables import profile_table
@@ -129,6 +130,7 @@ def _label(arguments: list[str]) -> None:
     from seper_reward.runtime.distributed import process_state, together
     from seper_reward.runtime.profiling import profiling
 
+    sets = None if config.set_options is None else SetOptions(**config.set_options)
     queries, rejected = _read(config)
     if rejected and config.strict:
         raise BadRowError("; ".join(f"{row.where}: {row.reason}" for row in rejected[:5]))
@@ -141,7 +143,7 @@ def _label(arguments: list[str]) -> None:
     settings = asdict(config)
     if config.backend == "auto":  # a resumed run stays with the backend that it began with
         config = replace(config, backend=together(lambda: backend_of(config.output_dir)) or config.backend)
-    labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed))
+    labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed), sets)
     run = LabelRun(
         config.output_dir,
         labeler,

@@ -266,7 +266,33 @@ class CommandConfig(ScorerConfig):
 
 
 @dataclass
-class LabelConfig(CommandConfig):
+class SetsConfig:
+    """Settings of labels of sets of passages, shared by the command and the trainers."""
+
+    sets: Literal["none", "conditional", "pairs", "leave_one_out", "shapley"] = setting(
+        "none",
+        "Whether passages are also labelled beside others: conditional (what each adds to the best ones, for answers "
+        "that need several), pairs (what each adds to each other one), leave_one_out (what it adds to all others), "
+        "shapley (what it adds on average, where passages come in random order), or none.",
+    )
+    given_top: int = setting(3, "conditional: how many sets of each size are given, those with the highest labels.")
+    depth: int = setting(2, "conditional: passages in the largest sets, 2 or 3.")
+    permutations: int = setting(8, "shapley: random orders of a question's passages, >= 2.")
+    both_orders: float = setting(
+        0.1, "Share of questions whose pairs are shown to the reader in both orders, to see what the order does."
+    )
+
+    @property
+    def set_options(self) -> dict[str, Any] | None:
+        """The fields of ``SetOptions``; ``None`` where no sets are labelled."""
+        if self.sets == "none":
+            return None
+        others = ("given_top", "depth", "permutations", "both_orders")
+        return {"plan": self.sets, **{name: getattr(self, name) for name in others}}
+
+
+@dataclass
+class LabelConfig(SetsConfig, CommandConfig):
     """Label passages by what each did to the reader's belief in the right answer (ΔSePer), or by another labeler."""
 
     labeler: str = setting(

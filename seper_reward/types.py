@@ -373,6 +373,7 @@ class LabeledQuery:
         baseline_error: Standard error of what is measured without a passage and subtracted from all P labels, so that
             it is part of each of ``std_errors`` and cancels in differences of labels.
         sets: Labels of passages beside given ones; empty where each passage was measured by itself only.
+        fields: Further fields of the label row about the question.
         baseline: Fields of the label row that describe the question without a passage.
         details: Further fields of the label row for each passage, beside the label; P mappings, or none.
     """
@@ -382,6 +383,7 @@ class LabeledQuery:
     std_errors: tuple[float, ...]
     baseline_error: float = 0.0
     sets: tuple[SetLabel, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     baseline: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     details: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.labels.sets import SetLabeler
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Passage, Query
 
@@ -25,8 +26,8 @@ def placebo_queries(labeler: PassageLabeler, queries: Sequence[Query]) -> list[Q
 
 
 def closed_book(labeler: PassageLabeler) -> PassageLabeler:
-    """Return the labeler that compares passages with none, whatever the baseline of the labeler itself."""
-    other = copy.copy(labeler)
+    """Return the labeler that compares single passages with none, whatever the baseline of the labeler itself."""
+    other = copy.copy(labeler.singles if isinstance(labeler, SetLabeler) else labeler)
     if labeler.scorer is not None:
         other.scorer = labeler.scorer.with_baseline("none")
     return other

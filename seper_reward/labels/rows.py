@@ -17,6 +17,7 @@ from seper_reward.types import (
     Passage,
     Query,
     Responses,
+    SetLabel,
     UnscorableError,
     Utility,
 )
@@ -30,11 +31,15 @@ DELTA_SEPER = "delta_seper"
 SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief"}
 _DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 INPUT = "input"
-_QUERY_FIELDS = {"id", "question", "answers", "labeler", "baseline", "passages", INPUT}
+_QUERY_FIELDS = {
+    "id", "question", "answers", "labeler", "baseline", "sufficient_set", "reader_calls", "passages", "sets", INPUT,
+}  # fmt: skip
+SHAPLEY = "shapley"
+_ENDS = ("std_error", "low", "high")
 _PASSAGE_FIELDS = {
     "passage_id", "title", "text", "truncated", "seper", "seper_hard", "delta_log_odds", "answer_log_prob",
     "unseen_mass", "known_leaves", "responses", INPUT,
-    *SUFFIXES, *(f"{name}{suffix}" for name in ("std_error", "low", "high") for suffix in SUFFIXES.values()),
+    *SUFFIXES, SHAPLEY, *(f"{name}{suffix}" for name in _ENDS for suffix in (*SUFFIXES.values(), f"_{SHAPLEY}")),
 }  # fmt: skip
 
 
@@ -59,6 +64,15 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
     that they follow from. ``known_leaves``
     are the gold answers' own probabilities (``Leaf``); one that was not drawn is a response of count 0.
 
+    Where sets of passages were measured, ``sets`` has one row per label of a passage beside given ones: ``given`` and
+    ``passage_id`` (ids, the given ones in the order shown), ``shown`` (all ids in the order shown), the label with
+    ``std_error``, ``low`` and ``high``, ``given_std_error`` (what the given passages contribute to the error),
+    ``utility`` of all together beside none and ``interaction``, v(ab) - v(a) - v(b) + v(∅), with the same ends
+    (``std_error_utility``, ...), and what else the labeler tells, of ΔSePer ``seper``, ``seper_hard`` and
+    ``responses``. Pairs that were measured in both orders have ``utility_reversed``, too. ``sufficient_set``
+    (``passage_ids``, ``utility``) is the smallest measured set that is worth about as much as the best, and
+    ``reader_calls`` how many contexts were measured. With Shapley values passages have ``shapley``.
+
     Args:
         labeled: The labelled query.
         labeler: Name of the labeler.
@@ -78,6 +92,7 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
         **_carried(query.metadata, _QUERY_FIELDS),
         **({"labeler": labeler} if other_labeler else {}),
         **({"baseline": rounded(labeled.baseline)} if labeled.baseline else {}),
+        **rounded(labeled.fields),
         "passages": [
             {
                 "passage_id": passage.id,
@@ -97,6 +112,7 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
                 strict=True,
             )
         ],
+        **({"sets": [_set_row(query, each, labeler) for each in labeled.sets]} if labeled.sets else {}),
     }
 
 
@@ -113,8 +129,8 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
     return {
         "seper": belief.seper,
         "seper_hard": belief.seper_hard,
-        **_interval(belief.soft),
-        **_interval(belief.hard, "_hard"),
+        **interval_fields(belief.soft),
+        **interval_fields(belief.hard, "_hard"),
         "log_odds": belief.log_odds,
         "answer_log_prob": belief.answer_log_prob,
         **_sampled(belief),
@@ -129,13 +145,20 @@ def utility_fields(utility: Utility) -> dict[str, Any]:
         "delta_seper": utility.delta_seper,
         "delta_seper_hard": utility.delta_seper_hard,
         "delta_belief": None if utility.combined is None else utility.combined.value,
-        **_interval(utility.soft),
-        **_interval(utility.hard, "_hard"),
-        **_interval(utility.combined, "_belief"),
+        **interval_fields(utility.soft),
+        **interval_fields(utility.hard, "_hard"),
+        **interval_fields(utility.combined, "_belief"),
         "delta_log_odds": utility.delta_log_odds,
         "answer_log_prob": utility.belief.answer_log_prob,
         **_sampled(utility.belief),
     }
+
+
+def said_responses(belief: Belief) -> list[dict[str, Any]]:
+    """Return the responses of a context with their counts, weights and support, without their tokens."""
+    columns = (belief.responses, belief.counts, belief.weights, belief.best_support)
+    names = ("text", "count", "weight", "support")
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def sampled_responses(fields: Mapping[str, Any], *, with_replacement: bool) -> Responses:
@@ -196,10 +219,13 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
     """
     labeler = labeler_of([row])
     column = label or labeler
+    if row.get("sets") and column not in row["sets"][0] and column != SHAPLEY:
+        raise KeyError(f"{column} of sets")
     if any(passage[column] is None for passage in row["passages"]):
         raise KeyError(column)
     # of other fields, such as delta_log_odds, no error is known
-    std_error = f"std_error{SUFFIXES.get(column, '')}" if column in {*SUFFIXES, labeler} else None
+    suffix = f"_{SHAPLEY}" if column == SHAPLEY else SUFFIXES.get(column, "")
+    std_error = f"std_error{suffix}" if column in {*SUFFIXES, SHAPLEY, labeler} else None
     passages = tuple(
         Passage(
             passage["text"],
@@ -214,7 +240,8 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
         Query(row["id"], row["question"], answers, passages, _metadata(row, _QUERY_FIELDS)),
         labels=tuple(passage[column] for passage in row["passages"]),
         std_errors=tuple(passage[std_error] if std_error else 0.0 for passage in row["passages"]),
-        baseline_error=baseline_error(row.get("baseline", {}), column) if std_error else 0.0,
+        baseline_error=baseline_error(row.get("baseline", {}), column) if std_error and column != SHAPLEY else 0.0,
+        sets=() if column == SHAPLEY else _set_labels(row.get("sets") or (), passages, column),
     )
 
 
@@ -230,6 +257,45 @@ def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
     return str(next(iter(rows), {}).get("labeler", DELTA_SEPER))
 
 
+def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, Any]:
+    ids = [passage.id for passage in query.passages]
+    return {
+        "given": [ids[place] for place in label.given],
+        "passage_id": ids[label.passage],
+        "shown": [ids[place] for place in label.shown],
+        **rounded(
+            {
+                labeler: label.gain.value,
+                **interval_fields(label.gain),
+                "utility": label.utility.value,
+                **interval_fields(label.utility, "_utility"),
+                "interaction": label.interaction.value,
+                **interval_fields(label.interaction, "_interaction"),
+                **label.details,
+            }
+        ),
+    }
+
+
+def _set_labels(rows: Sequence[Mapping[str, Any]], passages: Sequence[Passage], column: str) -> tuple[SetLabel, ...]:
+    places = {passage.id: place for place, passage in enumerate(passages)}
+
+    def ends(row: Mapping[str, Any], name: str, suffix: str) -> Estimate:
+        return Estimate(row[name], *(row[f"{end}{suffix}"] for end in _ENDS))
+
+    return tuple(
+        SetLabel(
+            tuple(places[each] for each in row["shown"]),
+            places[row["passage_id"]],
+            gain=ends(row, column, ""),
+            utility=ends(row, "utility", "_utility"),
+            interaction=ends(row, "interaction", "_interaction"),
+            details={"given_std_error": row["given_std_error"]},
+        )
+        for row in rows
+    )
+
+
 def _carried(metadata: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
     """Return the input's own fields as a label row has them: those called like one of ours are in ``input``."""
     own = {key: value for key, value in metadata.items() if key not in ours}
@@ -242,9 +308,9 @@ def _metadata(row: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
     return {**{key: value for key, value in row.items() if key not in ours}, **(row.get(INPUT) or {})}
 
 
-def _interval(found: Estimate | None, suffix: str = "") -> dict[str, float | None]:
-    names = ("std_error", "low", "high")
-    return {f"{name}{suffix}": None if found is None else getattr(found, name) for name in names}
+def interval_fields(found: Estimate | None, suffix: str = "") -> dict[str, float | None]:
+    """Return the fields of a label row for the error and the 95 % interval of a number, ``None`` of an unknown one."""
+    return {f"{name}{suffix}": None if found is None else getattr(found, name) for name in _ENDS}
 
 
 def _sampled(belief: Belief) -> dict[str, Any]:

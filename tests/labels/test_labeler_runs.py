@@ -171,11 +171,11 @@ def test_a_failure_in_the_middle_is_resumed(tmp_path, tiny_scorer):
     class Fails(ERAGLabeler):
         left = 2
 
-        def label(self, query):
+        def read(self, asked, *, together=False):
             if not self.left:
                 raise KeyboardInterrupt
             self.left -= 1
-            return super().label(query)
+            return super().read(asked, together=together)
 
     queries = [as_query(row) for row in records(4)]
     with pytest.raises(KeyboardInterrupt):

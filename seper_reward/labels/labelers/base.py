@@ -1,12 +1,15 @@
 """What a labeler is: whatever measures how much a passage helps to answer a question."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import LabeledQuery, Query, UnscorableError
+from seper_reward.types import Asked, Estimate, LabeledQuery, Query, UnscorableError
+
+R = TypeVar("R")
 
 
 class PassageLabeler(Protocol):
@@ -17,12 +20,14 @@ class PassageLabeler(Protocol):
         scorer: Scorer whose reader is asked; ``None`` if no reader is.
         samples: Whether labels come from the reader's sampled responses, which an engine can begin ahead.
         side_by_side: Whether ``label_block`` labels several queries faster than one after another.
+        whole: Whether a label depends on the query's other passages, so that a new one changes those there are.
     """
 
     name: str
     scorer: SePerScorer | None = None
     samples: bool = False
     side_by_side: bool = False
+    whole: bool = False
 
     def label(self, query: Query) -> LabeledQuery:
         """Return one label and one standard error per passage.
@@ -57,5 +62,93 @@ class PassageLabeler(Protocol):
         """Return what ``label`` returns, or the error that it raises."""
         try:
             return self.label(query)
+        except UnscorableError as error:
+            return error
+
+
+@runtime_checkable
+class ReaderLabeler(PassageLabeler, Protocol[R]):
+    """Labels by a measure of the reader in a context: a label is what the measure gains with more passages there.
+
+    ``R`` is what is measured in one context. Subclass it to write a labeler that asks a reader; it then labels sets
+    of passages, too.
+    """
+
+    scorer: SePerScorer
+
+    @abstractmethod
+    def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[R] | UnscorableError]:
+        """Measure the reader in the contexts of several questions.
+
+        Args:
+            asked: Questions with their contexts. Contexts that begin with the same passages are cheaper in one record.
+            together: Whether questions are measured side by side, where the labeler can do that.
+
+        Returns:
+            Per question what was measured in each context, or why it cannot be measured.
+        """
+
+    @abstractmethod
+    def gain(self, reading: R, given: R) -> Estimate:
+        """Return the label of passages: the measure with them less that in the context they are added to.
+
+        Raises:
+            UnscorableError: This labeler has no label for such a question.
+        """
+
+    @abstractmethod
+    def error(self, reading: R) -> float:
+        """Return the standard error that a context, as the one that passages are added to, leaves in their labels."""
+
+    def baseline_fields(self, reading: R) -> Mapping[str, Any]:
+        """Return the fields of a label row for the context without a passage."""
+        return {}
+
+    def passage_fields(self, reading: R, baseline: R) -> Mapping[str, Any]:
+        """Return the fields of a label row for a passage by itself, beside the label and its error."""
+        return {}
+
+    def set_fields(self, reading: R) -> Mapping[str, Any]:
+        """Return the fields of a label row for several passages together, beside labels and errors."""
+        return {}
+
+    def label(self, query: Query) -> LabeledQuery:
+        """Return the label of each passage by itself."""
+        (labeled,) = self.label_block([query])
+        if isinstance(labeled, UnscorableError):
+            raise labeled
+        return labeled
+
+    def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
+        """Label several queries, side by side where the labeler can do that.
+
+        This is faster where one query does not fill the device. In low digits the labels depend on the whole block.
+        """
+        asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in queries]
+        readings = self.read(asked, together=len(queries) > 1)
+        return [self._labeled_or_error(query, row) for query, row in zip(queries, readings, strict=True)]
+
+    def attempt(self, query: Query) -> LabeledQuery | UnscorableError:
+        """Return what ``label`` returns, or the error that it raises."""
+        return self.label_block([query])[0]
+
+    def labeled(self, query: Query, readings: Sequence[R]) -> LabeledQuery:
+        """Return the labels of a query's passages from what was measured in its ``contexts``."""
+        baseline, *others = readings
+        gains = [self.gain(reading, baseline) for reading in others]
+        return LabeledQuery(
+            query,
+            labels=tuple(gain.value for gain in gains),
+            std_errors=tuple(gain.std_error for gain in gains),
+            baseline_error=self.error(baseline),
+            baseline=self.baseline_fields(baseline),
+            details=tuple(self.passage_fields(reading, baseline) for reading in others),
+        )
+
+    def _labeled_or_error(self, query: Query, readings: list[R] | UnscorableError) -> LabeledQuery | UnscorableError:
+        if isinstance(readings, UnscorableError):
+            return readings
+        try:
+            return self.labeled(query, readings)
         except UnscorableError as error:
             return error

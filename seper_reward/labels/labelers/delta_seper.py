@@ -4,15 +4,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from seper_reward.estimators.seper import check_choice
-from seper_reward.estimators.utility import query_utilities
+from seper_reward.estimators.utility import utility
 from seper_reward.labels.blocks import block_beliefs
-from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, baseline_error, belief_fields, utility_fields
+from seper_reward.labels.labelers.base import ReaderLabeler
+from seper_reward.labels.rows import (
+    DELTA_SEPER,
+    SUFFIXES,
+    baseline_error,
+    belief_fields,
+    said_responses,
+    utility_fields,
+)
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, LabeledQuery, Query, UnscorableError
+from seper_reward.types import Asked, Belief, Estimate, UnscorableError
 
 
-class DeltaSePerLabeler(PassageLabeler):
+class DeltaSePerLabeler(ReaderLabeler[Belief]):
     """Labels a passage by how far it moves the reader's belief in the gold answer, in [-1, 1].
 
     Args:
@@ -25,7 +32,6 @@ class DeltaSePerLabeler(PassageLabeler):
         ValueError: There is no such label, or the scorer does not know how likely the answer is.
     """
 
-    scorer: SePerScorer
     samples = side_by_side = True
 
     def __init__(self, scorer: SePerScorer, name: str = DELTA_SEPER) -> None:
@@ -42,42 +48,35 @@ class DeltaSePerLabeler(PassageLabeler):
         """Everything that decides a label; equal for all three labels, which the same rows hold."""
         return self.scorer.fingerprint
 
-    def label(self, query: Query) -> LabeledQuery:
-        """Return the label of each passage and its standard error."""
-        return self._labeled(query, self.scorer.beliefs(query.question, query.answers, query.contexts))
+    def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[Belief] | UnscorableError]:
+        """Measure the beliefs of several questions; together they are sampled side by side and judged in one batch."""
+        if together:
+            return block_beliefs(self.scorer, asked)
+        measured = self.scorer.measure(asked)
+        return [each if isinstance(each, UnscorableError) else list(each.beliefs) for each in measured]
 
-    def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
-        """Label several queries together: sampled side by side, and judged in the same batches.
-
-        This is faster where one query does not fill the device. In low digits the labels depend on the whole block.
-        """
-        if len(queries) == 1:
-            return [self.attempt(queries[0])]
-        return [
-            self._labeled_or_error(query, beliefs)
-            for query, beliefs in zip(queries, block_beliefs(self.scorer, queries), strict=True)
-        ]
-
-    def _labeled_or_error(
-        self, query: Query, beliefs: Sequence[Belief] | UnscorableError
-    ) -> LabeledQuery | UnscorableError:
-        try:
-            return beliefs if isinstance(beliefs, UnscorableError) else self._labeled(query, beliefs)
-        except UnscorableError as error:
-            return error
-
-    def _labeled(self, query: Query, beliefs: Sequence[Belief]) -> LabeledQuery:
-        details = tuple(map(utility_fields, query_utilities(query, beliefs)))
-        baseline = belief_fields(beliefs[0])
-        if any(detail[self.name] is None for detail in details):
+    def gain(self, reading: Belief, given: Belief) -> Estimate:
+        """Return how far the belief moved."""
+        moved = utility(reading, given)
+        gain = {DELTA_SEPER: moved.soft, "delta_seper_hard": moved.hard, "delta_belief": moved.combined}[self.name]
+        if gain is None:
             raise UnscorableError(
                 f"{self.name} needs to know how likely the answer is, but a list has no one wording; take delta_seper"
             )
-        return LabeledQuery(
-            query,
-            labels=tuple(detail[self.name] for detail in details),
-            std_errors=tuple(detail[f"std_error{SUFFIXES[self.name]}"] for detail in details),
-            baseline_error=baseline_error(baseline, self.name),
-            baseline=baseline,
-            details=details,
-        )
+        return gain
+
+    def error(self, reading: Belief) -> float:
+        """Return the standard error of the belief; of ``delta_belief`` half of it, since the other half has none."""
+        return baseline_error(self.baseline_fields(reading), self.name)
+
+    def baseline_fields(self, reading: Belief) -> dict[str, Any]:
+        """Return the belief and the responses."""
+        return belief_fields(reading)
+
+    def passage_fields(self, reading: Belief, baseline: Belief) -> dict[str, Any]:
+        """Return all labels of ΔSePer with their errors, the belief and the responses."""
+        return utility_fields(utility(reading, baseline))
+
+    def set_fields(self, reading: Belief) -> dict[str, Any]:
+        """Return the belief, and what the responses say."""
+        return {"seper": reading.seper, "seper_hard": reading.seper_hard, "responses": said_responses(reading)}

@@ -1,12 +1,15 @@
 """The likelihood of the answer (REPLUG, arXiv:2301.12652; perplexity distillation of Atlas, arXiv:2208.03299)."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from seper_reward.data.answers import best_alias_mean
-from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import LabeledQuery, Query, answer_aliases
+from seper_reward.types import Asked, Estimate, UnscorableError, answer_aliases
 
 
-class LikelihoodLabeler(PassageLabeler):
+class LikelihoodLabeler(ReaderLabeler[float]):
     """Labels a passage by the mean log-probability per token of the likeliest gold answer, less that without it.
 
     Where the answer is a list, it is the mean over its items, each by its likeliest alias and as if it were all of the
@@ -20,19 +23,31 @@ class LikelihoodLabeler(PassageLabeler):
     """
 
     name = "likelihood"
-    scorer: SePerScorer
 
     def __init__(self, scorer: SePerScorer) -> None:
         self.scorer = scorer
 
-    def label(self, query: Query) -> LabeledQuery:
-        """Return, per passage, the difference of log-probabilities with and without it."""
-        aliases = answer_aliases(query.answers)
-        log_probs = self.scorer.reader.answer_log_probs(query.question, aliases, query.contexts)
-        baseline, *likelihoods = [best_alias_mean(row, query.answers) for row in log_probs]
-        return LabeledQuery(
-            query,
-            labels=tuple(value - baseline for value in likelihoods),
-            std_errors=(0.0,) * len(likelihoods),
-            baseline={self.name: baseline},
-        )
+    def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[float] | UnscorableError]:
+        """Return the mean log-probability of the answer's tokens in each context."""
+        return [self._read(each) for each in asked]
+
+    def gain(self, reading: float, given: float) -> Estimate:
+        """Return the difference of log-probabilities, which is known."""
+        change = reading - given
+        return Estimate(change, 0.0, change, change)
+
+    def error(self, reading: float) -> float:
+        """Return 0: nothing is sampled."""
+        return 0.0
+
+    def baseline_fields(self, reading: float) -> dict[str, Any]:
+        """Return the log-probability without a passage."""
+        return {self.name: reading}
+
+    def _read(self, asked: Asked) -> list[float] | UnscorableError:
+        aliases = answer_aliases(asked.answers)
+        try:
+            log_probs = self.scorer.reader.answer_log_probs(asked.question, aliases, asked.contexts)
+        except UnscorableError as error:
+            return error
+        return [best_alias_mean(row, asked.answers) for row in log_probs]

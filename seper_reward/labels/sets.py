@@ -1,0 +1,186 @@
+"""Labels of sets: what a passage adds to passages that the reader is given with it, by any labeler that asks one."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Generic
+
+from seper_reward.estimators.draws import difference
+from seper_reward.labels.labelers.base import PassageLabeler, R, ReaderLabeler
+from seper_reward.labels.plans import (
+    Context,
+    Labelled,
+    SetOptions,
+    make_plan,
+    permutations,
+    shapley_values,
+    smallest_sufficient,
+)
+from seper_reward.labels.rows import SHAPLEY, interval_fields
+from seper_reward.runtime.hashing import content_key
+from seper_reward.types import Asked, Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
+
+
+class SetLabeler(PassageLabeler):
+    """Labels each passage by itself, and what it adds to others.
+
+    Each set of passages is measured once, in one order; what is called v(ab) for a label of b beside a is the same
+    number as for a label of a beside b. Contexts that begin with the same passages are one batch of the reader, which
+    reads these once.
+
+    Args:
+        singles: Labeler of single passages, whose measure the sets are labelled by, too.
+        options: Which sets are measured.
+    """
+
+    whole = True
+
+    def __init__(self, singles: ReaderLabeler[Any], options: SetOptions) -> None:
+        self.singles, self.options = singles, options
+        self.name, self.scorer = singles.name, singles.scorer
+        self.samples, self.side_by_side = singles.samples, singles.side_by_side
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything that decides a label, JSON-able."""
+        return {**self.singles.fingerprint, "sets": asdict(self.options)}
+
+    def label(self, query: Query) -> LabeledQuery:
+        """Return the labels of a query's passages and of sets of them."""
+        (labeled,) = self.label_block([query])
+        if isinstance(labeled, UnscorableError):
+            raise labeled
+        return labeled
+
+    def attempt(self, query: Query) -> LabeledQuery | UnscorableError:
+        """Return what ``label`` returns, or the error that it raises."""
+        return self.label_block([query])[0]
+
+    def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
+        """Label several queries, round after round of their plans side by side."""
+        found: list[_Question[Any] | UnscorableError] = [
+            _Question(self.singles, self.options, query) for query in queries
+        ]
+        while waiting := {at: each for at, each in enumerate(found) if isinstance(each, _Question) and each.wanted}:
+            asked = [each.asked(group) for each in waiting.values() for group in each.wanted]
+            readings = iter(self.singles.read(asked, together=len(queries) > 1))
+            for at, each in waiting.items():
+                found[at] = each.after([next(readings) for _ in each.wanted])
+        return [each.labeled() if isinstance(each, _Question) else each for each in found]
+
+
+class _Question(Generic[R]):
+    """One question while its sets are measured: what its plan wants next, and what is known.
+
+    Attributes:
+        wanted: Groups of contexts to measure next; empty at the end.
+    """
+
+    def __init__(self, labeler: ReaderLabeler[R], options: SetOptions, query: Query) -> None:
+        self._labeler, self._options, self._query = labeler, options, query
+        self._readings: dict[Context, R] = {}
+        self._utilities: dict[Context, Estimate] = {}  # what each context is worth, beside none
+        self._known: dict[frozenset[int], Context] = {}  # the order in which passages were first measured together
+        self._reversed: dict[Context, R] = {}  # by that order
+        self._labelled: Labelled = []
+        self._plan = self._steps()
+        self.wanted = next(self._plan)
+
+    def asked(self, group: Sequence[Context]) -> Asked:
+        """Return what the reader is asked in a group of contexts."""
+        return Asked(self._query.question, self._query.answers, tuple(map(self._passages, group)))
+
+    def after(self, readings: Sequence[list[R] | UnscorableError]) -> "_Question[R] | UnscorableError":
+        """Take what was measured in the wanted groups, and go on to the next that are wanted.
+
+        Returns:
+            The question itself, or why it cannot be labelled.
+        """
+        for group, row in zip(self.wanted, readings, strict=True):
+            if isinstance(row, UnscorableError):
+                return row
+            try:
+                self._take(group, row)
+            except UnscorableError as error:
+                return error
+        rounds = ([group for group in groups if group] for groups in self._plan)
+        self.wanted = next(filter(None, rounds), [])
+        return self
+
+    def _steps(self) -> Iterator[list[list[Context]]]:
+        places = range(len(self._query.passages))
+        yield [[(), *((place,) for place in places)]]
+        groups = make_plan(self._options, len(places), self._utilities, self._query.id)
+        self._labelled = yield from groups
+        share = int(content_key("both orders", self._query.id)[:8], 16) / 16**8
+        if share < self._options.both_orders and self._options.plan in ("conditional", "pairs"):
+            yield [[context[::-1] for context in self._readings if len(context) == 2]]
+
+    def _take(self, group: Sequence[Context], readings: Sequence[R]) -> None:
+        for context, reading in zip(group, readings, strict=True):
+            known = self._known.setdefault(frozenset(context), context)
+            if known != context:
+                self._reversed[known] = reading
+                continue
+            self._readings[context] = reading
+            self._utilities[context] = self._labeler.gain(reading, self._readings[()])
+
+    def labeled(self) -> LabeledQuery:
+        """Return all labels."""
+        singles = [self._readings[context] for context in self._readings if len(context) < 2]
+        labeled = self._labeler.labeled(self._query, singles)
+        sufficient = smallest_sufficient(self._utilities)
+        return replace(
+            labeled,
+            sets=tuple(self._set_label(given, passage) for given, passage in self._labelled),
+            details=tuple({**own, **more} for own, more in zip(labeled.details, self._shapley_fields(), strict=True)),
+            fields={
+                "sufficient_set": {
+                    "passage_ids": [self._query.passages[place].id for place in sufficient],
+                    "utility": self._utilities[sufficient].value,
+                },
+                "reader_calls": len(self._readings) + len(self._reversed),
+            },
+        )
+
+    def _set_label(self, given: Context, passage: int) -> SetLabel:
+        shown, before = (self._known[frozenset(each)] for each in ((*given, passage), given))
+        gain = self._labeler.gain(self._readings[shown], self._readings[before])
+        return SetLabel(
+            shown,
+            passage,
+            gain=gain,
+            utility=self._utilities[shown],
+            interaction=difference(gain, self._utilities[passage,]),
+            details={
+                "given_std_error": self._labeler.error(self._readings[before]),
+                **self._other_order_fields(shown),
+                **self._cut_fields(shown),
+                **self._labeler.set_fields(self._readings[shown]),
+            },
+        )
+
+    def _shapley_fields(self) -> list[dict[str, float | None]]:
+        """Return the fields of each passage's Shapley value; none for other plans."""
+        passages = len(self._query.passages)
+        if self._options.plan != SHAPLEY or not passages:
+            return [{}] * passages
+        orders = permutations(passages, self._options.permutations, self._query.id)
+        values = shapley_values(orders, self._gain, lambda context: self._labeler.error(self._readings[context]))
+        return [{SHAPLEY: value.value, **interval_fields(value, f"_{SHAPLEY}")} for value in values]
+
+    def _gain(self, before: Context, passage: int) -> float:
+        after = self._known[frozenset((*before, passage))]
+        return self._labeler.gain(self._readings[after], self._readings[before]).value
+
+    def _other_order_fields(self, shown: Context) -> dict[str, float]:
+        if shown not in self._reversed:
+            return {}
+        utility = self._labeler.gain(self._reversed[shown], self._readings[()])
+        return {"utility_reversed": utility.value, "std_error_utility_reversed": utility.std_error}
+
+    def _cut_fields(self, shown: Context) -> dict[str, bool]:
+        prompts = self._labeler.scorer.reader.prompts
+        return {"truncated": True} if prompts.cuts(self._query.question, self._passages(shown)) else {}
+
+    def _passages(self, context: Context) -> tuple[Passage, ...]:
+        return tuple(self._query.passages[place] for place in context)
