@@ -46,7 +46,7 @@ def reestimate(
 
     Raises:
         OSError: A file is missing, or cannot be written.
-        ValueError: The folder has labels of another labeler, of an earlier version or of an unfinished run;
+        ValueError: The folder has labels of another labeler, of an earlier version, of sets, or of an unfinished run;
             ``output_dir`` is that folder, is in use, or holds other labels; or the options do not go with how the
             responses were drawn.
     """
@@ -65,6 +65,11 @@ def reestimate(
     rows = {name: list(read_lines(source / name)) for name in files}
     if (labeler := labeler_of(rows[LABELS])) != DELTA_SEPER:
         raise ValueError(f"{source} holds labels of {labeler!r}; only those of ΔSePer can be estimated again")
+    if any("sets" in row for row in rows[LABELS]):
+        raise ValueError(
+            f"{source} holds labels of sets, whose rows do not keep all of the responses; label again with the other "
+            "options and the same cache, which samples nothing anew"
+        )
     provenance = read_json(source / PROVENANCE)
     decides = {**provenance["decides"], **judge.fingerprint, "reestimated": provenance["labels_hash"]}
     claim_settings(

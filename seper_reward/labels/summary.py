@@ -31,7 +31,8 @@ def summarize(
     Returns:
         Numbers of ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows; ``helpful`` and
         ``harmful``, how many passages have a label whose whole 95 % interval is above ``margin`` or below its
-        negative; ``contexts`` whose responses the rows hold, and how many of them are ``unfinished`` (half of their
+        negative; ``sets``, where sets were labelled: ``labels`` of passages beside given ones, ``reader_calls``, and
+        ``order_effect``, what ``order_effect`` returns; ``contexts`` whose responses the rows hold, and how many of them are ``unfinished`` (half of their
         responses were cut at their greatest length), ``empty`` (half say nothing) and ``all_equal`` (one text); and
         ``groups``, each with ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the
         number of ``passages`` by role.
@@ -49,6 +50,7 @@ def summarize(
         "helpful": sum(low > margin for low, _ in intervals),
         "harmful": sum(high < -margin for _, high in intervals),
         **_response_counts(labels),
+        **_set_counts(labels),
         "groups": {name: _summarize_group(rows, column) for name, rows in groups.items()},
     }
 
@@ -99,6 +101,27 @@ def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER)
     return {"questions": len(values), column: round(mean, _DIGITS), "interval": interval}
 
 
+def order_effect(labels: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return what the order of two passages does to how much they are worth together.
+
+    Args:
+        labels: Label rows.
+
+    Returns:
+        Of the ``pairs`` that were measured in both orders: ``mean_change``, the mean distance of the two numbers, and
+        ``by_chance``, how large it would be if order made no difference, by their standard errors (of a normal
+        variable the mean distance from 0 is sqrt(2 / π) standard deviations); ``None`` if there is no such pair.
+    """
+    rows = [(row["id"], each) for row in labels for each in row.get("sets", ()) if "utility_reversed" in each]
+    both = {(identity, *each["shown"]): each for identity, each in rows}.values()  # each has two labels
+    if not both:
+        return None
+    changes = [abs(each["utility"] - each["utility_reversed"]) for each in both]
+    errors = [math.hypot(each["std_error_utility"], each["std_error_utility_reversed"]) for each in both]
+    by_chance = _mean([math.sqrt(2 / math.pi) * error for error in errors])
+    return {"pairs": len(both), "mean_change": _mean(changes), "by_chance": by_chance}
+
+
 def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
     """Return counts, means and shares of labels, for logs.
 
@@ -145,6 +168,12 @@ def _response_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         "empty": sum(_half(rows, lambda row: not row["text"]) for rows in contexts),
         "all_equal": sum(len({row["text"] for row in rows if row["count"]}) == 1 for rows in contexts),
     }
+
+
+def _set_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    sets = sum(len(row.get("sets", ())) for row in labels)
+    calls = sum(row.get("reader_calls", 0) for row in labels)
+    return {"sets": {"labels": sets, "reader_calls": calls, "order_effect": order_effect(labels)}} if sets else {}
 
 
 def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> bool:

@@ -66,6 +66,17 @@ def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     return text_table(header, rows)
 
 
+def sets_line(sets: Mapping[str, Any]) -> str:
+    """Return what a summary tells of labels of sets."""
+    line = f"{sets['labels']} labels beside given passages, {sets['reader_calls']} contexts measured"
+    if (effect := sets["order_effect"]) is None:
+        return line
+    return (
+        f"{line}; {effect['pairs']} pairs in both orders differ by {effect['mean_change']:.3f} "
+        f"({effect['by_chance']:.3f} by chance)"
+    )
+
+
 def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     """Return in a line what a passage that answers nothing does to the labels.
 

@@ -19,6 +19,8 @@ from seper_reward.types import LabeledQuery, Query, UnscorableError
 class LabelStore:
     """Labels by question and passage, on disk, so that no passage is labelled twice.
 
+    Where labels depend on a question's other passages (``PassageLabeler.whole``), new ones have all labelled again.
+
     Args:
         path: JSONL file of label rows, read if it exists; rows stand in the order in which questions came.
         labeler: Labeler of passages that have no label yet.
@@ -67,13 +69,16 @@ class LabelStore:
         return label_row(labeled, self._labeler.name)
 
     def _add(self, row: dict[str, Any]) -> None:
-        known = self._rows.setdefault(row["id"], {**row, "passages": []})
-        known["passages"] += row["passages"]
+        if self._labeler.whole or row["id"] not in self._rows:
+            self._rows[row["id"]] = row
+        else:
+            self._rows[row["id"]]["passages"] += row["passages"]
 
     def _missing(self, query: Query) -> Query:
-        """Return the query with the passages that have no label yet."""
+        """Return the query with the passages to label: those that have no label yet, or all if labels go together."""
         known = {passage.id for passage in self._known(query).query.passages}
-        return replace(query, passages=tuple(passage for passage in query.passages if passage.id not in known))
+        new = tuple(passage for passage in query.passages if passage.id not in known)
+        return replace(query, passages=query.passages if new and self._labeler.whole else new)
 
     def _labeled(self, query: Query) -> LabeledQuery:
         known = self._known(query)

@@ -1,0 +1,164 @@
+"""Labels of sets: by hand with a scripted measure, on a real reader against separate measurements, and in files."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from seper_reward.estimators.utility import utility
+from seper_reward.labels.labelers import DeltaSePerLabeler, ERAGLabeler, GoldLabeler, LikelihoodLabeler, load_labeler
+from seper_reward.labels.labelers.base import ReaderLabeler
+from seper_reward.labels.plans import SetOptions
+from seper_reward.labels.reestimate import reestimate
+from seper_reward.labels.rows import label_row, labeled_query, read_labels
+from seper_reward.labels.run import LabelRun
+from seper_reward.labels.sets import SetLabeler
+from seper_reward.types import Estimate, Passage, Query, UnscorableError
+
+HOP = Passage("The mill was built by Ann Lee.", id="hop")
+END = Passage("Ann Lee was born in Oslo.", id="end")
+OTHER = Passage("Sheep graze.", id="other")
+QUERY = Query("q", "Where was the builder of the mill born?", ("Oslo",), (OTHER, HOP, END))
+
+
+class Scripted(ReaderLabeler):
+    """The first passage says nothing by itself, and all together with the second."""
+
+    name = "scripted"
+    worth = {"": 0.1, "hop": 0.1, "end": 0.5, "other": 0.0, "end hop": 0.9, "end other": 0.4, "hop other": 0.1}
+
+    def __init__(self, scorer):
+        self.scorer, self.read_so_far = scorer, []
+
+    def read(self, asked, *, together=False):
+        self.read_so_far.append([[[passage.id for passage in row] for row in each.contexts] for each in asked])
+        return [
+            UnscorableError("no") if "fails" in each.question else [self._reading(row) for row in each.contexts]
+            for each in asked
+        ]
+
+    def _reading(self, passages):
+        value = self.worth.get(" ".join(sorted(passage.id for passage in passages)), 0.7)
+        late = passages[-1:] == (END,) and len(passages) == 2  # the reader likes the answer at the end
+        return Estimate(value + 0.02 * late, 0.1, value - 0.2, value + 0.2)
+
+    def gain(self, reading, given):
+        change = reading.value - given.value
+        return Estimate(change, math.hypot(reading.std_error, given.std_error), change - 0.3, change + 0.3)
+
+    def error(self, reading):
+        return reading.std_error
+
+
+def found_by(label, given, passage):
+    (found,) = [each for each in label.sets if each.given == given and each.passage == passage]
+    return found
+
+
+def test_what_a_passage_adds_by_hand(tiny_scorer):
+    scripted = Scripted(tiny_scorer)
+    labeled = SetLabeler(scripted, SetOptions(given_top=1, both_orders=0.0)).label(QUERY)
+    assert labeled.labels == pytest.approx((-0.1, 0.0, 0.4))
+    found = found_by(labeled, (2,), 1)
+    assert found.shown == (2, 1)
+    assert found.gain.value == pytest.approx(0.9 - 0.5)
+    assert found.gain.std_error == pytest.approx(math.hypot(0.1, 0.1))
+    assert found.utility.value == pytest.approx(0.9 - 0.1)
+    assert found.interaction.value == pytest.approx(0.9 - 0.5 - 0.1 + 0.1)
+    assert found.interaction.std_error == pytest.approx(0.2)  # of four measurements with errors of .1
+    assert found.details["given_std_error"] == 0.1
+    assert {(each.given, each.passage) for each in labeled.sets} == {((2,), 0), ((2,), 1)}
+    assert labeled.fields["sufficient_set"] == {"passage_ids": ["end", "hop"], "utility": pytest.approx(0.8)}
+    assert labeled.fields["reader_calls"] == 6
+    # the single passages in one batch, then those beside the best one in another
+    assert scripted.read_so_far == [
+        [[[], ["other"], ["hop"], ["end"]]],
+        [[["end", "other"], ["end", "hop"]]],
+    ]
+
+
+def test_the_order_of_pairs_is_turned_round_in_a_sample(tiny_scorer):
+    labeled = SetLabeler(Scripted(tiny_scorer), SetOptions("pairs", both_orders=1.0)).label(QUERY)
+    assert labeled.fields["reader_calls"] == 4 + 3 + 3
+    found = found_by(labeled, (1,), 2)
+    assert found.shown == (1, 2)
+    assert found.utility.value == pytest.approx(0.82)
+    assert found.details["utility_reversed"] == pytest.approx(0.8)
+    assert found_by(labeled, (2,), 1).shown == (1, 2)  # the same measurement
+
+
+def test_questions_of_a_block_are_measured_side_by_side_and_fail_alone(tiny_scorer):
+    labeler = SetLabeler(Scripted(tiny_scorer), SetOptions(given_top=1))
+    queries = [QUERY, replace(QUERY, id="bad", question="fails"), replace(QUERY, id="bare", passages=())]
+    one, bad, bare = labeler.label_block(queries)
+    assert one == labeler.label(QUERY)
+    assert isinstance(bad, UnscorableError)
+    assert (bare.labels, bare.sets) == ((), ())
+    with pytest.raises(UnscorableError):
+        labeler.label(queries[1])
+
+
+@pytest.mark.parametrize("kind", [DeltaSePerLabeler, ERAGLabeler, LikelihoodLabeler])
+def test_a_label_beside_given_passages_is_a_difference_of_measurements(kind, tiny_scorer):
+    singles = kind(tiny_scorer)
+    labeled = SetLabeler(singles, SetOptions(given_top=2)).label(QUERY)
+    assert replace(labeled, sets=(), fields={}) == singles.label(QUERY)
+    for each in labeled.sets:
+        # as if the given passages were one longer passage, measured by its own
+        shown, given = (tuple(QUERY.passages[at] for at in places) for places in (each.shown, each.given))
+        if kind is DeltaSePerLabeler:
+            with_, without, none = tiny_scorer.beliefs(QUERY.question, QUERY.answers, [shown, given, ()])
+            assert each.gain.value == pytest.approx(utility(with_, without).delta_seper, abs=1e-6)
+            assert each.utility.value == pytest.approx(with_.seper - none.seper, abs=1e-6)
+            assert each.gain.std_error == pytest.approx(math.hypot(with_.std_error, without.std_error), abs=1e-6)
+            assert each.details["seper"] == pytest.approx(with_.seper, abs=1e-6)
+        if kind is LikelihoodLabeler:
+            rows = tiny_scorer.reader.answer_log_probs(QUERY.question, QUERY.answers, [shown, given])
+            assert each.gain.value == pytest.approx(rows[0][0] - rows[1][0], abs=1e-5)
+        single = labeled.labels[each.passage]
+        assert each.interaction.value == pytest.approx(each.gain.value - single, abs=1e-6)
+
+
+def test_labels_of_sets_come_back_from_a_folder(tmp_path, tiny_scorer):
+    labeler = load_labeler("delta_seper", lambda: tiny_scorer, SetOptions("pairs", both_orders=1.0))
+    run = LabelRun(tmp_path / "out", labeler, [QUERY, replace(QUERY, id="other", question="Who built it?")])
+    summary = run.run()
+    assert summary["sets"] == {"labels": 12, "reader_calls": 20, "order_effect": summary["sets"]["order_effect"]}
+    assert summary["sets"]["order_effect"]["pairs"] == 6
+    row = json.loads((tmp_path / "out" / "labels.jsonl").read_text().splitlines()[0])
+    assert row["sets"][0]["given"] == ["other"] and row["sets"][0]["passage_id"] == "hop"
+    assert {"delta_seper", "std_error", "low", "high", "seper", "interaction", "shown"} <= row["sets"][0].keys()
+    found = read_labels(tmp_path / "out")[0]
+    truth = labeler.label(QUERY)
+    assert [(each.shown, each.passage) for each in found.sets] == [(each.shown, each.passage) for each in truth.sets]
+    for one, other in zip(found.sets, truth.sets, strict=True):
+        assert one.gain.value == pytest.approx(other.gain.value, abs=1e-6)
+        assert one.interaction.high == pytest.approx(other.interaction.high, abs=1e-6)
+    with pytest.raises(ValueError, match="delta_belief of sets"):
+        read_labels(tmp_path / "out", "delta_belief")
+    with pytest.raises(ValueError, match="holds labels of sets"):
+        reestimate(tmp_path / "out", tmp_path / "again", tiny_scorer.judge)
+    # fewer passages keep the sets of those that are left
+    assert {each.shown for each in found.keep([2, 0]).sets} == {(1, 0)}
+
+
+def test_shapley_values_are_labels_too(tiny_scorer):
+    labeled = SetLabeler(DeltaSePerLabeler(tiny_scorer), SetOptions("shapley", permutations=6)).label(QUERY)
+    whole = max(labeled.sets, key=lambda each: len(each.shown)).utility.value
+    read = labeled_query(json.loads(json.dumps(label_row(labeled))), "shapley")
+    assert sum(read.labels) == pytest.approx(whole, abs=1e-5)
+    assert all(error > 0 for error in read.std_errors)
+    assert read.baseline_error == 0.0
+
+
+def test_leave_one_out_shows_all_others_in_the_questions_order(tiny_scorer):
+    labeled = SetLabeler(Scripted(tiny_scorer), SetOptions("leave_one_out")).label(QUERY)
+    assert [each.shown for each in labeled.sets] == [(0, 1, 2)] * 3
+    assert found_by(labeled, (1, 2), 0).gain.value == pytest.approx(0.7 - 0.92)  # "hop end" is shown with end last
+
+
+def test_marks_ask_no_reader(tiny_scorer):
+    with pytest.raises(ValueError, match="'gold' asks no reader"):
+        load_labeler("gold", lambda: tiny_scorer, SetOptions())
+    assert GoldLabeler().whole is False
