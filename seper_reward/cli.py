@@ -284,14 +284,16 @@ def _export(arguments: list[str]) -> None:
     from seper_reward.labels.export import write_labels
     from seper_reward.labels.heterogeneity import beyond_chance
     from seper_reward.labels.rows import read_labels
-    from seper_reward.labels.targets import helped, sure
+    from seper_reward.labels.targets import helped, lists_to_learn, sure
+    from seper_reward.retrieval import next_hop
 
-    labeled = read_labels(config.labels, config.label)
+    labeled = lists_to_learn(read_labels(config.labels, config.label), config.learn_from, next_hop)
     kept = labeled if config.max_std_error is None else [sure(row, config.max_std_error) for row in labeled]
     kept = beyond_chance(kept, heterogeneity=config.heterogeneity, shrink=config.shrink)
     kept = [row for row in kept if row.labels and (not config.helpful or helped(row, config.margin))]
     lines = write_labels(kept, config.output, config.format, config.margin)
-    print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} questions")
+    asked = "questions by hop" if config.learn_from == "hops" else "questions"
+    print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}")
 
 
 def _save_reader(arguments: list[str]) -> None:

@@ -33,6 +33,12 @@ from seper_reward.scorer import SePerScorer
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Prompt = Literal["paper", "brief", "few_shot"]
 Tracking = Literal["none", "wandb"]
+LearnFrom = Literal["singles", "hops", "best_gain"]
+LEARN_FROM_HELP = (
+    "Labels to learn from: singles (of passages by themselves), hops (these, and what passages add to given ones, "
+    "where the query is the question followed by the given ones) or best_gain (the most that a passage adds to any "
+    "given ones); the last two need labels of sets."
+)
 MARGIN_HELP = "Distance from 0 that a label's whole interval must have to be help or harm in the summary, >= 0."
 
 
@@ -499,6 +505,7 @@ class ExportConfig:
         "listwise losses.",
     )
     helpful: bool = setting(False, "Whether questions without a passage that helps by margin are left out.")
+    learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -166,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder, questions, scorer, readers = begin(config, arguments)
     labeling = {seed: scorer.with_sampling(seed=int(seed)) for seed in config.seeds}
     untrained = load_encoder(config.model)
-    rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test, config.eval_top_k)}
+    rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test, config.eval_top_k, config.hops)}
     pool = propose(untrained, config, questions)  # candidates of the first round, the same for all labelers
     for name in config.labelers:
         for seed in config.seeds:
@@ -178,7 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 labeling[seed],
                 pool,
             )
-            rankings[title] = rank(run.train(), questions.corpus, questions.test, config.eval_top_k)
+            rankings[title] = rank(run.train(), questions.corpus, questions.test, config.eval_top_k, config.hops)
     measures = measure_rankings(rankings, questions.test, readers)
     by_question = {name: row.pop("questions") for name, row in measures.items()}
     comparison = {

@@ -25,10 +25,11 @@ from seper_reward.labels.labelers import CrossEncoderLabeler, load_labeler
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
 from seper_reward.reports.tracking import Run
+from seper_reward.retrieval import retrieve_hops
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
 from seper_reward.runtime.settings import setting
-from seper_reward.types import LabeledQuery, Query
+from seper_reward.types import LabeledQuery, Passage, Query
 from trainers.models import base_name, load_encoder, model_device
 from trainers.ranking.candidates import propose
 from trainers.ranking.data import RankingConfig
@@ -130,15 +131,35 @@ def train(
     return [row for row in trainer.state.log_history if "loss" in row]
 
 
-def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query]) -> Rankings:
-    """Order each question's passages by the model's scores, best first."""
-    labeler = CrossEncoderLabeler(model)
-    reordered = []
-    for query, passages in zip(queries, rankings, strict=True):
-        scores = labeler.label(replace(query, passages=tuple(passages))).labels
-        order = sorted(range(len(passages)), key=lambda at: -scores[at])
-        reordered.append(tuple(passages[at] for at in order))
-    return reordered
+class Reranked:
+    """Orders candidate passages of its own for each question, as a retriever does for a corpus.
+
+    Args:
+        model: The cross-encoder.
+        candidates: Passages per question.
+    """
+
+    def __init__(self, model: CrossEncoder, candidates: Rankings) -> None:
+        self._labeler, self._candidates = CrossEncoderLabeler(model), candidates
+
+    def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
+        """Return the candidates by the model's scores, best first; there is one question per list of candidates."""
+        reordered = []
+        for question, passages in zip(questions, self._candidates, strict=True):
+            scores = self._labeler.label(Query("", question, (), tuple(passages))).labels
+            order = sorted(range(len(passages)), key=lambda at: -scores[at])
+            reordered.append(tuple(passages[at] for at in order[:top_k]))
+        return reordered
+
+
+def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query], hops: int = 1) -> Rankings:
+    """Order each question's passages by the model's scores, best first.
+
+    With several ``hops``, the best passage is read, the others are scored anew with the question and what was read,
+    and so on (``retrieve_hops``).
+    """
+    longest = max(map(len, rankings), default=1)
+    return retrieve_hops(Reranked(model, rankings), [query.question for query in queries], hops, longest)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -160,9 +181,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         model = load_cross_encoder(config.model, config.pair_tokens)
         with stopwatch(seconds, "training"):
             history = train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
-        before = rank(encoder, questions.corpus, questions.test, config.eval_top_k)
+        before = rank(encoder, questions.corpus, questions.test, config.eval_top_k, config.hops)
         results: Mapping[str, Any] = {
-            **compare(before, rerank(model, before, questions.test), questions.test, readers),
+            **compare(before, rerank(model, before, questions.test, config.hops), questions.test, readers),
             "labels": statistics,
             "seconds": seconds,
             "log": history,

@@ -239,7 +239,7 @@ class RetrieverRun:
     def _evaluator(self) -> RankingEvaluator | None:
         if self._arguments.eval_strategy == "no" or not self._questions.dev:
             return None
-        return RankingEvaluator(self._questions.corpus, self._questions.dev)
+        return RankingEvaluator(self._questions.corpus, self._questions.dev, self._config.hops)
 
 
 def card(config: RetrieverConfig, arguments: Any, questions: Questions, results: Mapping[str, Any]) -> str:
@@ -264,7 +264,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with Run(arguments.report_to, "retriever", {**asdict(config), **arguments.to_dict()}) as tracked:
         model = run.train(tracked.log)
         before, after = (
-            rank(each, questions.corpus, questions.test, config.eval_top_k)
+            rank(each, questions.corpus, questions.test, config.eval_top_k, config.hops)
             for each in (load_encoder(config.model), model)
         )
         results = {**compare(before, after, questions.test, readers), "rounds": run.rounds()}

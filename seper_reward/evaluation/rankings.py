@@ -13,7 +13,11 @@ from seper_reward.runtime.imports import need
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 
-MEASURES = ("ndcg@5", "ndcg@10", "mrr", "recall@1", "recall@5")
+# by their names in ir-measures
+_NAMES = {
+    "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10", "mrr": "RR", "recall@1": "R@1", "recall@2": "R@2", "recall@5": "R@5",
+}  # fmt: skip
+MEASURES = tuple(_NAMES)
 
 
 def gold_relevance(query: Query) -> dict[str, int]:
@@ -39,14 +43,15 @@ def rank_metrics(
         relevance: Gains per question by passage id, 0 = not relevant; passages without a gain count as 0.
 
     Returns:
-        ``ndcg@5``, ``ndcg@10`` (Järvelin and Kekäläinen, 2002; linear gains), ``mrr``, ``recall@1`` and ``recall@5``
-        over the questions that have a relevant passage; ``None`` where no question has one.
+        ``ndcg@5``, ``ndcg@10`` (Järvelin and Kekäläinen, 2002; linear gains), ``mrr``, and ``recall@1``, ``recall@2``
+        and ``recall@5`` (share of a question's relevant passages that are at the top), over the questions that have a
+        relevant passage; ``None`` where no question has one.
 
     Raises:
         OSError: ir-measures is not installed.
     """
     library = need("ir_measures", "retrieval")
-    measures = dict(zip(MEASURES, map(library.parse_measure, ("nDCG@5", "nDCG@10", "RR", "R@1", "R@5")), strict=True))
+    measures = {name: library.parse_measure(theirs) for name, theirs in _NAMES.items()}
     qrels = [
         library.Qrel(str(number), name, gain)
         for number, gains in enumerate(relevance)

@@ -1,14 +1,123 @@
 """From passage labels to the input of ranking losses: scaling, grades, pairs, triplets, filters. Pure functions."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from seper_reward.types import LabeledQuery, Passage
+from seper_reward.types import LabeledQuery, Passage, Query, SetLabel
 
 GRADES = 3  # grades of helpful passages: 1 to 3
 HARMFUL = -1  # grade of a passage that misleads
+
+
+@dataclass(frozen=True)
+class Hop:
+    """What is to be learned of one hop: which passage helps the reader that is given others already.
+
+    Attributes:
+        given: The given passages, in the order in which the reader sees them; empty in the first hop.
+        labeled: The question with the passages that were labelled beside them, and what each adds to them.
+    """
+
+    given: tuple[Passage, ...]
+    labeled: LabeledQuery
+
+
+def lists_to_learn(
+    labeled: Sequence[LabeledQuery],
+    learn_from: str,
+    next_hop: Callable[[Query, Sequence[Passage]], Query],
+    marks: bool = False,
+) -> list[LabeledQuery]:
+    """Return the lists of labels that a retriever learns from, as queries of their own.
+
+    Args:
+        labeled: The labelled queries.
+        learn_from: ``"singles"``, the labels of passages by themselves; ``"hops"``, these and what passages add to
+            given ones (``by_given``, ``by_marks``); or ``"best_gain"`` (``best_gains``).
+        next_hop: Function that returns the query that is asked after the given passages were read.
+        marks: Whether labels are people's marks, which have no sets, and need none.
+
+    Raises:
+        ValueError: Labels of sets are to be learned from, and there are none.
+    """
+    if learn_from == "singles":
+        return list(labeled)
+    if not marks and not any(row.sets for row in labeled):
+        raise ValueError(
+            f"expected labels of passages beside given ones for learn_from={learn_from}, got none of {len(labeled)} "
+            "questions; label sets, too, or learn from singles"
+        )
+    if learn_from == "best_gain":
+        return [best_gains(row) for row in labeled]
+    hops = by_marks if marks else by_given
+    return [replace(hop.labeled, query=next_hop(hop.labeled.query, hop.given)) for row in labeled for hop in hops(row)]
+
+
+def by_given(labeled: LabeledQuery) -> list[Hop]:
+    """Return the labels of a question hop by hop: those of single passages, then those beside each given tuple.
+
+    The error of the measure with the given passages alone (``given_std_error`` in the details of a set, 0 where it is
+    absent) takes the place of the baseline's: it is part of each label beside them, and cancels in differences. Of a
+    passage that was measured beside the same ones in several orders, the first counts.
+
+    Args:
+        labeled: The labelled query, with ``sets``.
+    """
+    hops: dict[tuple[int, ...], dict[int, SetLabel]] = {}
+    for each in labeled.sets:
+        if each.given:
+            hops.setdefault(each.given, {}).setdefault(each.passage, each)
+    return [Hop((), replace(labeled, sets=())), *(_hop(labeled, given, beside) for given, beside in hops.items())]
+
+
+def by_marks(labeled: LabeledQuery) -> list[Hop]:
+    """Return people's marks hop by hop: beside each supporting passage the others have their marks.
+
+    Args:
+        labeled: The labelled query; a label above 0 marks a passage that supports the answer.
+    """
+    places = range(len(labeled.labels))
+    return [
+        Hop((), labeled),
+        *(
+            Hop((labeled.query.passages[given],), labeled.keep([at for at in places if at != given]))
+            for given in places
+            if labeled.labels[given] > 0
+        ),
+    ]
+
+
+def best_gains(labeled: LabeledQuery) -> LabeledQuery:
+    """Return a question's labels for a retriever that finds all passages at once.
+
+    A passage's label is the most that it adds to any given ones, or to none, if that is above 0; else its label by
+    itself. The greatest of several measures is too high by chance, the more so the larger their errors.
+
+    Args:
+        labeled: The labelled query, with ``sets``.
+
+    Returns:
+        The query without sets, with the errors of the chosen labels. Their common error, of what they add to, remains
+        ``baseline_error`` only where all of them add to the same.
+    """
+    labels, errors = list(labeled.labels), list(labeled.std_errors)
+    common: list[tuple[tuple[int, ...], float]] = [((), labeled.baseline_error)] * len(labels)
+    for each in labeled.sets:
+        at = each.passage
+        if each.given and each.gain.value > max(labels[at], 0.0):
+            labels[at], errors[at] = each.gain.value, each.gain.std_error
+            common[at] = each.given, _given_error(each)
+    return replace(
+        labeled,
+        labels=tuple(labels),
+        std_errors=tuple(errors),
+        baseline_error=common[0][1] if len(set(common)) == 1 else 0.0,
+        sets=(),
+        details=(),
+    )
 
 
 def transform(
@@ -137,3 +246,21 @@ def helped(labeled: LabeledQuery, margin: float = 0.1) -> bool:
 
 def _helps(label: float, margin: float) -> bool:
     return label > 0 and label >= margin
+
+
+def _hop(labeled: LabeledQuery, given: tuple[int, ...], beside: dict[int, SetLabel]) -> Hop:
+    passages = labeled.query.passages
+    gains = [each.gain for each in beside.values()]
+    return Hop(
+        tuple(passages[at] for at in given),
+        LabeledQuery(
+            replace(labeled.query, passages=tuple(passages[at] for at in beside)),
+            labels=tuple(gain.value for gain in gains),
+            std_errors=tuple(gain.std_error for gain in gains),
+            baseline_error=_given_error(next(iter(beside.values()))),
+        ),
+    )
+
+
+def _given_error(label: SetLabel) -> float:
+    return float(label.details.get("given_std_error", 0.0))

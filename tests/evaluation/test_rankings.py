@@ -19,6 +19,7 @@ def test_measures_by_hand():
     assert found["ndcg@5"] == pytest.approx(ndcg / 2, abs=1e-4)  # the second found nothing
     assert found["mrr"] == pytest.approx(0.5 / 2)
     assert found["recall@1"] == 0
+    assert found["recall@2"] == pytest.approx((1 / 2 + 0) / 2)  # one of two
     assert found["recall@5"] == pytest.approx((1 + 0) / 2)
 
 

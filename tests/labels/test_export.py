@@ -1,12 +1,14 @@
 """Exports, read back the way their readers do."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from seper_reward.cli import main
+from seper_reward.labels import rows
 from seper_reward.labels.export import LAYOUTS, write_labels
-from seper_reward.types import LabeledQuery, Passage, Query
+from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel
 
 
 def labeled():
@@ -139,6 +141,39 @@ def test_export_command(tmp_path, capsys):
     assert main([*arguments, "--format", "csv"]) == 2
     assert main(["export", "--labels", str(tmp_path), "--output", "x"]) == 2
     assert "labels.jsonl: no such file" in capsys.readouterr().err
+
+
+def test_hops_and_best_gains_in_every_layout(tmp_path, capsys, monkeypatch):
+    mill, ferry = labeled()
+    nothing = Estimate(0.0, 0.0, 0.0, 0.0)
+    gains = {1: Estimate(0.6, 0.1, 0.4, 0.8), 2: Estimate(-0.3, 0.1, -0.5, -0.1)}  # beside the first
+    sets = tuple(SetLabel((0, at), at, gain, nothing, nothing) for at, gain in gains.items())
+    monkeypatch.setattr(rows, "read_labels", lambda folder, label: [replace(mill, sets=sets), ferry])
+
+    def exported(layout, learn_from="hops"):
+        words = ["--labels", "x", "--output", str(tmp_path / "out"), "--format", layout, "--learn_from", learn_from]
+        assert main(["export", *words]) == 0
+        return (tmp_path / "out").read_text() if layout == "trec" else lines(tmp_path / "out")
+
+    asked = "Who built the mill? [SEP] Mill: Ann built it."
+    found = exported("sentence-transformers")
+    assert [row["query"] for row in found] == ["Who built the mill?", asked, "When did it sink?"]
+    assert found[1] == {"query": asked, "docs": ["Sheep.", "Bob built it."], "labels": [0.6, -0.3]}
+    assert "3 lines from 3 of 3 questions by hop" in capsys.readouterr().out
+    assert exported("sentence-transformers-triplets")[-1] == {
+        "anchor": asked, "positive": "Sheep.", "negative": "Bob built it.", "label": 0.9,
+    }  # fmt: skip
+    tevatron = exported("tevatron")[1]
+    assert (tevatron["query_id"], tevatron["query"]) == ("q1|p1", asked)
+    assert [passage["text"] for passage in tevatron["positive_passages"]] == ["Sheep."]
+    assert exported("flagembedding")[1]["query"] == asked
+    assert "q1 0 p1 3\n" in exported("trec")
+    assert "q1|p1 0 p3 -1\n" in exported("trec")
+    assert exported("sentence-transformers", "best_gain")[0]["labels"] == [0.8, 0.6, -0.4]
+    assert len(exported("sentence-transformers", "singles")) == 2
+    monkeypatch.setattr(rows, "read_labels", lambda folder, label: [mill, ferry])
+    assert main(["export", "--labels", "x", "--output", str(tmp_path / "out"), "--learn_from", "hops"]) == 2
+    assert "for learn_from=hops, got none of 2 questions" in capsys.readouterr().err
 
 
 def test_old_label_rows_are_refused(tmp_path, capsys):

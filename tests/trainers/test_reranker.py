@@ -10,9 +10,11 @@ from sentence_transformers import CrossEncoder
 from seper_reward.estimators.entailment import load_entailment
 from seper_reward.labels.rows import read_labels
 from seper_reward.labels.targets import quantize
+from seper_reward.retrieval import next_query
 from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
 from seper_reward.types import LabeledQuery, Passage, Query
 from trainers import reranker, retriever
+from trainers.ranking.run import teacher_rows
 from trainers.reranker import RerankerArguments, RerankerConfig, load_cross_encoder, rerank, train
 
 MILL = Query(
@@ -44,6 +46,37 @@ def test_it_learns_the_order(model, tmp_path, loss):
     assert [passage.id for passage in order] == ["c", "a", "b"]  # what misleads is below what is useless
     assert log[-1]["loss"] < log[0]["loss"]
     assert any(not torch.equal(before[name], weight) for name, weight in model.named_parameters())
+
+
+def test_it_reorders_hop_by_hop():
+    sheep, bob, ann = MILL.passages
+    scores = {
+        MILL.question: {sheep: 0.1, bob: 0.7, ann: 0.2},
+        next_query(MILL.question, [bob]): {sheep: 0.9, ann: 0.2},
+        next_query(MILL.question, [sheep]): {bob: 0.1, ann: 0.3},
+        "Who?": {ann: -1.0, sheep: -2.0},
+        next_query("Who?", [ann]): {sheep: 0.0},
+    }
+
+    class Scripted:
+        def predict(self, pairs, **options):
+            texts = {passage.full_text: passage for passage in MILL.passages}
+            return [scores[question].get(texts[text], 9.0) for question, text in pairs]  # what was read scores best
+
+    rankings, queries = [MILL.passages, (sheep, ann)], [MILL, replace(MILL, question="Who?")]
+    assert rerank(Scripted(), rankings, queries) == [(bob, ann, sheep), (ann, sheep)]
+    assert rerank(Scripted(), rankings, queries, hops=2) == [(bob, sheep, ann), (ann, sheep)]
+    assert rerank(Scripted(), [], []) == []
+
+
+def test_it_learns_what_is_missing_given_what_was_read(model, tmp_path):
+    config = RerankerConfig(learn_from="hops", labeler="gold")
+    marked = [LabeledQuery(MILL, (0.0, 1.0, 1.0), (0.0, 0.0, 0.0))]
+    rows = teacher_rows(marked, config)
+    assert [row["labels"] for row in rows] == [[0.0, 1.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+    train(model, marked, config, arguments(tmp_path))
+    (order,) = rerank(model, [MILL.passages], [MILL], hops=2)
+    assert order[2].id == "a"
 
 
 def test_the_embedded_start_knows_entailment(tmp_path):

@@ -19,13 +19,13 @@ from seper_reward.labels.rows import read_labels
 from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
-from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
 from trainers import compare_labelers, retriever
 from trainers.compare_labelers import aggregate, leads
 from trainers.ranking import run
 from trainers.ranking.candidates import candidates
 from trainers.ranking.data import read_questions
-from trainers.ranking.evaluation import changes
+from trainers.ranking.evaluation import changes, rank
 from trainers.ranking.label_store import LabelStore
 from trainers.runs import last_checkpoint
 
@@ -417,3 +417,80 @@ def test_feedback_rows_are_texts_as_the_reader_sees_them():
     row = LabeledQuery(query, (0.5, 0.0), (0.1, 0.1))
     rows = run.teacher_rows([row], retriever.RetrieverConfig())
     assert rows == [{"query": "Who?", "passages": ["Mill: Ann owns it.", "Sheep."], "labels": [0.5, 0.0]}]
+
+
+def two_hops():
+    """By itself, the second passage misleads and the third helps; beside the first, the second is all that helps."""
+    texts = ("The mill is Ida's.", "Ida was born in Tern.", "Bob was born in Hallow.", "Sheep graze.")
+    passages = tuple(Passage(text, id=str(at)) for at, text in enumerate(texts))
+    query = Query("q", "Where was the owner of the mill born?", ("Tern",), passages)
+    gains = {1: 0.9, 2: 0.0, 3: -0.1}
+    sets = tuple(
+        SetLabel((0, at), at, Estimate(gain, 0.01, gain, gain), *[Estimate(0.0, 0.0, 0.0, 0.0)] * 2)
+        for at, gain in gains.items()
+    )
+    return LabeledQuery(query, (0.9, -0.4, 0.4, 0.0), (0.01,) * 4, sets=sets)
+
+
+def test_two_hops_are_rows_of_their_own(capsys):
+    labeled = two_hops()
+    rows = run.teacher_rows([labeled], retriever.RetrieverConfig(learn_from="hops", shrink=False))
+    asked = "Where was the owner of the mill born? [SEP] The mill is Ida's."
+    assert [row["query"] for row in rows] == [labeled.query.question, asked]
+    assert [row["labels"] for row in rows] == [
+        pytest.approx([0.9, -0.4, 0.4, 0.0]), pytest.approx([0.9, 0.0, -0.1])
+    ]  # fmt: skip
+    assert "2 of 2 questions by hop have labels to learn from" in capsys.readouterr().err
+    # a filter takes a hop, not the question: labels spread by 1.3 and by 1
+    config = retriever.RetrieverConfig(learn_from="hops", shrink=False, min_spread=1.1)
+    assert [row["query"] for row in run.teacher_rows([labeled], config)] == [labeled.query.question]
+    (best,) = run.teacher_rows([labeled], retriever.RetrieverConfig(learn_from="best_gain", shrink=False))
+    assert (best["query"], best["labels"]) == (labeled.query.question, pytest.approx([0.9, 0.9, 0.4, 0.0]))
+
+
+def test_a_second_hop_is_learned(tmp_path, tiny_encoder):
+    """Trained on both hops, the model finds the second passage once it has read the first; on one, it does not."""
+    labeled = two_hops()
+    corpus = {passage.id: passage for passage in labeled.query.passages}
+
+    def found(learn_from, hops):
+        model = SentenceTransformer(str(tiny_encoder), device="cpu")
+        config = retriever.RetrieverConfig(learn_from=learn_from, shrink=False, loss="ranknet")
+        arguments = retriever.RetrieverArguments(
+            output_dir=str(tmp_path / learn_from), learning_rate=2e-3, max_steps=60, save_strategy="no",
+            eval_strategy="no", bf16=False, disable_tqdm=True, lr_scheduler_type="constant", seed=1,
+        )  # fmt: skip
+        retriever.train_once(model, [labeled], config, arguments)
+        return [[each.id for each in rank(model, corpus, [labeled.query], hops=count)[0]] for count in hops]
+
+    one, two = found("hops", (1, 2))
+    assert (one[:2], two[:2]) == (["0", "2"], ["0", "1"])
+    one, two = found("singles", (1, 2))
+    assert one[:2] == two[:2] == ["0", "2"]
+
+
+def test_marks_teach_hops_and_two_hops_are_measured(settings, tmp_path, lane_questions):
+    rows = [json.loads(line) for line in lane_questions.read_text().splitlines()]
+    for row in rows:
+        row["passages"][1]["relevant"] = True
+    lane_questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings += ["--labeler", "gold", "--eval_gains", "false", "--learn_from", "hops", "--hops", "2"]
+    assert retriever.main([*settings, "--eval_top_k", "2"]) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert set(results["after"]) >= {"recall@2", "seper@2", "exact_match@2", "seper@2_held_out"}
+    assert "[SEP]" in (tmp_path / "run" / "model" / "README.md").read_text()
+    with pytest.raises(ValueError, match="hops must be at least 1, got 0"):
+        retriever.RetrieverConfig(hops=0)
+
+
+def test_candidates_are_retrieved_in_hops():
+    asked = []
+
+    class Finds:
+        def retrieve(self, questions, top_k):
+            asked.extend(questions)
+            return [(Passage("Ann.", id="a"), Passage("Bob.", id="b"))[:top_k] for _ in questions]
+
+    (query,) = candidates([Query("q", "Who?", ("Ann",))], Finds(), 2, given=False, hops=2)
+    assert [passage.id for passage in query.passages] == ["a", "b"]
+    assert asked == ["Who?", "Who? [SEP] Ann."]

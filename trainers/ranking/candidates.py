@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sentence_transformers import SentenceTransformer
 
-from seper_reward.retrieval import DenseRetriever, Retriever
+from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.types import Passage, Query
 from trainers.ranking.data import Questions, RankingConfig
@@ -16,10 +16,12 @@ def propose(model: SentenceTransformer, config: RankingConfig, questions: Questi
     retriever = None
     if config.candidates != "given":
         retriever = DenseRetriever(model, questions.corpus, share=True)
-    return candidates(questions.train, retriever, config.top_k, config.candidates != "retrieved")
+    return candidates(questions.train, retriever, config.top_k, config.candidates != "retrieved", config.hops)
 
 
-def candidates(queries: Sequence[Query], retriever: Retriever | None, top_k: int, given: bool) -> list[Query]:
+def candidates(
+    queries: Sequence[Query], retriever: Retriever | None, top_k: int, given: bool, hops: int = 1
+) -> list[Query]:
     """Return the queries with the passages to label; all processes must call this together.
 
     Args:
@@ -27,11 +29,12 @@ def candidates(queries: Sequence[Query], retriever: Retriever | None, top_k: int
         retriever: Retriever whose best passages are candidates; ``None`` for none.
         top_k: Number of passages that the retriever finds per query.
         given: Whether the queries' own passages are candidates, too; they come first.
+        hops: How often is retrieved for a query (``retrieve_hops``).
     """
     mine = shard(queries)
     retrieved: Sequence[tuple[Passage, ...]] = [()] * len(mine)
     if retriever is not None:
-        retrieved = retriever.retrieve([query.question for query in mine], top_k)
+        retrieved = retrieve_hops(retriever, [query.question for query in mine], hops, top_k)
     return gather_in_order([_with(query, passages, given) for query, passages in zip(mine, retrieved, strict=True)])
 
 

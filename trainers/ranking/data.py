@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from seper_reward.config import ScorerConfig
+from seper_reward.config import LEARN_FROM_HELP, LearnFrom, ScorerConfig
 from seper_reward.data.queries import pool_passages, read_examples
 from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.labelers import check_labeler
@@ -47,6 +47,12 @@ class RankingConfig(ScorerConfig):
         "both", "Passages to label: those that the model retrieves, those given with the questions, or both."
     )
     top_k: int = setting(8, "Passages to retrieve per question and round, >= 1.")
+    hops: int = setting(
+        1,
+        "How often the model retrieves for a question, >= 1: each time with the question and the best passages found "
+        "so far; 2 suits questions that need two passages.",
+    )
+    learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
     max_std_error: float | None = setting(
         None, "Greatest standard error of a label that is learned from; not given: all labels are."
     )
@@ -105,7 +111,7 @@ class RankingConfig(ScorerConfig):
             raise ValueError(f"eval_readers must have names of their own, got {self.eval_readers}; rename a folder")
         if self.reader in self.eval_readers:
             raise ValueError(f"eval_readers must not have the labelling one, {self.reader!r}; leave it out")
-        for name in ("top_k", "eval_top_k", "limit"):
+        for name in ("top_k", "hops", "eval_top_k", "limit"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 

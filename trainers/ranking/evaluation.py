@@ -14,7 +14,7 @@ from seper_reward.evaluation.rankings import MEASURES, downstream, gold_relevanc
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import reader_defaults
-from seper_reward.retrieval import DenseRetriever
+from seper_reward.retrieval import DenseRetriever, retrieve_hops
 from seper_reward.runtime.hashing import content_key
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
@@ -76,13 +76,19 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
 
 
 def rank(
-    encoder: SentenceTransformer, corpus: Mapping[str, Passage], queries: Sequence[Query], least: int = 1
+    encoder: SentenceTransformer,
+    corpus: Mapping[str, Passage],
+    queries: Sequence[Query],
+    least: int = 1,
+    hops: int = 1,
 ) -> Rankings:
     """Return each question's best passages in the corpus, ``DEPTH`` of them or ``least`` if that is more.
 
-    Each process ranks all questions by itself.
+    With several ``hops``, those that were read come first (``retrieve_hops``). Each process ranks all questions by
+    itself.
     """
-    return DenseRetriever(encoder, corpus).retrieve([query.question for query in queries], max(DEPTH, least))
+    retriever = DenseRetriever(encoder, corpus)
+    return retrieve_hops(retriever, [query.question for query in queries], hops, max(DEPTH, least))
 
 
 def measure_rankings(
@@ -170,18 +176,19 @@ class RankingEvaluator(BaseEvaluator):
     Args:
         corpus: Passages by id.
         queries: Held-out questions, with marks of relevance in the metadata of their passages.
+        hops: How often is retrieved for a question.
     """
 
-    def __init__(self, corpus: Mapping[str, Passage], queries: Sequence[Query]) -> None:
+    def __init__(self, corpus: Mapping[str, Passage], queries: Sequence[Query], hops: int = 1) -> None:
         super().__init__()
-        self._corpus, self._queries = corpus, queries
+        self._corpus, self._queries, self._hops = corpus, queries, hops
         self.primary_metric = MEASURES[0]
 
     def __call__(
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Return the measures of ``rank_metrics`` that are defined for these questions."""
-        rows = rank(model, self._corpus, self._queries)
+        rows = rank(model, self._corpus, self._queries, hops=self._hops)
         measures = rank_metrics(rows, [gold_relevance(query) for query in self._queries])
         return {name: value for name, value in measures.items() if value is not None}
 

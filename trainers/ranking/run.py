@@ -12,10 +12,11 @@ from sentence_transformers.base.training_args import BaseTrainingArguments
 from seper_reward.config import load_scorer
 from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.labelers import PassageLabeler
-from seper_reward.labels.targets import informative, quantize, shortened, sure, transform
+from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened, sure, transform
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import measures_table
 from seper_reward.reports.tracking import Run
+from seper_reward.retrieval import next_hop
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
@@ -101,6 +102,8 @@ def teacher_rows(
 ) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for the losses: filtered, shrunk, rounded, clipped and shifted.
 
+    Of a next hop, the query is ``next_query`` of the question and the given passages.
+
     Args:
         labeled: The labelled queries.
         config: Settings of filters and scale.
@@ -109,6 +112,7 @@ def teacher_rows(
     Raises:
         ValueError: No query is left.
     """
+    labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
     if config.max_std_error is not None:
         labeled = [sure(row, config.max_std_error) for row in labeled]
     # before lists are shortened: the best and the worst of many passages differ by chance more than any two
@@ -129,7 +133,8 @@ def teacher_rows(
             "other, or check the labels"
         )
     if process_state().is_main_process:
-        print(f"{len(kept)} of {len(labeled)} questions have labels to learn from", file=sys.stderr)
+        lists = "questions by hop" if config.learn_from == "hops" else "questions"
+        print(f"{len(kept)} of {len(labeled)} {lists} have labels to learn from", file=sys.stderr)
     return kept
 
 

@@ -1,0 +1,77 @@
+"""Retrieval in hops, for questions that need several passages: read the best one, ask again with what was read."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from seper_reward.retrieval.base import Retriever
+from seper_reward.types import Passage, Query
+
+_SEPARATOR = " [SEP] "  # BERT's own token between two texts
+_WORDS_READ = 120  # about half of the 256 tokens that the embedded encoder reads
+
+
+def next_query(question: str, read: Sequence[Passage]) -> str:
+    """Return the text that finds the next passage: the question, then what was read (MDR, arXiv:2009.12756).
+
+    The question comes first, so that an encoder that cuts long texts still sees it, and the read passages share 120
+    words, so that it sees something of each.
+
+    Args:
+        question: The question.
+        read: Passages that were read, in order; without any, the text is the question.
+
+    >>> next_query("Who runs the mill?", [Passage("The mill is Ida Voss's.", title="Hallow")])
+    "Who runs the mill? [SEP] Hallow: The mill is Ida Voss's."
+    """
+    return _SEPARATOR.join([question, *(_first_words(each.full_text, _WORDS_READ // len(read)) for each in read)])
+
+
+def next_hop(query: Query, read: Sequence[Passage]) -> Query:
+    """Return a query with the ``next_query`` as its question, and the ids of the read passages behind its own.
+
+    >>> next_hop(Query("q1", "Who runs the mill?", ("Ida",)), [Passage("Fog.", id="p1"), Passage("Rain.", id="p2")]).id
+    'q1|p1+p2'
+    """
+    if not read:
+        return query
+    ids = "+".join(passage.id for passage in read)
+    return replace(query, id=f"{query.id}|{ids}", question=next_query(query.question, read))
+
+
+def retrieve_hops(retriever: Retriever, questions: Sequence[str], hops: int, top_k: int) -> list[tuple[Passage, ...]]:
+    """Retrieve several times, each time with ``next_query`` of the question and the best passages found so far.
+
+    Each hop reads one passage: the best one that was not read before.
+
+    Args:
+        retriever: Any retriever; it is asked once per hop, with all questions.
+        questions: The questions.
+        hops: How often is retrieved, >= 1; one hop is the retriever as it is.
+        top_k: Most passages per question, >= 1.
+
+    Returns:
+        Per question the passages that were read, in order, then the others by their best rank in a hop.
+
+    Raises:
+        ValueError: ``hops`` or ``top_k`` is below 1.
+    """
+    if hops < 1:
+        raise ValueError(f"hops must be at least 1, got {hops}")
+    read: list[list[Passage]] = [[] for _ in questions]
+    best_ranks: list[dict[Passage, int]] = [{} for _ in questions]
+    for hop in range(hops):
+        queries = [next_query(*asked) for asked in zip(questions, read, strict=True)]
+        # those that were read may be found again
+        for known, ranks, found in zip(read, best_ranks, retriever.retrieve(queries, top_k + hop), strict=True):
+            unread = [passage for passage in found if passage not in known]
+            for rank, passage in enumerate(unread):
+                ranks[passage] = min(rank, ranks.get(passage, rank))
+            known += unread[:1]
+    return [
+        (*known, *sorted((each for each in ranks if each not in known), key=ranks.__getitem__))[:top_k]
+        for known, ranks in zip(read, best_ranks, strict=True)
+    ]
+
+
+def _first_words(text: str, most: int) -> str:
+    return " ".join(text.split()[:most])
