@@ -21,7 +21,7 @@ from sentence_transformers.cross_encoder.losses import LambdaLoss, RankNetLoss
 from trl import TrlParser
 
 from seper_reward.estimators.entailment import load_entailment
-from seper_reward.labels.labelers import CrossEncoderLabeler, load_labeler
+from seper_reward.labels.labelers import CrossEncoderLabeler
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
 from seper_reward.reports.tracking import Run
@@ -41,6 +41,7 @@ from trainers.ranking.run import (
     card_fields,
     claim_ranking_folder,
     compare,
+    labeler_for,
     publish,
     teacher_rows,
 )
@@ -167,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = TrlParser((RerankerConfig, RerankerArguments), prog="python -m trainers.reranker", description=__doc__)
     config, arguments = parser.parse_args_and_config(argv)
     folder, questions, scorer, readers = begin(config, arguments)
-    labeler = load_labeler(config.labeler, lambda: scorer)
+    labeler = labeler_for(config, scorer)
     claim_ranking_folder(folder, config, arguments, questions, labeler)
     encoder = load_encoder(config.retriever)
     with Run(arguments.report_to, "reranker", {**asdict(config), **arguments.to_dict()}) as tracked:

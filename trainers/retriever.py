@@ -26,7 +26,6 @@ from sentence_transformers import (
 from torch import Tensor
 from trl import TrlParser
 
-from seper_reward.labels.labelers import load_labeler
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
 from seper_reward.reports.tracking import Run
@@ -48,6 +47,7 @@ from trainers.ranking.run import (
     card_fields,
     claim_ranking_folder,
     compare,
+    labeler_for,
     publish,
     teacher_rows,
 )
@@ -187,7 +187,7 @@ class RetrieverRun:
         self.folder = Path(arguments.output_dir)
         self._config, self._arguments, self._questions = config, arguments, questions
         self._first_pool = first_pool
-        labeler = load_labeler(config.labeler, lambda: scorer)
+        labeler = labeler_for(config, scorer)
         claim_ranking_folder(self.folder, config, arguments, questions, labeler)
         self._store = LabelStore(self.folder / LABELS, labeler)
 

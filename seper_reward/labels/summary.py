@@ -31,11 +31,11 @@ def summarize(
     Returns:
         Numbers of ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows; ``helpful`` and
         ``harmful``, how many passages have a label whose whole 95 % interval is above ``margin`` or below its
-        negative; ``sets``, where sets were labelled: ``labels`` of passages beside given ones, ``reader_calls``, and
-        ``order_effect``, what ``order_effect`` returns; ``contexts`` whose responses the rows hold, and how many of them are ``unfinished`` (half of their
-        responses were cut at their greatest length), ``empty`` (half say nothing) and ``all_equal`` (one text); and
-        ``groups``, each with ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the
-        number of ``passages`` by role.
+        negative; ``contexts`` whose responses the rows hold, and how many of them are ``unfinished`` (half of their
+        responses were cut at their greatest length), ``empty`` (half say nothing) and ``all_equal`` (one text);
+        ``sets``, where sets were labelled: ``labels`` of passages beside given ones, ``reader_calls``, and what
+        ``order_effect`` returns; and ``groups``, each with ``questions``, ``baseline_seper`` (for ΔSePer only), the
+        mean label by role and the number of ``passages`` by role.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in labels:

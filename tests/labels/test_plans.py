@@ -80,7 +80,8 @@ def test_shapley_shares_sets_among_orders():
     assert groups == [[(0, 1), (0, 1, 2), (0, 2), (1, 2)]]  # six orders, four new sets
     assert len(labelled) == len(set(labelled)) == 9
     orders = permutations(5, 8, "seed")
-    assert len(set(orders)) == 8 and orders == permutations(5, 8, "seed") != permutations(5, 8, "other")
+    assert len(set(orders)) == 8
+    assert orders == permutations(5, 8, "seed") != permutations(5, 8, "other")
 
 
 def test_shapley_values_by_hand():
@@ -126,7 +127,9 @@ def test_shapley_values_against_the_slow_sum_over_sub_sets():
 
 def test_intervals_of_sampled_orders_hold_the_value():
     draw = random.Random(5)
-    values = {frozenset(chosen): draw.random() for size in range(6) for chosen in itertools.combinations(range(5), size)}
+    values = {
+        frozenset(chosen): draw.random() for size in range(6) for chosen in itertools.combinations(range(5), size)
+    }
 
     def gain(before, passage):
         return values[frozenset((*before, passage))] - values[frozenset(before)]
@@ -157,5 +160,5 @@ def test_the_smallest_sufficient_set():
     "wrong", [{"plan": "triples"}, {"given_top": 0}, {"depth": 4}, {"permutations": 1}, {"both_orders": 1.5}]
 )
 def test_options_out_of_range(wrong):
-    with pytest.raises(ValueError, match="expected|must be"):
+    with pytest.raises(ValueError, match=r"expected|must be"):
         SetOptions(**wrong)

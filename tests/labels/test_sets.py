@@ -22,11 +22,13 @@ OTHER = Passage("Sheep graze.", id="other")
 QUERY = Query("q", "Where was the builder of the mill born?", ("Oslo",), (OTHER, HOP, END))
 
 
+WORTH = {"": 0.1, "hop": 0.1, "end": 0.5, "other": 0.0, "end hop": 0.9, "end other": 0.4, "hop other": 0.1}
+
+
 class Scripted(ReaderLabeler):
     """The first passage says nothing by itself, and all together with the second."""
 
     name = "scripted"
-    worth = {"": 0.1, "hop": 0.1, "end": 0.5, "other": 0.0, "end hop": 0.9, "end other": 0.4, "hop other": 0.1}
 
     def __init__(self, scorer):
         self.scorer, self.read_so_far = scorer, []
@@ -39,7 +41,7 @@ class Scripted(ReaderLabeler):
         ]
 
     def _reading(self, passages):
-        value = self.worth.get(" ".join(sorted(passage.id for passage in passages)), 0.7)
+        value = WORTH.get(" ".join(sorted(passage.id for passage in passages)), 0.7)
         late = passages[-1:] == (END,) and len(passages) == 2  # the reader likes the answer at the end
         return Estimate(value + 0.02 * late, 0.1, value - 0.2, value + 0.2)
 
@@ -127,7 +129,7 @@ def test_labels_of_sets_come_back_from_a_folder(tmp_path, tiny_scorer):
     assert summary["sets"] == {"labels": 12, "reader_calls": 20, "order_effect": summary["sets"]["order_effect"]}
     assert summary["sets"]["order_effect"]["pairs"] == 6
     row = json.loads((tmp_path / "out" / "labels.jsonl").read_text().splitlines()[0])
-    assert row["sets"][0]["given"] == ["other"] and row["sets"][0]["passage_id"] == "hop"
+    assert (row["sets"][0]["given"], row["sets"][0]["passage_id"]) == (["other"], "hop")
     assert {"delta_seper", "std_error", "low", "high", "seper", "interaction", "shown"} <= row["sets"][0].keys()
     found = read_labels(tmp_path / "out")[0]
     truth = labeler.label(QUERY)

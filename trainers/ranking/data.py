@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from seper_reward.config import LEARN_FROM_HELP, LearnFrom, ScorerConfig
+from seper_reward.config import LEARN_FROM_HELP, LearnFrom, ScorerConfig, SetsConfig
+from seper_reward.data.marks import is_relevant
 from seper_reward.data.queries import pool_passages, read_examples
 from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.provenance import query_key
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.settings import setting
-from seper_reward.types import Passage, Query
+from seper_reward.types import Passage, Query, answer_aliases
 
 
 @dataclass
-class RankingConfig(ScorerConfig):
+class RankingConfig(SetsConfig, ScorerConfig):
     """Settings of what a ranking model learns from and is measured on, shared by retriever and reranker."""
 
     input: str = setting(
@@ -30,6 +31,10 @@ class RankingConfig(ScorerConfig):
         "Corpus to retrieve from: JSONL, JSONL.gz or Parquet of {id, title?, text}; not given: the passages of all "
         "questions together.",
     )
+    marked: int | None = setting(
+        None, "Only questions with this many passages that people marked as supporting; not given: all."
+    )
+    yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.")
     limit: int | None = setting(None, "Number of questions to use, evenly spread over the input; not given: all.")
     test_share: float = setting(
         0.125, "Share of questions, by SHA-1 of their ids, that are held out for the comparison at the end, above 0."
@@ -136,7 +141,7 @@ def read_questions(config: RankingConfig) -> Questions:
     if examples.rejected:
         first = examples.rejected[0]
         print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
-    queries = spread(examples.queries, config.limit)
+    queries = spread([query for query in examples.queries if _wanted(query, config)], config.limit)
     if corpus is None:
         corpus, queries = pool_passages(queries)
     _check_ids(queries, corpus, config)
@@ -153,6 +158,14 @@ def data_key(questions: Questions) -> str:
     """Return a hash over all questions and the corpus."""
     parts = [sorted(map(query_key, rows)) for rows in (questions.train, questions.dev, questions.test)]
     return content_key(parts, sorted((each.id, each.title, each.text) for each in questions.corpus.values()))
+
+
+def _wanted(query: Query, config: RankingConfig) -> bool:
+    """Tell whether the settings take a question, by its marks and its answer."""
+    marks = sum(is_relevant(passage) for passage in query.passages) if config.marked is not None else None
+    return marks == config.marked and (
+        config.yes_no or not {alias.lower() for alias in answer_aliases(query.answers)} & {"yes", "no"}
+    )
 
 
 def _check_ids(queries: Sequence[Query], corpus: Mapping[str, Passage], config: RankingConfig) -> None:

@@ -11,7 +11,8 @@ from sentence_transformers.base.training_args import BaseTrainingArguments
 
 from seper_reward.config import load_scorer
 from seper_reward.labels.heterogeneity import beyond_chance
-from seper_reward.labels.labelers import PassageLabeler
+from seper_reward.labels.labelers import PassageLabeler, load_labeler
+from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened, sure, transform
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import measures_table
@@ -95,6 +96,17 @@ def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun
     questions = read_questions(config)
     scorer = load_scorer(config, arguments.seed)
     return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))
+
+
+def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
+    """Return the labeler of the settings, of sets of passages where they say so.
+
+    Raises:
+        ValueError: It cannot label sets, or a setting of sets is out of range.
+        OSError: A reranker cannot be loaded.
+    """
+    sets = None if config.set_options is None else SetOptions(**config.set_options)
+    return load_labeler(config.labeler, lambda: scorer, sets)
 
 
 def teacher_rows(
