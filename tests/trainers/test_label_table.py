@@ -145,15 +145,17 @@ def test_it_says_what_training_can_not_be_expected_to_tell():
         "gold": {"seper@1": {"lead": 0.0, "interval": None, "sd": 0.0}},
         "none": {"seper@1": {"lead": None, "interval": None, "sd": None}},
     }
-    untrained, erag, likelihood, gold, none = ceiling_lines(
+    untrained, erag, likelihood, gold, none, _, plan = ceiling_lines(
         {"questions": 82, "leads": leads}, "delta_seper", "seper@1", 0.03
     )
     assert "no difference seen: +0.010 [-0.020, 0.040]. Less than 0.03: there is hardly room above" in untrained
     needed = questions_for_lead(0.3, 0.03)
     assert erag == (
-        "- over `erag`: +0.200 [0.100, 0.300]. "
-        f"To see a lead of 0.03 needs {needed} test questions (sd 0.300); this comparison has 82."
+        f"- over `erag`: +0.200 [0.100, 0.300]. To see a lead of 0.03 needs {needed} test questions (sd 0.300)."
     )
+    assert plan.endswith(f"to see a lead of 0.03 needs {needed} test questions; this comparison has 82.")
+    alike = ceiling_lines({"questions": 82, "leads": {"gold": leads["gold"]}}, "delta_seper", "seper@1", 0.03)
+    assert alike == [gold]
     assert "training cannot be expected to separate `delta_seper` and `likelihood` here" in likelihood
     assert gold.endswith("The choices never differed, so that nothing tells how many questions a lead needs.")
     assert none == "- over `none`: no question could be scored"

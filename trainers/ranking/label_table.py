@@ -180,7 +180,7 @@ def table_lines(table: Mapping[str, Any]) -> list[str]:
 
 
 def ceiling_lines(table: Mapping[str, Any], first: str, primary: str, lead: float) -> list[str]:
-    """Return, as a Markdown list, what can be expected of training on the first labeler's labels.
+    """Return in Markdown what can be expected of training on the first labeler's labels, and how many questions tell.
 
     Args:
         table: What ``label_table`` returned for the questions of the comparison.
@@ -201,11 +201,16 @@ def ceiling_lines(table: Mapping[str, Any], first: str, primary: str, lead: floa
         if needed[name] is None:
             sentences.append("The choices never differed, so that nothing tells how many questions a lead needs.")
         else:
-            sentences.append(
-                f"To see a lead of {lead:g} needs {needed[name]} test questions (sd {found['sd']:.3f}); this "
-                f"comparison has {table['questions']}."
-            )
+            sentences.append(f"To see a lead of {lead:g} needs {needed[name]} test questions (sd {found['sd']:.3f}).")
         lines.append(" ".join(sentences))
+    most = max((number for number in needed.values() if number is not None), default=None)
+    if most is not None:
+        lines += [
+            "",
+            "Retrievers that were trained differ more than labels that choose nearly alike, so that the greatest of "
+            f"these numbers is the one to plan with: to see a lead of {lead:g} needs {most} test questions; this "
+            f"comparison has {table['questions']}.",
+        ]
     return lines
 
 
