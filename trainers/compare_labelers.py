@@ -2,9 +2,11 @@
 
     python -m trainers.compare_labelers --config configs/retriever/compare-demo.yaml
 
-Trains one retriever per labeler and seed with `trainers.retriever`'s settings, measures all of them and the untrained
-one on the held-out questions, and writes results.json, results.md and results.svg. Each seed draws labels of its own,
-so that what labels owe to chance is in the intervals. The same command resumes.
+First prints what each kind of label chooses, and how many questions would show a lead (label_table.json and .md;
+`--table_only true` ends there). Then trains one retriever per labeler and seed with `trainers.retriever`'s settings,
+measures all of them and the untrained one on the held-out questions, and writes results.json, results.md and
+results.svg. Each seed draws labels of its own, so that what labels owe to chance is in the intervals. The same command
+resumes.
 """
 
 import statistics
@@ -12,25 +14,42 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+from sentence_transformers import SentenceTransformer
 from trl import TrlParser
 
+from seper_reward.data.marks import is_relevant
+from seper_reward.data.splits import spread
 from seper_reward.evaluation.statistics import interval_over_questions_and_seeds, rounded
 from seper_reward.labels.labelers import check_labeler
+from seper_reward.labels.plans import SetPlan
 from seper_reward.reports.figures import plot_ranking
-from seper_reward.reports.tables import measures_table
+from seper_reward.reports.tables import lead_text, measures_table
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.settings import setting
+from seper_reward.types import Query
 from trainers.models import load_encoder
 from trainers.ranking.candidates import propose
-from trainers.ranking.evaluation import measure_rankings, rank
-from trainers.ranking.run import RESULTS, begin
+from trainers.ranking.data import Questions, data_key
+from trainers.ranking.evaluation import Rankings, measure_rankings, rank
+from trainers.ranking.label_table import (
+    UNTRAINED,
+    as_ranked,
+    ceiling_lines,
+    label_table,
+    labeler_stores,
+    questions_needed,
+    table_lines,
+)
+from trainers.ranking.run import RESULTS, RankingRun, begin, labeler_for
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
 
-UNTRAINED = "untrained"
+_MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
+_TABLE = "label_table"  # the table's field in the results, and the name of its files
+_OTHER_FIELDS = ("comparison", "primary", _TABLE)  # of the results, beside those of the labelers
 
 
 @dataclass
@@ -39,7 +58,9 @@ class CompareConfig(RetrieverConfig):
 
     labelers: list[str] = setting(
         ["delta_seper", "erag", "likelihood", "gold"],
-        "Labelers to compare, as in labeler; the lead of the first over each other one is reported.",
+        "Labelers to compare, as in labeler; the lead of the first over each other one is reported. One that starts "
+        "with conditional_, pairs_, leave_one_out_ or shapley_ labels sets (given_top, depth, ...), from which its "
+        "retriever learns next hops (conditional, pairs) or the most that a passage adds.",
     )
     teacher_temperatures: list[str] = setting(
         ["likelihood=1.0"],
@@ -50,16 +71,60 @@ class CompareConfig(RetrieverConfig):
         "Seeds, one retriever per labeler and seed: of training (order and dropout) and of the responses that its "
         "labels are measured on; at least two for intervals.",
     )
+    lead: float = setting(
+        0.03,
+        "Least lead in the primary measure (SePer of the first of eval_readers, else of reader) that matters, in "
+        "(0, 1]: the label table says which labels choose too alike for it, and how many questions would show it.",
+    )
+    table_train: int = setting(
+        0, "Number of training questions, evenly spread, that the label table is made for, too, >= 0."
+    )
+    judge_seed: int = setting(
+        777, "Seed of the responses by which the labelling reader judges what labels chose; none of seeds."
+    )
+    table_only: bool = setting(False, "Whether to end with the label table, without any training.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.labelers:
-            check_labeler(name)
+            check_labeler(self.parts(name)[1])
         self.temperatures()
         if not self.labelers or not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
             raise ValueError(f"expected labelers, and whole numbers as seeds, got {self.labelers} and {self.seeds}")
         if len({Path(name).name for name in self.labelers}) < len(self.labelers):
             raise ValueError(f"labelers must have names of their own, got {self.labelers}; rename a folder")
+        if not 0 < self.lead <= 1 or self.table_train < 0:
+            raise ValueError(f"expected lead in (0, 1] and table_train >= 0, got {self.lead} and {self.table_train}")
+        if self.judge_seed in map(int, self.seeds):
+            raise ValueError(
+                f"judge_seed must be none of seeds, got {self.judge_seed} and {self.seeds}: labels would be judged by "
+                "the responses that they were measured on"
+            )
+
+    @property
+    def primary_reader(self) -> str:
+        """The reader whose SePer is the primary measure: the first that made no labels, else the one that did."""
+        return (*self.eval_readers, self.reader)[0]
+
+    def parts(self, name: str) -> tuple[str, str]:
+        """Return the plan of sets (``"none"`` for single passages) and the labeler that a name stands for."""
+        plan = next((each for each in get_args(SetPlan) if name.startswith(f"{each}_")), "none")
+        return plan, name if plan == "none" else name.removeprefix(f"{plan}_")
+
+    def of(self, name: str) -> RetrieverConfig:
+        """Return the settings of a retriever that the labels of this name train."""
+        own = {each.name: getattr(self, each.name) for each in fields(RetrieverConfig)}
+        plan, labeler = self.parts(name)
+        several = plan in ("conditional", "pairs") or (labeler == _MARKS and self.hops > 1)
+        return RetrieverConfig(
+            **{
+                **own,
+                "labeler": labeler,
+                "sets": plan,
+                "learn_from": "hops" if several else "singles" if plan == "none" else "best_gain",
+                "teacher_temperature": self.temperatures().get(name, self.teacher_temperature),
+            }
+        )
 
     def temperatures(self) -> dict[str, float]:
         """Return the teacher temperatures that differ from ``teacher_temperature``, by labeler."""
@@ -125,9 +190,87 @@ def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> d
     return by_labeler
 
 
+def test_rankings(
+    model: SentenceTransformer, name: str, seed: str, config: CompareConfig, questions: Questions
+) -> dict[str, Rankings]:
+    """Return how a retriever ranks the corpus for the test questions, by name.
+
+    One that learned from hops retrieves in as many; one that did not retrieves at once and, under a name that ends in
+    ``_in_hops``, in hops, too, so that it is compared at its best.
+    """
+    ways = {name: 1}
+    if config.hops > 1:
+        learned = name != UNTRAINED and config.of(name).learn_from == "hops"
+        ways = {name: config.hops} if learned else {name: 1, f"{name}_in_hops": config.hops}
+    return {
+        f"{way}{seed}": rank(model, questions.corpus, questions.test, config.eval_top_k, hops)
+        for way, hops in ways.items()
+    }
+
+
 def _labeler_of(run: str) -> str:
     """Return the labeler of a run ``LABELER-SEED``; a name without a seed stands for itself."""
     return run.rpartition("-")[0] or run
+
+
+def tables(
+    config: CompareConfig, run: RankingRun, pools: Mapping[str, Sequence[Query]], primary: str
+) -> dict[str, Any]:
+    """Return what each kind of label chooses, people's marks among them; all processes must call this together.
+
+    Args:
+        config: Settings of the comparison.
+        run: The run's folder, which keeps the labels, its questions and readers.
+        pools: The ``test`` questions, and perhaps some for ``train``, with their candidates in the order of the
+            untrained retriever.
+        primary: Name of the primary measure.
+
+    Returns:
+        By split, what ``label_table`` returns; and ``power``: the ``lead`` that is to be seen, how many test
+        ``questions`` there are, and how many are ``needed``, as ``questions_needed`` returns it.
+    """
+    names = list(config.labelers)
+    marked = any(is_relevant(passage) for query in run.questions.test for passage in query.passages)
+    if marked and _MARKS not in {Path(name).name for name in names}:
+        names.append(_MARKS)
+    labeling = run.scorer.with_sampling(seed=int(config.seeds[0]))
+    labelers = {Path(name).name: labeler_for(config.of(name), labeling) for name in names}
+    stores = labeler_stores(labelers, run.folder / _TABLE, data_key(run.questions))
+    fresh = run.scorer.with_sampling(seed=config.judge_seed)
+    judges = replace(run.readers, scorers={**run.readers.scorers, config.reader: fresh})
+    own = {"test": run.questions.test, "train": run.questions.train}
+    found = {split: label_table(own[split], pool, stores, judges) for split, pool in pools.items()}
+    needed = questions_needed(found["test"], primary, config.lead)
+    return {**found, "power": {"lead": config.lead, "questions": len(run.questions.test), "needed": needed}}
+
+
+def table_markdown(found: Mapping[str, Any], config: CompareConfig, primary: str) -> str:
+    """Return the label tables and what follows from them as Markdown.
+
+    Args:
+        found: What ``tables`` returned.
+        config: Settings of the comparison.
+        primary: Name of the primary measure.
+    """
+    first = Path(config.labelers[0]).name
+    lines = [f"## What the labels choose: {config.input}"]
+    for split in ("test", "train"):
+        if split in found:
+            lines += [
+                "",
+                f"{found[split]['questions']} {split} questions, candidates `{config.candidates}`: the best "
+                f"{config.eval_top_k} by labels of seed {config.seeds[0]}, judged by `{config.reader}` with seed "
+                f"{config.judge_seed} and by readers that made no labels; mean and 95 % interval over questions:",
+                "",
+                *table_lines(found[split]),
+            ]
+    lines += [
+        "",
+        f"Primary measure, fixed beforehand: `{primary}`. Lead of what `{first}` chooses for the test questions:",
+        "",
+        *ceiling_lines(found["test"], first, primary, config.lead),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[str, int]) -> str:
@@ -138,7 +281,7 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
         config: Settings of the comparison.
         counts: Numbers of ``train`` and ``test`` questions.
     """
-    measures = {name: row for name, row in results.items() if name != "comparison"}
+    measures = {name: row for name, row in results.items() if name not in _OTHER_FIELDS}
     lines = [
         f"# Labels compared: {config.input}",
         "",
@@ -147,38 +290,54 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
         "",
         measures_table(measures),
     ]
-    for reader, others in results["comparison"].items():
+    for reader in sorted(results["comparison"], key=lambda reader: reader != config.primary_reader):
+        primary = f"Primary measure (`{results['primary']}`): " if reader == config.primary_reader else ""
         held_out = "" if reader == config.reader else " (made no labels)"
+        others = results["comparison"][reader]
         lines += [
             "",
-            f"SePer@{config.eval_top_k} of `{reader}`{held_out}, lead of `{config.labelers[0]}` with its 95 % "
-            "interval over questions and seeds:",
+            f"{primary}SePer@{config.eval_top_k} of `{reader}`{held_out}, lead of `{Path(config.labelers[0]).name}` "
+            "with its 95 % interval over questions and seeds:",
             "",
-            *(f"- over `{name}`: {row['lead']:+.3f} {row['interval'] or '(none)'}" for name, row in others.items()),
+            *(f"- over `{name}`: {lead_text(row)}" for name, row in others.items()),
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n\n" + table_markdown(results[_TABLE], config, results["primary"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train a retriever per labeler and seed, measure all, and write the results; return 0."""
+    """Print the label table, train a retriever per labeler and seed, measure all, and write the results; return 0."""
     parser = TrlParser((CompareConfig, RetrieverArguments), prog="python -m trainers.compare_labelers")
     config, arguments = parser.parse_args_and_config(argv)
-    folder, questions, scorer, readers = begin(config, arguments)
+    started = begin(config, arguments)
+    folder, questions, scorer, readers = started
     labeling = {seed: scorer.with_sampling(seed=int(seed)) for seed in config.seeds}
     untrained = load_encoder(config.model)
-    rankings = {UNTRAINED: rank(untrained, questions.corpus, questions.test, config.eval_top_k, config.hops)}
-    pool = propose(untrained, config, questions)  # candidates of the first round, the same for all labelers
+    # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
+    everyone = propose(untrained, config, questions._replace(train=[*questions.train, *questions.test]))
+    pool, test_pool = everyone[: len(questions.train)], everyone[len(questions.train) :]
+    pools = {"test": as_ranked(untrained, test_pool)}
+    if config.table_train:
+        pools["train"] = as_ranked(untrained, spread(pool, config.table_train))
+    primary = "seper" + readers.suffix(config.primary_reader)
+    table = tables(config, started, pools, primary)
+    if process_state().is_main_process:
+        write_json(folder / f"{_TABLE}.json", {"primary": primary, **table})
+        (folder / f"{_TABLE}.md").write_text(table_markdown(table, config, primary), encoding="utf-8")
+        print(table_markdown(table, config, primary))
+    if config.table_only:
+        return 0
+    rankings = test_rankings(untrained, UNTRAINED, "", config, questions)
     for name in config.labelers:
         for seed in config.seeds:
             title = f"{Path(name).name}-{seed}"
             run = RetrieverRun(
-                _retriever_config(config, name),
+                config.of(name),
                 replace(arguments, output_dir=str(folder / title), seed=int(seed)),
                 questions,
                 labeling[seed],
                 pool,
             )
-            rankings[title] = rank(run.train(), questions.corpus, questions.test, config.eval_top_k, config.hops)
+            rankings |= test_rankings(run.train(), Path(name).name, f"-{seed}", config, questions)
     measures = measure_rankings(rankings, questions.test, readers)
     by_question = {name: row.pop("questions") for name, row in measures.items()}
     comparison = {
@@ -186,7 +345,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for reader in readers.scorers
     }
     by_labeler = aggregate(measures)
-    results = {**by_labeler, "comparison": comparison}
+    results = {**by_labeler, "comparison": comparison, "primary": primary, _TABLE: table}
     if process_state().is_main_process:
         write_json(folder / RESULTS, results)
         write_json(folder / "questions.json", by_question)
@@ -195,13 +354,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         plot_ranking(by_labeler, folder / "results.svg")
         print(markdown(results, config, counts))
     return 0
-
-
-def _retriever_config(config: CompareConfig, name: str) -> RetrieverConfig:
-    """Return the settings of a retriever that one labeler's labels train."""
-    own = {each.name: getattr(config, each.name) for each in fields(RetrieverConfig)}
-    temperature = config.temperatures().get(name, config.teacher_temperature)
-    return RetrieverConfig(**{**own, "labeler": name, "teacher_temperature": temperature})
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
-"""Statistics that evaluations share: confidence intervals over questions and over seeds, and rounding. Pure."""
+"""Statistics that evaluations share: intervals over questions and seeds, sample sizes, and rounding. Pure."""
 
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 _DIGITS = 4
+_BATCH = 100  # resamples at once
 
 
 def interval_over_questions(
-    statistic: Callable[[Any], float], questions: int, *, resamples: int = 9999
+    statistic: Callable[[Any], Any], questions: int, *, resamples: int = 9999, vectorized: bool = False
 ) -> list[float] | None:
     """Return the 95 % percentile bootstrap interval of a statistic, over resamples of whole questions.
 
@@ -17,6 +18,7 @@ def interval_over_questions(
             Rows of one question are not independent, so that it must take all rows of a question together.
         questions: Number of questions.
         resamples: Number of resamples; always the same ones, so that intervals of two statistics are comparable.
+        vectorized: Whether the statistic takes several resamples at once, ``(R, questions)``, and returns R numbers.
 
     Returns:
         Lower and upper bound, rounded to 4 digits; ``None`` for a single question, or where the statistic is NaN in
@@ -28,7 +30,8 @@ def interval_over_questions(
     if questions < 2:
         return None
     result = bootstrap(
-        (np.arange(questions),), statistic, n_resamples=resamples, vectorized=False, method="percentile",
+        (np.arange(questions),), (lambda numbers, axis: statistic(numbers)) if vectorized else statistic,
+        n_resamples=resamples, vectorized=vectorized, batch=_BATCH if vectorized else None, method="percentile",
         rng=np.random.default_rng(0),
     )  # fmt: skip
     values = result.bootstrap_distribution
@@ -38,8 +41,97 @@ def interval_over_questions(
     return [rounded(float(bound)) for bound in np.percentile(values, (2.5, 97.5))]
 
 
+def mean_over_questions(values: Any) -> dict[str, Any]:
+    """Return the mean of a measure and its 95 % bootstrap interval over questions.
+
+    Args:
+        values: ``(Q,)`` numbers, one per question.
+
+    Returns:
+        ``mean`` and ``interval``, as ``interval_over_questions`` returns it; both ``None`` without a question.
+    """
+    import numpy as np
+
+    values = np.asarray(values, dtype=float)
+    if not len(values):
+        return {"mean": None, "interval": None}
+    interval = interval_over_questions(lambda numbers: values[numbers].mean(-1), len(values), vectorized=True)
+    return {"mean": rounded(float(values.mean())), "interval": interval}
+
+
+def lead_over_questions(first: Any, other: Any) -> dict[str, Any]:
+    """Return how far one choice leads another on the same questions, with the 95 % paired bootstrap interval.
+
+    Args:
+        first: ``(Q,)`` measures of the one.
+        other: ``(Q,)`` measures of the other, on the same questions.
+
+    Returns:
+        ``lead``, the mean difference, first less other; ``interval``, as ``interval_over_questions`` returns it; and
+        ``sd``, the standard deviation of the differences, for ``questions_for_lead``. What is not defined for so few
+        questions is ``None``.
+    """
+    import numpy as np
+
+    differences = np.asarray(first, dtype=float) - np.asarray(other, dtype=float)
+    found = mean_over_questions(differences)
+    sd = rounded(float(differences.std(ddof=1))) if len(differences) > 1 else None
+    return {"lead": found["mean"], "interval": found["interval"], "sd": sd}
+
+
+def questions_for_lead(paired_sd: float, lead: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
+    """Return how many questions a comparison needs to see a lead, by the power of the two-sided paired t-test.
+
+    With n questions the test statistic has the noncentral t-distribution with n - 1 degrees of freedom and
+    noncentrality √n · lead / sd (Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988).
+
+    Args:
+        paired_sd: Standard deviation over questions of the difference of two systems, >= 0.
+        lead: The true lead that is to be seen, > 0.
+        power: Probability that it is seen, in (alpha, 1).
+        alpha: Probability that a lead is seen where there is none, in (0, 1).
+
+    Returns:
+        The least number of questions, >= 2.
+
+    Raises:
+        ValueError: An argument is out of its range.
+
+    >>> questions_for_lead(0.074, 0.02)
+    110
+    """
+    if not (paired_sd >= 0 and lead > 0 and 0 < alpha < power < 1):
+        raise ValueError(
+            f"expected paired_sd >= 0, lead > 0 and 0 < alpha < power < 1, got paired_sd={paired_sd}, lead={lead}, "
+            f"alpha={alpha}, power={power}"
+        )
+    least = most = 2
+    while _paired_t_power(most, paired_sd, lead, alpha) < power:
+        least, most = most + 1, 2 * most
+    while least < most:
+        middle = (least + most) // 2
+        if _paired_t_power(middle, paired_sd, lead, alpha) < power:
+            least = middle + 1
+        else:
+            most = middle
+    return least
+
+
+def _paired_t_power(questions: int, paired_sd: float, lead: float, alpha: float) -> float:
+    """Return the probability that the two-sided paired t-test of so many questions sees a lead."""
+    from scipy.stats import nct, t
+
+    if not paired_sd:
+        return 1.0
+    critical, shift = t.ppf(1 - alpha / 2, questions - 1), math.sqrt(questions) * lead / paired_sd
+    return float(nct.sf(critical, questions - 1, shift) + nct.cdf(-critical, questions - 1, shift))
+
+
 def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | None:
-    """Return the 95 % t-interval of how far one trained system leads another, over questions and seeds of training.
+    """Return the 95 % t-interval of how far one trained system leads another, over questions and seeds.
+
+    A seed is all chance of one run: that of its training and, where each run is trained on labels of its own, that of
+    the draws its labels were measured on.
 
     The questions that were asked, and the seeds of either system, are three independent sources of chance: their
     squared standard errors add up, and the degrees of freedom are those of Welch (Biometrika 34, 1947) and

@@ -244,6 +244,27 @@ def helped(labeled: LabeledQuery, margin: float = 0.1) -> bool:
     return _helps(max(labeled.labels, default=0.0), margin)
 
 
+def chosen(labeled: LabeledQuery, k: int) -> list[int]:
+    """Return the places of the ``k`` passages that a query's labels would show the reader, in the order shown.
+
+    Of the measured sets of ``k`` passages that is the one with the greatest utility; where no set of so many was
+    measured, the passages with the best labels, best first. What is equal stays in the order of the query.
+
+    Args:
+        labeled: The labelled query.
+        k: Number of passages, >= 1; a query with fewer gives all.
+
+    Raises:
+        ValueError: ``k`` is below 1.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    measured = [each for each in labeled.sets if len(each.shown) == k]
+    if measured:
+        return list(max(measured, key=lambda each: each.utility.value).shown)
+    return sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])[:k]
+
+
 def _helps(label: float, margin: float) -> bool:
     return label > 0 and label >= margin
 

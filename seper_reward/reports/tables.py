@@ -43,6 +43,26 @@ def cell(value: Any) -> str:
     return f"{value['mean']:.3f} ± {value['sd']:.3f}" if isinstance(value, Mapping) else f"{value:.3f}"
 
 
+def interval_cell(row: Mapping[str, Any]) -> str:
+    """Return ``{"mean", "interval"}`` as text: a number with 3 decimals and its interval, a dash for ``None``."""
+    if row["mean"] is None:
+        return "–"
+    return f"{row['mean']:.3f}" + (f" {_interval(row['interval'])}" if row["interval"] else "")
+
+
+def lead_text(row: Mapping[str, Any]) -> str:
+    """Return ``{"lead", "interval"}`` as text, which says so where the interval holds 0 and no difference is seen.
+
+    >>> lead_text({"lead": -0.002, "interval": [-0.02, 0.02]})
+    'no difference seen: -0.002 [-0.020, 0.020]'
+    """
+    if row["interval"] is None:
+        return f"{row['lead']:+.3f} (no interval)"
+    low, high = row["interval"]
+    text = f"{row['lead']:+.3f} {_interval(row['interval'])}"
+    return f"no difference seen: {text}" if low <= 0 <= high else text
+
+
 def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     """Return a label run's mean labels as text, one row per group of questions and one column per role of passages.
 
@@ -171,6 +191,11 @@ def _laid_out(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, 
     return tabulate(
         cells, list(header), tablefmt=style, disable_numparse=True, colalign=alignment, headersalign=alignment
     )
+
+
+def _interval(interval: Sequence[float]) -> str:
+    low, high = interval
+    return f"[{low:.3f}, {high:.3f}]"
 
 
 def _is_number(value: Any) -> bool:

@@ -9,6 +9,9 @@ from scipy import stats
 from seper_reward.evaluation.statistics import (
     interval_over_questions,
     interval_over_questions_and_seeds,
+    lead_over_questions,
+    mean_over_questions,
+    questions_for_lead,
     rounded_or_none,
 )
 from tests.benchmarks.label_noise import SEEDS, coverage
@@ -89,3 +92,42 @@ def test_what_has_no_interval_over_seeds():
     assert interval_over_questions_and_seeds([[0.5], [0.6]], [0.4]) is None  # one question
     assert interval_over_questions_and_seeds([[0.5, 0.6]], [0.4, 0.1]) is None  # one seed
     assert interval_over_questions_and_seeds([[0.5, 0.6]] * 2, [0.5, 0.6]) is None  # nothing varies
+
+
+def test_means_and_leads_over_questions_by_hand():
+    first, other = [0.9, 0.5, 0.4, 0.8], [0.5, 0.5, 0.3, 0.1]
+    found = lead_over_questions(first, other)
+    assert (found["lead"], found["sd"]) == (0.3, pytest.approx(math.sqrt((0.01 + 0.09 + 0.04 + 0.16) / 3), abs=1e-4))
+    assert 0 <= found["interval"][0] < 0.3 < found["interval"][1] <= 0.7
+    assert lead_over_questions(other, first)["interval"] == [-found["interval"][1], -found["interval"][0]]
+    assert mean_over_questions(first)["mean"] == 0.65
+    one_by_one = interval_over_questions(lambda numbers: float(np.array(first)[numbers].mean()), 4)
+    assert mean_over_questions(first)["interval"] == pytest.approx(one_by_one, abs=0.01)
+    assert lead_over_questions([0.5], [0.25]) == {"lead": 0.25, "interval": None, "sd": None}
+    assert lead_over_questions([], []) == {"lead": None, "interval": None, "sd": None}
+
+
+@pytest.mark.parametrize(("effect", "questions"), [(0.2, 199), (0.5, 34), (0.8, 15)])
+def test_questions_for_a_lead_are_those_of_the_usual_tables(effect, questions):
+    # matched pairs, two-sided, alpha .05, power .8: G*Power 3.1
+    assert questions_for_lead(1.0, effect) == questions
+    assert questions_for_lead(0.3, 0.3 * effect) == questions
+
+
+def test_so_many_questions_show_the_lead_in_80_percent():
+    random, sd, lead = np.random.default_rng(0), 0.3, 0.1
+    questions = questions_for_lead(sd, lead)
+    p_values = stats.ttest_1samp(random.normal(lead, sd, (20_000, questions)), 0.0, axis=1).pvalue
+    assert (p_values < 0.05).mean() == pytest.approx(0.8, abs=0.01)
+    fewer = stats.ttest_1samp(random.normal(lead, sd, (20_000, questions // 2)), 0.0, axis=1).pvalue
+    assert (fewer < 0.05).mean() < 0.6
+
+
+def test_more_power_takes_more_questions():
+    found = [questions_for_lead(0.3, 0.1, power=power) for power in (0.1, 0.5, 0.8, 0.95)]
+    assert found == sorted(set(found))
+    assert questions_for_lead(0.3, 0.1, alpha=0.01) > questions_for_lead(0.3, 0.1)
+    assert questions_for_lead(0.0, 0.1) == questions_for_lead(1e-6, 1.0) == 2
+    for wrong in ({"lead": 0.0}, {"paired_sd": -1.0}, {"power": 1.0}, {"power": 0.01}, {"alpha": 0.0}):
+        with pytest.raises(ValueError, match="expected paired_sd >= 0, lead > 0"):
+            questions_for_lead(**{"paired_sd": 0.3, "lead": 0.1, **wrong})

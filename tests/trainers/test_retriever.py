@@ -409,7 +409,16 @@ def test_each_seed_of_a_comparison_draws_labels_of_its_own(settings, tmp_path):
     assert [row.labels for row in first] != [row.labels for row in second]
     for others in json.loads((folder / "results.json").read_text())["comparison"].values():
         assert set(others["untrained"]) == {"lead", "interval"}
-    assert "with its 95 % interval over questions and seeds" in (folder / "results.md").read_text()
+    results = json.loads((folder / "results.json").read_text())
+    assert set(results) == {"untrained", "delta_seper", "comparison", "primary", "label_table"}
+    assert results["primary"] == "seper@1_held_out"
+    assert results["label_table"] == {
+        key: value for key, value in json.loads((folder / "label_table.json").read_text()).items() if key != "primary"
+    }
+    text = (folder / "results.md").read_text()
+    assert "with its 95 % interval over questions and seeds" in text
+    assert text.index("Primary measure (`seper@1_held_out`)") < text.index("SePer@1 of `" + settings[5] + "`")
+    assert (folder / "label_table.md").read_text() in text
 
 
 def test_feedback_rows_are_texts_as_the_reader_sees_them():

@@ -41,6 +41,10 @@ class RankingReaders:
     gains: LabelStore | None
     top_k: int = 1
 
+    def suffix(self, reader: str) -> str:
+        """Return what stands behind the names of a reader's measures: ``@k``, and the reader if it made no labels."""
+        return f"@{self.top_k}" + (f"_{Path(reader).name}" if reader != next(iter(self.scorers)) else "")
+
 
 def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data: str) -> RankingReaders:
     """Load the readers that made no labels, with their own default prompt and sampling options.
@@ -113,8 +117,8 @@ def measure_rankings(
         for name, rows in rankings.items():
             graded = rank_metrics([row[:_GRADED] for row in rows], gains)
             measures[name] |= {f"{key}_gain": value for key, value in graded.items() if key != "ndcg@10"}
-    for number, (reader, scorer) in enumerate(readers.scorers.items()):
-        suffix = f"@{readers.top_k}" + (f"_{Path(reader).name}" if number else "")
+    for reader, scorer in readers.scorers.items():
+        suffix = readers.suffix(reader)
         for name, rows in rankings.items():
             answered = downstream(scorer, queries, rows, readers.top_k)
             measures[name] |= {
