@@ -371,6 +371,20 @@ def test_a_cluster_goes_where_its_smallest_id_belongs(tmp_path):
     assert [[query.id for query in split] for split in read_questions(config)[1:]] == [["q3", "q4"], [], ["q26", "q1"]]
 
 
+def test_training_may_know_one_alias_only(tmp_path):
+    answers = {"q3": ["Ann Lee", "Ann", "Mrs Lee"], "q26": [["Ann", "Mrs Lee"], ["Bob"]], "q1": ["Ann", "Mrs Lee"]}
+    rows = [
+        {"id": name, "question": "Who?", "answers": own, "passages": [f"Fog {name}."]} for name, own in answers.items()
+    ]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config = retriever.RetrieverConfig(input=str(path))
+    everything = [query.answers for split in read_questions(config)[1:] for query in split]
+    assert everything == [("Ann Lee", "Ann", "Mrs Lee"), (("Ann", "Mrs Lee"), ("Bob",)), ("Ann", "Mrs Lee")]
+    last = [query.answers for split in read_questions(replace(config, known_aliases="last"))[1:] for query in split]
+    assert last == [("Mrs Lee",), (("Mrs Lee",), ("Bob",)), ("Ann", "Mrs Lee")]  # the test question keeps all
+
+
 def test_one_cluster_of_all_questions_cannot_be_split(tmp_path):
     rows = [{"id": f"q{at}", "question": f"Who is {at}?", "answers": ["Ann"], "passages": ["All."]} for at in range(9)]
     path = tmp_path / "shared.jsonl"

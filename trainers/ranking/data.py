@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -13,7 +13,7 @@ from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.provenance import query_key
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.settings import setting
-from seper_reward.types import Passage, Query
+from seper_reward.types import Passage, Query, answer_items
 
 
 @dataclass
@@ -39,6 +39,11 @@ class RankingConfig(ScorerConfig):
         "question",
         "What is not divided between splits: question, or all questions that share a passage, or a passage's title "
         "(of a document or entity); of marked passages only the relevant ones count.",
+    )
+    known_aliases: Literal["all", "last"] = setting(
+        "all",
+        "Aliases of the answers that training and dev questions keep: all, or only the last of each item, as where "
+        "one answer string is known; test questions keep all.",
     )
     labeler: str = setting(
         "delta_seper",
@@ -127,6 +132,8 @@ class Questions(NamedTuple):
 def read_questions(config: RankingConfig) -> Questions:
     """Read the questions and split them by SHA-1 of their ids, or clusters of them by that of the smallest id.
 
+    With ``known_aliases="last"``, questions of train and dev know only the last alias of each item of their answers.
+
     Raises:
         OSError: A file is missing or cannot be read.
         ValueError: A split is empty, or a passage id stands for two texts.
@@ -139,7 +146,10 @@ def read_questions(config: RankingConfig) -> Questions:
     if corpus is None:
         corpus, queries = pool_passages(queries)
     _check_ids(queries, corpus, config)
-    return Questions(corpus, **_split(queries, config))
+    split = _split(queries, config)
+    if config.known_aliases == "last":
+        split |= {name: [_with_last_alias(query) for query in split[name]] for name in ("train", "dev")}
+    return Questions(corpus, **split)
 
 
 def data_key(questions: Questions) -> str:
@@ -177,6 +187,11 @@ def _split(queries: Sequence[Query], config: RankingConfig) -> dict[str, list[Qu
                 )
             raise ValueError(f"{config.input}: expected questions for {name}, got none of {len(queries)}; {way_out}")
     return rows
+
+
+def _with_last_alias(query: Query) -> Query:
+    items = tuple(aliases[-1:] for aliases in answer_items(query.answers))
+    return replace(query, answers=items[0] if len(items) == 1 else items)
 
 
 def _check_ids(queries: Sequence[Query], corpus: Mapping[str, Passage], config: RankingConfig) -> None:
