@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.benchmarks import compiled, label_noise, roofline, sampling, scaling, serving, without_replacement
+from tests.benchmarks import compiled, dense, label_noise, roofline, sampling, scaling, serving, without_replacement
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
 
@@ -26,6 +26,16 @@ def test_the_simulation_of_noise_writes_its_numbers(tmp_path):
     )
     assert len(found["coverage"]) == len(label_noise.SEEDS)
     assert found["settings"]["passages"] == 3
+
+
+def test_the_benchmark_of_dense_retrieval_writes_its_numbers(tiny_encoder, tmp_path):
+    out = tmp_path / "out.json"
+    dense.main(["--encoder", str(tiny_encoder), "--questions", "2", "--json", str(out)])
+    found = json.loads(out.read_text())
+    assert found["questions"] == 2 <= found["passages"]
+    assert found["speedup_of_bfloat16"] > 0
+    assert 0 <= found["same_best"] <= 1
+    assert 0 < found["overlap_of_10"] <= 1
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -45,11 +46,12 @@ from trainers.ranking.label_table import (
     table_lines,
 )
 from trainers.ranking.run import RESULTS, RankingRun, begin, labeler_for
+from trainers.ranking.tuning import seper_on_dev, settings_grid, tune
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
 
 _MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
 _TABLE = "label_table"  # the table's field in the results, and the name of its files
-_OTHER_FIELDS = ("comparison", "primary", _TABLE)  # of the results, beside those of the labelers
+_OTHER_FIELDS = ("comparison", "primary", "tuned", _TABLE)  # of the results, beside those of the labelers
 
 
 @dataclass
@@ -71,6 +73,11 @@ class CompareConfig(RetrieverConfig):
         "Seeds, one retriever per labeler and seed: of training (order and dropout) and of the responses that its "
         "labels are measured on; at least two for intervals.",
     )
+    tune: list[str] = setting(
+        [],
+        "NAME=VALUE,VALUE of settings or training arguments, such as learning_rate=2e-5,8e-5: each labeler trains with "
+        "each (at most 4 in all) with the first seed, and keeps what has the highest SePer on the dev questions.",
+    )
     lead: float = setting(
         0.03,
         "Least lead in the primary measure (SePer of the first of eval_readers, else of reader) that matters, in "
@@ -89,6 +96,9 @@ class CompareConfig(RetrieverConfig):
         for name in self.labelers:
             check_labeler(self.parts(name)[1])
         self.temperatures()
+        self.grid()
+        if self.tune and not self.dev_share:
+            raise ValueError("tune needs dev questions; give a dev_share above 0")
         if not self.labelers or not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
             raise ValueError(f"expected labelers, and whole numbers as seeds, got {self.labelers} and {self.seeds}")
         if len({Path(name).name for name in self.labelers}) < len(self.labelers):
@@ -105,6 +115,14 @@ class CompareConfig(RetrieverConfig):
     def primary_reader(self) -> str:
         """The reader whose SePer is the primary measure: the first that made no labels, else the one that did."""
         return (*self.eval_readers, self.reader)[0]
+
+    def grid(self) -> list[dict[str, float]]:
+        """Return the settings that each labeler is tuned over; one without settings if there is nothing to tune."""
+        try:
+            named = {name: values for name, _, values in (each.partition("=") for each in self.tune)}
+            return settings_grid({name: list(map(float, values.split(","))) for name, values in named.items()})
+        except ValueError as error:
+            raise ValueError(f"tune must be NAME=NUMBER,NUMBER, got {self.tune}") from error
 
     def parts(self, name: str) -> tuple[str, str]:
         """Return the plan of sets (``"none"`` for single passages) and the labeler that a name stands for."""
@@ -327,17 +345,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     if config.table_only:
         return 0
     rankings = test_rankings(untrained, UNTRAINED, "", config, questions)
+
+    def train(own: RetrieverConfig, arguments: RetrieverArguments) -> SentenceTransformer:
+        return RetrieverRun(own, arguments, questions, labeling[str(arguments.seed)], pool).train()
+
+    tuned: dict[str, dict[str, float]] = {}
     for name in config.labelers:
+        own, own_arguments = config.of(name), arguments
+        title = Path(name).name
+        if config.tune:
+            first = replace(arguments, output_dir=str(folder / f"{title}-tuning"), seed=int(config.seeds[0]))
+            hops = config.hops if own.learn_from == "hops" else 1
+            score = partial(seper_on_dev, questions=questions, scorer=scorer, top_k=config.eval_top_k, hops=hops)
+            own, own_arguments, tuned[title] = tune(own, first, config.grid(), train, score)
         for seed in config.seeds:
-            title = f"{Path(name).name}-{seed}"
-            run = RetrieverRun(
-                config.of(name),
-                replace(arguments, output_dir=str(folder / title), seed=int(seed)),
-                questions,
-                labeling[seed],
-                pool,
-            )
-            rankings |= test_rankings(run.train(), Path(name).name, f"-{seed}", config, questions)
+            place = str(folder / f"{title}-{seed}")
+            model = train(own, replace(own_arguments, output_dir=place, seed=int(seed)))
+            rankings |= test_rankings(model, title, f"-{seed}", config, questions)
     measures = measure_rankings(rankings, questions.test, readers)
     by_question = {name: row.pop("questions") for name, row in measures.items()}
     comparison = {
@@ -345,7 +369,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for reader in readers.scorers
     }
     by_labeler = aggregate(measures)
-    results = {**by_labeler, "comparison": comparison, "primary": primary, _TABLE: table}
+    results = {**by_labeler, "comparison": comparison, "primary": primary, "tuned": tuned, _TABLE: table}
     if process_state().is_main_process:
         write_json(folder / RESULTS, results)
         write_json(folder / "questions.json", by_question)

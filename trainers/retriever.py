@@ -71,6 +71,16 @@ class RetrieverConfig(RankingConfig):
         1, "Rounds of retrieving with the current weights, labelling new passages, and training, >= 1."
     )
     loss: str = setting("reverse_kl", f"Loss: {', '.join(LOSSES)}.")
+    contrastive_weight: float = setting(
+        0.0,
+        "Weight of the loss contrastive, with the passages of other questions as negatives, that is added to another "
+        "loss, >= 0; above 0, passages that are no candidates stay away, too.",
+    )
+    false_negative_margin: float | None = setting(
+        None,
+        "A passage of another question is a negative only if its similarity is at most that of the question's "
+        "positive less this, >= 0; others may be right, too. Not given: all are negatives.",
+    )
     student_temperature: float = setting(0.05, "Number that divides cosine similarities, > 0.")
     teacher_temperature: float = setting(
         0.2, "Number that divides labels in the losses kl, reverse_kl and margin_mse, > 0."
@@ -83,6 +93,19 @@ class RetrieverConfig(RankingConfig):
         super().__post_init__()
         if self.loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
+        if self.contrastive_weight < 0 or (self.contrastive_weight and self.loss == "contrastive"):
+            raise ValueError(
+                "contrastive_weight must be at least 0, and 0 with loss 'contrastive', got "
+                f"{self.contrastive_weight} with loss {self.loss!r}"
+            )
+        if self.false_negative_margin is not None:
+            if self.false_negative_margin < 0:
+                raise ValueError(f"false_negative_margin must be at least 0, got {self.false_negative_margin}")
+            if self.loss != "contrastive" and not self.contrastive_weight:
+                raise ValueError(
+                    f"false_negative_margin needs negatives of other questions, which loss {self.loss!r} has not; set "
+                    "contrastive_weight above 0, or loss 'contrastive'"
+                )
         if self.rounds < 1 or self.lora_r < 0:
             raise ValueError(f"expected rounds >= 1 and lora_r >= 0, got {self.rounds} and {self.lora_r}")
         if not (self.student_temperature > 0 and self.teacher_temperature > 0):
@@ -103,17 +126,29 @@ class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
 
 def list_loss(config: RetrieverConfig, model: SentenceTransformer) -> ListLoss:
     """Return the loss of the settings for a model."""
+    in_batch = partial(
+        contrastive,
+        temperature=config.student_temperature,
+        margin=config.margin,
+        false_negative_margin=config.false_negative_margin,
+    )
     if config.loss == "contrastive":
-        function = partial(contrastive, temperature=config.student_temperature, margin=config.margin)
-        return ListLoss(model, function, in_batch=True)
-    if config.loss == "ranknet":
-        return ListLoss(model, partial(ranknet, temperature=config.student_temperature, margin=config.margin))
+        return ListLoss(model, in_batch, in_batch=True)
     base = LOSSES[config.loss]
 
-    def loss(scores: Tensor, labels: Tensor) -> Tensor:
+    def of_scaled_labels(scores: Tensor, labels: Tensor) -> Tensor:
         return base(scores, labels / config.teacher_temperature, temperature=config.student_temperature)
 
-    return ListLoss(model, loss)
+    own: Callable[..., Tensor] = of_scaled_labels
+    if config.loss == "ranknet":
+        own = partial(ranknet, temperature=config.student_temperature, margin=config.margin)
+    if not config.contrastive_weight:
+        return ListLoss(model, own)
+
+    def with_contrastive(scores: Tensor, labels: Tensor, others: Tensor) -> Tensor:
+        return own(scores, labels) + config.contrastive_weight * in_batch(scores, labels, others)
+
+    return ListLoss(model, with_contrastive, in_batch=True)
 
 
 def train_once(

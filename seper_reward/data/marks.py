@@ -23,6 +23,11 @@ def is_relevant(passage: Passage) -> bool:
     return _flag(passage, "relevant", passage.metadata.get("role") == "supporting")
 
 
+def is_marked(passage: Passage) -> bool:
+    """Return whether people said of a passage whether it is relevant, or which role it has."""
+    return bool({"relevant", "role"} & set(passage.metadata))
+
+
 def is_counterfactual(passage: Passage) -> bool:
     """Return whether a wrong answer was planted in a passage (its mark ``counterfactual``).
 
@@ -38,7 +43,7 @@ def relevance_of(query: Query) -> list[bool]:
     Raises:
         BadRowError: No passage of the question has a mark, or one is neither true nor false.
     """
-    if not any({"relevant", "role"} & set(passage.metadata) for passage in query.passages):
+    if not any(map(is_marked, query.passages)):
         raise BadRowError(
             f"question id={query.id!r}: expected 'relevant': true or false in its passages, got none; mark them, or "
             "leave the question out"

@@ -1,11 +1,15 @@
-"""Which questions are used for what: splits by hash of the id, and even samples."""
+"""Which questions are used for what: splits by hash of the id, clusters that stay together, and even samples."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, TypeVar
+
+from seper_reward.data.marks import is_marked, is_relevant
+from seper_reward.types import Query
 
 T = TypeVar("T")
 Split = Literal["train", "dev", "test"]
+SplitBy = Literal["question", "passage", "title"]
 
 
 def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.125) -> Split:
@@ -22,6 +26,55 @@ def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.1
     place = int(hashlib.sha1(identity.encode()).hexdigest()[:8], 16) / 16**8
     first_test = 1 - test_share
     return "test" if place >= first_test else "dev" if place >= first_test - dev_share else "train"
+
+
+def clusters(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
+    """Group items that share a key, and those that are linked through others that do (connected components).
+
+    Args:
+        keys: The keys of each item; an item without keys is a cluster by itself.
+
+    Returns:
+        The places of the items of each cluster, in ascending order, as are the clusters by their first item.
+
+    >>> clusters([{"mill"}, {"ferry"}, {"mill", "lane"}, set(), {"lane"}])
+    [[0, 2, 4], [1], [3]]
+    """
+    parents = list(range(len(keys)))
+    first_with: dict[Hashable, int] = {}
+
+    def root(place: int) -> int:
+        while parents[place] != place:
+            parents[place] = parents[parents[place]]
+            place = parents[place]
+        return place
+
+    for place, own in enumerate(keys):
+        for key in own:
+            parents[root(place)] = root(first_with.setdefault(key, place))
+    found: dict[int, list[int]] = {}
+    for place in range(len(keys)):
+        found.setdefault(root(place), []).append(place)
+    return list(found.values())
+
+
+def shared_keys(query: Query, split_by: SplitBy) -> set[str]:
+    """Return what a question must not have in common with questions of another split.
+
+    Args:
+        query: Question with passages. If people marked some of them, only those marked relevant count, as many
+            questions may share what is irrelevant to them.
+        split_by: ``"passage"`` for the texts of the passages, ``"title"`` for their titles (that of a passage without
+            one is its text), or ``"question"`` for nothing.
+
+    Raises:
+        BadRowError: A mark is neither true nor false.
+    """
+    if split_by == "question":
+        return set()
+    marked = any(map(is_marked, query.passages))
+    counted = [passage for passage in query.passages if not marked or is_relevant(passage)]
+    return {passage.title or passage.text if split_by == "title" else passage.full_text for passage in counted}
 
 
 def spread(items: Sequence[T], count: int | None) -> list[T]:

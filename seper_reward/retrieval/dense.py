@@ -3,9 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from seper_reward.retrieval.base import checked_top_k
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.runtime.imports import need
+from seper_reward.runtime.pretrained import fast_dtype
 from seper_reward.types import Passage
 
 
@@ -18,13 +21,24 @@ class DenseRetriever:
         batch_size: Number of texts per forward pass.
         share: Whether each process embeds a share of the corpus only; all must then construct the retriever together,
             and each gets the whole index.
+        dtype: The dtype of the encoder's matrix products: ``torch.float32`` leaves the encoder as it is, a shorter one
+            is autocast; ``None`` takes bf16 where the device multiplies it natively (``fast_dtype``). Embeddings are
+            kept and compared in fp32.
 
     Raises:
         OSError: faiss is not installed.
     """
 
-    def __init__(self, encoder: Any, corpus: Mapping[str, Passage], batch_size: int = 64, share: bool = False) -> None:
+    def __init__(
+        self,
+        encoder: Any,
+        corpus: Mapping[str, Passage],
+        batch_size: int = 64,
+        share: bool = False,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         self._encoder, self._passages, self._batch_size = encoder, list(corpus.values()), batch_size
+        self._dtype = dtype or fast_dtype(encoder.device)
         texts = [passage.full_text for passage in self._passages]
         rows = list(self._embed(encoder.encode_document, shard(texts) if share else texts))
         vectors = _stack(gather_in_order(rows) if share else rows)
@@ -46,9 +60,10 @@ class DenseRetriever:
     def _embed(self, encode: Any, texts: Sequence[str]) -> Any:
         if not texts:
             return []
-        return encode(
-            list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
-        ).astype("float32")
+        with torch.autocast(self._encoder.device.type, self._dtype, enabled=self._dtype != torch.float32):
+            return encode(
+                list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
+            ).astype("float32")
 
 
 def _stack(rows: Sequence[Any]) -> Any:

@@ -1,6 +1,9 @@
-"""Splits by hash of the id: one rule for all that splits."""
+"""Splits by hash of the id, one rule for all that splits; what is linked stays together."""
 
-from seper_reward.data.splits import split_of
+import random
+
+from seper_reward.data.splits import clusters, shared_keys, split_of
+from seper_reward.types import Passage, Query
 
 
 def test_split_of_is_by_hash():
@@ -8,3 +11,39 @@ def test_split_of_is_by_hash():
     assert sum(counts.values()) == 1600
     assert abs(counts["train"] - 1200) < 80
     assert abs(counts["dev"] - 200) < 60
+
+
+def slow_clusters(keys):
+    """What can be reached from each item, one step after another."""
+    found = []
+    for start in range(len(keys)):
+        reached, grown = set(), {start}
+        while grown != reached:
+            reached = grown
+            words = set().union(*(keys[place] for place in reached))
+            grown = reached | {place for place, own in enumerate(keys) if own & words}
+        if sorted(reached) not in found:
+            found.append(sorted(reached))
+    return found
+
+
+def test_clusters_are_what_can_be_reached():
+    draws = random.Random(0)
+    sizes = set()
+    for _ in range(200):
+        keys = [set(draws.sample(range(14), draws.randrange(4))) for _ in range(8)]
+        assert clusters(keys) == slow_clusters(keys)
+        sizes.add(len(clusters(keys)))
+    assert len(sizes) > 4
+    assert clusters([]) == []
+
+
+def test_what_questions_share_are_marked_passages_where_there_are_marks():
+    right, other = Passage("Ann did.", "Mill", metadata={"relevant": True}), Passage("Sheep.", metadata={"role": "x"})
+    marked = Query("q", "Who?", ("Ann",), (right, other, Passage("Fog.")))
+    assert shared_keys(marked, "passage") == {"Mill: Ann did."}
+    assert shared_keys(marked, "title") == {"Mill"}
+    assert shared_keys(marked, "question") == set()
+    unmarked = Query("q", "Who?", ("Ann",), (Passage("Ann did.", "Mill"), Passage("Fog.")))
+    assert shared_keys(unmarked, "passage") == {"Mill: Ann did.", "Fog."}
+    assert shared_keys(unmarked, "title") == {"Mill", "Fog."}

@@ -1,8 +1,10 @@
 """The retriever's recipe on tiny models: what it learns from, rounds, resuming, processes, what it saves."""
 
+import itertools
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -341,6 +343,56 @@ def test_questions_are_split_by_id(lane_questions):
     assert len(split.corpus) == 60
     with pytest.raises(ValueError, match="expected questions for dev, got none of 3"):
         read_questions(replace(config, limit=3, dev_share=0.01))
+
+
+def test_questions_that_share_a_supporting_passage_are_not_divided(capsys):
+    def supporting(rows):
+        return {each.id for query in rows for each in query.passages if each.metadata["role"] == "supporting"}
+
+    config = retriever.RetrieverConfig(test_share=0.5, dev_share=0.1)
+    before, after = read_questions(config), read_questions(replace(config, split_by="passage"))
+    assert supporting(before.test) & supporting(before.train)  # by the id of the question alone, they are divided
+    for one, other in itertools.combinations((after.train, after.dev, after.test), 2):
+        assert not supporting(one) & supporting(other)
+    assert sum(map(len, after[1:])) == sum(map(len, before[1:])) == 162
+    assert re.search(r"^\d+ clusters by passage; the largest has \d+ of 162 questions$", capsys.readouterr().err)
+
+
+def test_a_cluster_goes_where_its_smallest_id_belongs(tmp_path):
+    texts = {"q26": ["Ann.", "Sheep."], "q3": ["Fog."], "q1": ["Sheep.", "Bob."], "q4": ["Tar."]}
+    rows = [
+        {"id": name, "question": f"Who is {name}?", "answers": ["Ann"], "passages": own} for name, own in texts.items()
+    ]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    ids = [[query.id for query in split] for split in read_questions(retriever.RetrieverConfig(input=str(path)))[1:]]
+    assert ids == [["q3", "q4"], ["q26"], ["q1"]]
+    config = retriever.RetrieverConfig(input=str(path), split_by="passage", dev_share=0.0)
+    assert [[query.id for query in split] for split in read_questions(config)[1:]] == [["q3", "q4"], [], ["q26", "q1"]]
+
+
+def test_training_may_know_one_alias_only(tmp_path):
+    answers = {"q3": ["Ann Lee", "Ann", "Mrs Lee"], "q26": [["Ann", "Mrs Lee"], ["Bob"]], "q1": ["Ann", "Mrs Lee"]}
+    rows = [
+        {"id": name, "question": "Who?", "answers": own, "passages": [f"Fog {name}."]} for name, own in answers.items()
+    ]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config = retriever.RetrieverConfig(input=str(path))
+    everything = [query.answers for split in read_questions(config)[1:] for query in split]
+    assert everything == [("Ann Lee", "Ann", "Mrs Lee"), (("Ann", "Mrs Lee"), ("Bob",)), ("Ann", "Mrs Lee")]
+    last = [query.answers for split in read_questions(replace(config, known_aliases="last"))[1:] for query in split]
+    assert last == [("Mrs Lee",), (("Mrs Lee",), ("Bob",)), ("Ann", "Mrs Lee")]  # the test question keeps all
+
+
+def test_one_cluster_of_all_questions_cannot_be_split(tmp_path):
+    rows = [{"id": f"q{at}", "question": f"Who is {at}?", "answers": ["Ann"], "passages": ["All."]} for at in range(9)]
+    path = tmp_path / "shared.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config = retriever.RetrieverConfig(input=str(path), test_share=0.4, dev_share=0.0)
+    assert read_questions(config).test
+    with pytest.raises(ValueError, match=r"got none of 9; 9 of them are one cluster by passage, which is not divided"):
+        read_questions(replace(config, split_by="passage"))
 
 
 def test_without_labels_that_differ_there_is_nothing_to_learn():

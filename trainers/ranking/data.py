@@ -2,19 +2,19 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from seper_reward.config import LEARN_FROM_HELP, LearnFrom, ScorerConfig, SetsConfig
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.queries import pool_passages, read_examples
-from seper_reward.data.splits import split_of, spread
+from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_of, spread
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.provenance import query_key
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.settings import setting
-from seper_reward.types import Passage, Query, answer_aliases
+from seper_reward.types import Passage, Query, answer_aliases, answer_items
 
 
 @dataclass
@@ -40,6 +40,16 @@ class RankingConfig(SetsConfig, ScorerConfig):
         0.125, "Share of questions, by SHA-1 of their ids, that are held out for the comparison at the end, above 0."
     )
     dev_share: float = setting(0.125, "Share of questions that are measured on during training; may be 0.")
+    split_by: SplitBy = setting(
+        "question",
+        "What is not divided between splits: question, or all questions that share a passage, or a passage's title "
+        "(of a document or entity); of marked passages only the relevant ones count.",
+    )
+    known_aliases: Literal["all", "last"] = setting(
+        "all",
+        "Aliases of the answers that training and dev questions keep: all, or only the last of each item, as where "
+        "one answer string is known; test questions keep all.",
+    )
     labeler: str = setting(
         "delta_seper",
         "What a label is: delta_seper or delta_seper_hard (change of the reader's belief in the answer), delta_belief "
@@ -131,7 +141,9 @@ class Questions(NamedTuple):
 
 
 def read_questions(config: RankingConfig) -> Questions:
-    """Read the questions and split them by SHA-1 of their ids.
+    """Read the questions and split them by SHA-1 of their ids, or clusters of them by that of the smallest id.
+
+    With ``known_aliases="last"``, questions of train and dev know only the last alias of each item of their answers.
 
     Raises:
         OSError: A file is missing or cannot be read.
@@ -145,12 +157,9 @@ def read_questions(config: RankingConfig) -> Questions:
     if corpus is None:
         corpus, queries = pool_passages(queries)
     _check_ids(queries, corpus, config)
-    split: dict[str, list[Query]] = {"train": [], "dev": [], "test": []}
-    for query in queries:
-        split[split_of(query.id, test_share=config.test_share, dev_share=config.dev_share)].append(query)
-    for name, rows in split.items():
-        if not rows and (name != "dev" or config.dev_share):
-            raise ValueError(f"{config.input}: expected questions for {name}, got none of {len(queries)}; give more")
+    split = _split(queries, config)
+    if config.known_aliases == "last":
+        split |= {name: [_with_last_alias(query) for query in split[name]] for name in ("train", "dev")}
     return Questions(corpus, **split)
 
 
@@ -166,6 +175,42 @@ def _wanted(query: Query, config: RankingConfig) -> bool:
     return marks == config.marked and (
         config.yes_no or not {alias.lower() for alias in answer_aliases(query.answers)} & {"yes", "no"}
     )
+
+
+def _split(queries: Sequence[Query], config: RankingConfig) -> dict[str, list[Query]]:
+    """Return the questions of each split, in the order of the input; raise if one is empty that should not be."""
+    together = clusters([shared_keys(query, config.split_by) for query in queries])
+    largest = max(map(len, together), default=0)
+    if config.split_by != "question":
+        print(
+            f"{len(together)} clusters by {config.split_by}; the largest has {largest} of {len(queries)} questions",
+            file=sys.stderr,
+        )
+    names = [""] * len(queries)
+    for places in together:
+        smallest = min(queries[place].id for place in places)
+        split = split_of(smallest, test_share=config.test_share, dev_share=config.dev_share)
+        for place in places:
+            names[place] = split
+    rows = {
+        name: [query for query, own in zip(queries, names, strict=True) if own == name]
+        for name in ("train", "dev", "test")
+    }
+    for name, found in rows.items():
+        if not found and (name != "dev" or config.dev_share):
+            way_out = "give more"
+            if largest > len(queries) / 2:
+                way_out = (
+                    f"{largest} of them are one cluster by {config.split_by}, which is not divided; mark what is "
+                    "relevant, as only that then counts, or split by question"
+                )
+            raise ValueError(f"{config.input}: expected questions for {name}, got none of {len(queries)}; {way_out}")
+    return rows
+
+
+def _with_last_alias(query: Query) -> Query:
+    items = tuple(aliases[-1:] for aliases in answer_items(query.answers))
+    return replace(query, answers=items[0] if len(items) == 1 else items)
 
 
 def _check_ids(queries: Sequence[Query], corpus: Mapping[str, Passage], config: RankingConfig) -> None:

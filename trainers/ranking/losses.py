@@ -86,8 +86,12 @@ def contrastive(
     *,
     temperature: float = 0.05,
     margin: float = 0.1,
+    false_negative_margin: float | None = None,
 ) -> Tensor:
     """InfoNCE with helpful passages as positives (arXiv:1807.03748), mean over the positives of the batch.
+
+    A question may have several positives. Each stands by itself against its negatives, so that positives whose labels
+    differ by less than ``margin`` are not set against each other.
 
     Args:
         scores: ``(Q, P)`` similarities.
@@ -97,6 +101,10 @@ def contrastive(
             do not count.
         temperature: Number that divides the similarities, > 0.
         margin: Least label of a positive, and its least distance to a negative, > 0.
+        false_negative_margin: In-batch negatives are only passages that are no more similar to the question than the
+            positive less this margin, >= 0; others may be unknown positives (TopK-MarginPos of NV-Retriever,
+            arXiv:2407.15831). The paper compares similarities of a teacher, this loss those of the model in training.
+            ``None`` takes all.
 
     Returns:
         Scalar >= 0, in nats; 0 (with a zero gradient) if no question has a positive.
@@ -105,9 +113,12 @@ def contrastive(
     # (Q, P, P): is the second a negative of the first?
     negatives = positives[:, :, None] & (labels[:, :, None] - labels[:, None, :] >= margin - _ROUNDING)
     own = (scores[:, None, :] / temperature).masked_fill(~negatives, _NOTHING).logsumexp(-1)  # (Q, P)
-    in_batch = (others / temperature).clamp(min=_NOTHING).logsumexp(-1, keepdim=True)  # (Q, 1)
+    foreign = (others / temperature).clamp(min=_NOTHING)[:, None, :].expand(-1, scores.shape[1], -1)  # (Q, P, N)
+    if false_negative_margin is not None:
+        too_similar = others[:, None, :] > scores[:, :, None] - false_negative_margin
+        foreign = foreign.masked_fill(too_similar, _NOTHING)
     scaled = scores / temperature
-    losses = torch.logaddexp(scaled, torch.logaddexp(own, in_batch.expand_as(own))) - scaled
+    losses = torch.logaddexp(scaled, torch.logaddexp(own, foreign.logsumexp(-1))) - scaled
     return losses.masked_fill(~positives, 0.0).sum() / positives.sum().clamp(min=1)
 
 
