@@ -75,8 +75,8 @@ class CompareConfig(RetrieverConfig):
     )
     tune: list[str] = setting(
         [],
-        "NAME=VALUE,VALUE of settings or training arguments, such as learning_rate=2e-5,8e-5: each labeler trains with "
-        "each (at most 4 in all) with the first seed, and keeps what has the highest SePer on the dev questions.",
+        "NAME=VALUE,VALUE of settings or training arguments, e.g. learning_rate=2e-5,8e-5: each labeler trains with "
+        "each (at most 4), by the first seed, and keeps what has the highest SePer on the dev questions.",
     )
     lead: float = setting(
         0.03,

@@ -51,10 +51,6 @@ class SetLabeler(PassageLabeler):
             raise labeled
         return labeled
 
-    def attempt(self, query: Query) -> LabeledQuery | UnscorableError:
-        """Return what ``label`` returns, or the error that it raises."""
-        return self.label_block([query])[0]
-
     def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries, round after round of their plans side by side."""
         found: list[_Question[Any] | UnscorableError] = [

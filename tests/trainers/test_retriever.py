@@ -16,7 +16,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
-from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler, PassageLabeler
+from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler, PassageLabeler, load_labeler
+from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import read_labels
 from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
@@ -462,7 +463,7 @@ def test_each_seed_of_a_comparison_draws_labels_of_its_own(settings, tmp_path):
     for others in json.loads((folder / "results.json").read_text())["comparison"].values():
         assert set(others["untrained"]) == {"lead", "interval"}
     results = json.loads((folder / "results.json").read_text())
-    assert set(results) == {"untrained", "delta_seper", "comparison", "primary", "label_table"}
+    assert set(results) == {"untrained", "delta_seper", "comparison", "primary", "tuned", "label_table"}
     assert results["primary"] == "seper@1_held_out"
     assert results["label_table"] == {
         key: value for key, value in json.loads((folder / "label_table.json").read_text()).items() if key != "primary"
@@ -471,6 +472,36 @@ def test_each_seed_of_a_comparison_draws_labels_of_its_own(settings, tmp_path):
     assert "with its 95 % interval over questions and seeds" in text
     assert text.index("Primary measure (`seper@1_held_out`)") < text.index("SePer@1 of `" + settings[5] + "`")
     assert (folder / "label_table.md").read_text() in text
+
+
+def test_labels_of_sets_are_compared_with_those_of_single_passages(settings, tmp_path):
+    settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "2", "--dev_share", "0.2"]
+    settings += ["--labelers", "conditional_delta_seper", "gold", "--seeds", "0", "--hops", "2", "--eval_top_k", "2"]
+    settings += ["--given_top", "1", "--min_spread", "0", "--heterogeneity", "1", "--tune", "learning_rate=1e-5,1e-3"]
+    assert compare_labelers.main(settings) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    runs = {"untrained", "untrained_in_hops", "conditional_delta_seper", "gold"}  # gold learns hops, too
+    assert set(results) == {*runs, "comparison", "primary", "tuned", "label_table"}
+    assert {"seper@2", "recall@2"} <= set(results["conditional_delta_seper"])
+    assert {"conditional_delta_seper", "gold", "untrained"} == set(results["label_table"]["test"]["measures"])
+    trials = {"learning_rate=1e-05", "learning_rate=0.001"}
+    assert set(results["tuned"]) == {"conditional_delta_seper", "gold"}
+    assert all(set(scores) == trials for scores in results["tuned"].values())
+    rows = (tmp_path / "run" / "conditional_delta_seper-0" / "labels.jsonl").read_text().splitlines()
+    assert all(json.loads(row)["sets"] for row in rows)
+
+
+def test_a_passage_that_is_new_has_all_sets_of_its_question_labelled_again(tmp_path, tiny_scorer):
+    passages = tuple(Passage(text, id=str(at)) for at, text in enumerate(("Ann.", "Bob.", "Sheep.")))
+    query = Query("q", "Who?", ("Ann",), passages)
+    labeler = load_labeler("delta_seper", lambda: tiny_scorer, SetOptions())
+    store = LabelStore(tmp_path / "labels.jsonl", labeler)
+    (two,) = store.label([replace(query, passages=passages[:2])])
+    (three,) = store.label([query])
+    assert len(two.sets) == 2
+    assert three.sets == LabelStore(tmp_path / "labels.jsonl", labeler).label([query])[0].sets
+    assert len(three.sets) == 6
+    assert store.label([replace(query, passages=passages[:2])])[0].query.passages == passages[:2]
 
 
 def test_feedback_rows_are_texts_as_the_reader_sees_them():

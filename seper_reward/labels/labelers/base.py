@@ -114,23 +114,20 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
 
     def label(self, query: Query) -> LabeledQuery:
         """Return the label of each passage by itself."""
-        (labeled,) = self.label_block([query])
-        if isinstance(labeled, UnscorableError):
-            raise labeled
-        return labeled
+        (readings,) = self.read([_asked(query)])
+        if isinstance(readings, UnscorableError):
+            raise readings
+        return self.labeled(query, readings)
 
     def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries, side by side where the labeler can do that.
 
         This is faster where one query does not fill the device. In low digits the labels depend on the whole block.
         """
-        asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in queries]
-        readings = self.read(asked, together=len(queries) > 1)
+        if len(queries) == 1:
+            return [self.attempt(queries[0])]
+        readings = self.read(list(map(_asked, queries)), together=True)
         return [self._labeled_or_error(query, row) for query, row in zip(queries, readings, strict=True)]
-
-    def attempt(self, query: Query) -> LabeledQuery | UnscorableError:
-        """Return what ``label`` returns, or the error that it raises."""
-        return self.label_block([query])[0]
 
     def labeled(self, query: Query, readings: Sequence[R]) -> LabeledQuery:
         """Return the labels of a query's passages from what was measured in its ``contexts``."""
@@ -152,3 +149,7 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
             return self.labeled(query, readings)
         except UnscorableError as error:
             return error
+
+
+def _asked(query: Query) -> Asked:
+    return Asked(query.question, query.answers, tuple(query.contexts))
