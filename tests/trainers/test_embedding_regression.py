@@ -75,7 +75,10 @@ def test_it_learns_which_questions_need_a_passage_and_which_passage(tmp_path):
         labeled.append(LabeledQuery(query, (-0.1, -0.8) if known else (0.7, 0.0), (0.1, 0.1)))
     trained = EmbeddingRegression.fit(encoder, labeled[:50], 0.1)
     predicted = np.array(trained([row.query for row in labeled[50:]]))
-    assert predicted == pytest.approx(np.array([row.labels for row in labeled[50:]]), abs=0.25)
+    truth = np.array([row.labels for row in labeled[50:]])
+    assert np.abs(predicted - truth).mean() < 0.2  # a constant errs by .4
+    assert (predicted[:, 0] > predicted[:, 1]).all()
+    assert predicted[::2, 0].min() > max(0.0, predicted[1::2, 0].max())
     trained.save(tmp_path / "regression.json")
     loaded = EmbeddingRegression.load(tmp_path / "regression.json", encoder)
     uneven = [labeled[50].query, replace(labeled[51].query, passages=labeled[51].query.passages[:1])]
