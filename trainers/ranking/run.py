@@ -1,5 +1,6 @@
 """What the runs of retriever and reranker share: arguments, folder, comparison, and the files they write."""
 
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -148,6 +149,47 @@ def teacher_rows(
         lists = "questions by hop" if config.learn_from == "hops" else "questions"
         print(f"{len(kept)} of {len(labeled)} {lists} have labels to learn from", file=sys.stderr)
     return kept
+
+
+def regression_rows(
+    labeled: Sequence[LabeledQuery], config: RankingConfig, error_floor: float, list_size: int | None = None
+) -> list[dict[str, Any]]:
+    """Return ``{query, passages, labels}`` rows for regression, with (label, weight) in the place of each label.
+
+    A label weighs 1 / (std_error² + error_floor²), scaled so that the mean weight is 1. Its error is the whole one,
+    with that of the baseline, as the label itself is the target and not its difference to others. For the same reason
+    labels are not rounded, shrunk or shifted, and questions whose labels hardly differ are kept: where no passage
+    changes anything, or all do alike, there is the zero to learn from.
+
+    Args:
+        labeled: The labelled queries.
+        config: Settings; ``max_std_error`` leaves out labels.
+        error_floor: Error that every label has besides its own, > 0, such as that of the judge.
+        list_size: Most passages of a row, >= 2, chosen by ``shortened``; ``None`` keeps all.
+
+    Raises:
+        ValueError: No label is left.
+    """
+    if config.max_std_error is not None:
+        labeled = [sure(row, config.max_std_error) for row in labeled]
+    if list_size is not None:
+        labeled = [shortened(row, list_size) for row in labeled]
+    labeled = [row for row in labeled if row.labels]
+    if not labeled:
+        raise ValueError(
+            f"expected labels with a standard error of at most max_std_error={config.max_std_error}, got none of "
+            "any question; raise it"
+        )
+    precisions = [[1 / (error**2 + error_floor**2) for error in row.std_errors] for row in labeled]
+    mean = statistics.fmean(precision for row in precisions for precision in row)
+    return [
+        {
+            "query": row.query.question,
+            "passages": [passage.full_text for passage in row.query.passages],
+            "labels": [[label, each / mean] for label, each in zip(row.labels, own, strict=True)],
+        }
+        for row, own in zip(labeled, precisions, strict=True)
+    ]
 
 
 def claim_ranking_folder(

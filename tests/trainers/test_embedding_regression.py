@@ -1,0 +1,85 @@
+"""Ridge regression against a slow search and limits, its penalty, and what it learns from embeddings."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from seper_reward.types import LabeledQuery, Passage, Query
+from trainers.ranking.regression import PENALTIES, EmbeddingRegression, cross_validated_ridge, fit_ridge
+
+RANDOM = np.random.default_rng(6)
+FEATURES = RANDOM.normal(size=(12, 3))
+LABELS = RANDOM.normal(size=12)
+WEIGHTS = RANDOM.uniform(0.2, 3.0, size=12)
+
+
+def test_it_is_the_minimum_of_the_penalised_error():
+    """A slow search for coefficients and an intercept without a penalty."""
+
+    def loss(parameters):
+        errors = FEATURES @ parameters[:3] + parameters[3] - LABELS
+        return WEIGHTS @ errors**2 / WEIGHTS.sum() + 0.1 * parameters[:3] @ parameters[:3]
+
+    slow = minimize(loss, np.zeros(4), tol=1e-12).x
+    found = fit_ridge(FEATURES, LABELS, WEIGHTS, 0.1)
+    assert [*found.coefficients, found.intercept] == pytest.approx(slow, abs=1e-4)
+    assert found.predict(FEATURES[:2]) == pytest.approx(FEATURES[:2] @ slow[:3] + slow[3], abs=1e-4)
+
+
+def test_a_great_penalty_leaves_the_weighted_mean():
+    found = fit_ridge(FEATURES, LABELS, WEIGHTS, 1e9)
+    assert found.predict(FEATURES) == pytest.approx([WEIGHTS @ LABELS / WEIGHTS.sum()] * 12, abs=1e-6)
+
+
+def test_the_penalty_is_chosen_by_questions_left_out():
+    random = np.random.default_rng(7)
+    features, groups = random.normal(size=(40, 8)), np.repeat(np.arange(10), 4)
+    weights = np.ones(40)
+    exact = cross_validated_ridge(features, features @ np.arange(8.0), weights, groups)
+    assert exact.penalty == min(PENALTIES)
+    # features that tell questions apart predict their labels, but not those of a question left out
+    named, levels = random.normal(size=(10, 8))[groups], random.normal(size=10)[groups]
+    assert cross_validated_ridge(named, levels, weights, groups).penalty == max(PENALTIES)
+    with pytest.raises(ValueError, match="at least two questions, got 1"):
+        cross_validated_ridge(features, levels, weights, np.zeros(40, dtype=int))
+
+
+class Encoder:
+    """Unit vectors of six numbers by text, in the place of a network."""
+
+    def __init__(self):
+        self.vectors = {}
+
+    def add(self, text, vector):
+        self.vectors[text] = np.asarray(vector) / np.linalg.norm(vector)
+
+    def encode_query(self, texts, **options):
+        return np.stack([self.vectors[text] for text in texts]).astype("float32")
+
+    encode_document = encode_query
+
+
+def test_it_learns_which_questions_need_a_passage_and_which_passage(tmp_path):
+    """Every other question is one that the reader knows; it is spoiled by a passage that is not on the topic."""
+    random, encoder, labeled = np.random.default_rng(8), Encoder(), []
+    encoder.add("Fog.", random.normal(size=6))
+    for number in range(60):
+        question, passage = f"question {number}", f"passage {number}"
+        known = number % 2
+        vector = np.array([2.0 if known else -2.0, *random.normal(size=5)])
+        encoder.add(question, vector)
+        encoder.add(passage, vector + 0.1 * random.normal(size=6))
+        query = Query(question, question, ("x",), (Passage(passage), Passage("Fog.")))
+        labeled.append(LabeledQuery(query, (-0.1, -0.8) if known else (0.7, 0.0), (0.1, 0.1)))
+    trained = EmbeddingRegression.fit(encoder, labeled[:50], 0.1)
+    predicted = np.array(trained([row.query for row in labeled[50:]]))
+    truth = np.array([row.labels for row in labeled[50:]])
+    assert np.abs(predicted - truth).mean() < 0.2  # a constant errs by .4
+    assert (predicted[:, 0] > predicted[:, 1]).all()
+    assert predicted[::2, 0].min() > max(0.0, predicted[1::2, 0].max())
+    trained.save(tmp_path / "regression.json")
+    loaded = EmbeddingRegression.load(tmp_path / "regression.json", encoder)
+    uneven = [labeled[50].query, replace(labeled[51].query, passages=labeled[51].query.passages[:1])]
+    assert loaded(uneven) == [pytest.approx(predicted[0].tolist()), pytest.approx(predicted[1, :1].tolist())]

@@ -1,0 +1,436 @@
+"""Whether to use a passage at all: a reranker learns ΔSePer itself, and its zero decides.
+
+    python -m trainers.gating --config configs/gating/demo.yaml
+
+Labels candidates of training questions, trains a model to predict the labels by regression, fixes thresholds on the
+dev questions, and compares on the test questions: a passage never, always, or where a gate says so. The same command
+resumes.
+"""
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from trl import TrlParser
+
+from seper_reward.evaluation.gating import Curve, curve, gated, lead
+from seper_reward.evaluation.rankings import downstream
+from seper_reward.evaluation.statistics import mean, rounded
+from seper_reward.labels.labelers import CrossEncoderLabeler, load_labeler
+from seper_reward.labels.rows import LABELS, SUFFIXES
+from seper_reward.labels.summary import label_statistics
+from seper_reward.labels.targets import sure
+from seper_reward.reports.figures import plot_gating
+from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.reports.tracking import Run
+from seper_reward.retrieval import DenseRetriever
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard, together
+from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.settings import setting
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import LabeledQuery, Passage, Query
+from trainers.models import base_name, load_encoder
+from trainers.ranking.candidates import candidates, propose
+from trainers.ranking.data import Questions
+from trainers.ranking.label_store import LabelStore
+from trainers.ranking.regression import EmbeddingRegression, Predictor
+from trainers.ranking.run import RESULTS, begin, claim_ranking_folder
+from trainers.reranker import RerankerArguments, RerankerConfig, load_cross_encoder, train
+from trainers.runs import model_card, stopwatch
+
+METRICS = ("seper", "exact_match")
+NEVER, ALWAYS = "never", "always"
+REGRESSION = "regression.json"
+
+
+class Gate(NamedTuple):
+    """A rule that gives a question a passage where a score is above a threshold.
+
+    Attributes:
+        passages: Whose best passage it is: of ``retrieved``, ``reranked`` or ``measured``.
+        score: Name of the score.
+        threshold: The threshold; ``None``: the best one of the dev questions.
+    """
+
+    passages: str
+    score: str
+    threshold: float | None = None
+
+
+@dataclass
+class GatingConfig(RerankerConfig):
+    """Train a reranker by regression on ΔSePer, and let it decide whether to use a passage at all."""
+
+    loss: str = setting("mse", "Loss: mse (regression), as the scores of others have no zero.")
+    student: Literal["ridge", "cross_encoder"] = setting(
+        "ridge",
+        "What learns the labels: ridge (a regression on the retriever's embeddings, for some hundred labels) or "
+        "cross_encoder (the model, fine-tuned; for thousands of labels, or a model that reranks already).",
+    )
+    dev_share: float = setting(0.15, "Share of questions that the thresholds are fixed on, above 0.")
+    eval_gains: bool = setting(False, "Unused: no rankings are measured.")
+    groups: list[str] = setting([], "Groups of questions to use, by their field group; none named: all questions.")
+    judging_seed: int = setting(
+        1, "Seed of the responses that the rules are measured on; another than that of the labels (seed)."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.loss != "mse":
+            raise ValueError(f"loss must be mse, whose scores have a zero, got {self.loss!r}")
+        if self.labeler not in SUFFIXES:
+            raise ValueError(f"labeler must be one of {', '.join(SUFFIXES)}, got {self.labeler!r}")
+        if not self.dev_share:
+            raise ValueError("dev_share must be above 0: the thresholds are fixed on dev questions")
+
+
+class Decided(NamedTuple):
+    """What each of Q questions could be read with, and what gates know of it.
+
+    Attributes:
+        queries: The Q questions.
+        passages: Q best passages, each alone or none, by who chose them.
+        scores: Q scores by name; higher = rather with a passage.
+    """
+
+    queries: list[Query]
+    passages: dict[str, list[tuple[Passage, ...]]]
+    scores: dict[str, list[float]]
+
+
+#: Q values by metric and by who chose the passages.
+Values = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+def gates(labeler: str) -> dict[str, Gate]:
+    """Return the gates that are compared, by name; that of the trained model is named after its labels."""
+    return {
+        "entropy": Gate("retrieved", "entropy"),
+        "semantic_entropy": Gate("retrieved", "semantic_entropy"),
+        "semantic_entropy_reranked": Gate("reranked", "semantic_entropy"),
+        "baseline_seper": Gate("retrieved", "baseline_seper"),
+        f"{labeler}_of_retrieved": Gate("retrieved", "predicted_of_retrieved"),
+        labeler: Gate("reranked", "predicted"),
+        f"{labeler}_above_0": Gate("reranked", "predicted", 0.0),
+        "measured": Gate("measured", "measured"),
+    }
+
+
+def of_groups(questions: Questions, groups: Sequence[str]) -> Questions:
+    """Return the questions of some groups, with the whole corpus; of all if no group is named.
+
+    Raises:
+        ValueError: A split has no question of these groups.
+    """
+    if not groups:
+        return questions
+    splits = {
+        name: [query for query in getattr(questions, name) if query.metadata.get("group") in groups]
+        for name in ("train", "dev", "test")
+    }
+    for name, rows in splits.items():
+        if not rows:
+            raise ValueError(f"expected questions of groups={list(groups)} for {name}, got none; name others")
+    return Questions(questions.corpus, **splits)
+
+
+def closed_book(scorer: SePerScorer, queries: Sequence[Query]) -> list[dict[str, float]]:
+    """Return ``seper``, ``entropy`` and ``semantic_entropy`` of a reader without a passage; processes share the work.
+
+    The entropies are of what it answers: a user knows them without the gold answer.
+    """
+    rows = []
+    for query in shard(queries):
+        (belief,) = scorer.beliefs(query.question, query.answers, [()])
+        rows.append({name: getattr(belief, name) for name in ("seper", "entropy", "semantic_entropy")})
+    return gather_in_order(rows)
+
+
+def decide(predictor: Predictor, labeled: Sequence[LabeledQuery], without: Sequence[Mapping[str, float]]) -> Decided:
+    """Choose passages and score questions by all that gates know.
+
+    Args:
+        predictor: The trained model, which predicts labels.
+        labeled: The questions with the labels of their retrieved passages, in the retriever's order.
+        without: What ``closed_book`` returned for them.
+    """
+    queries = [row.query for row in labeled]
+    predicted = predictor(queries)
+    top = [_greatest(row) for row in predicted]
+    best = [_greatest(row.labels) for row in labeled]
+    return Decided(
+        queries,
+        {
+            "none": [()] * len(queries),
+            "retrieved": [(query.passages[0],) for query in queries],
+            "reranked": [(query.passages[at],) for query, at in zip(queries, top, strict=True)],
+            "measured": [(query.passages[at],) for query, at in zip(queries, best, strict=True)],
+        },
+        {
+            "entropy": [row["entropy"] for row in without],
+            "semantic_entropy": [row["semantic_entropy"] for row in without],
+            "baseline_seper": [-row["seper"] for row in without],
+            "predicted_of_retrieved": [row[0] for row in predicted],
+            "predicted": [row[at] for row, at in zip(predicted, top, strict=True)],
+            "measured": [row.labels[at] for row, at in zip(labeled, best, strict=True)],
+        },
+    )
+
+
+def _greatest(values: Sequence[float]) -> int:
+    return max(range(len(values)), key=values.__getitem__)
+
+
+def measure(scorer: SePerScorer, decided: Decided) -> dict[str, dict[str, list[float]]]:
+    """Measure a reader with each choice of passages: Q values by metric and by who chose them.
+
+    A question that the reader cannot be asked has NaN. All processes must call this together.
+    """
+    rows = {name: downstream(scorer, decided.queries, chosen) for name, chosen in decided.passages.items()}
+    return {
+        metric: {
+            name: [math.nan if row[metric] is None else row[metric] for row in read] for name, read in rows.items()
+        }
+        for metric in METRICS
+    }
+
+
+def thresholds(rules: Mapping[str, Gate], decided: Decided, values: Values) -> dict[str, float]:
+    """Return the threshold of each gate: its own, or the one with the greatest SePer of these (dev) questions."""
+    return {
+        name: _curve(gate, decided, values["seper"]).best_threshold() if gate.threshold is None else gate.threshold
+        for name, gate in rules.items()
+    }
+
+
+def compare_rules(
+    rules: Mapping[str, Gate], limits: Mapping[str, float], decided: Decided, values: Values
+) -> dict[str, dict[str, Any]]:
+    """Return what each rule does on some (test) questions.
+
+    Args:
+        rules: Gates by name.
+        limits: Their thresholds.
+        decided: The questions.
+        values: What a reader makes of them.
+
+    Returns:
+        By rule, with ``never`` and ``always`` (the retriever's or the reranker's best passage): mean ``seper`` and
+        ``exact_match``, ``share_with_passage``, and for gates ``area``, that under the curve of SePer, and
+        ``threshold`` (``None`` where the dev questions say never or always); in ``by_question`` the Q values of SePer,
+        in ``curves`` coverage and mean by metric.
+    """
+    fixed = {NEVER: "none", ALWAYS: "retrieved", f"{ALWAYS}_reranked": "reranked"}
+    found: dict[str, dict[str, Any]] = {
+        name: {
+            **{metric: mean(values[metric][chosen]) for metric in METRICS},
+            "share_with_passage": 0.0 if chosen == "none" else 1.0,
+            "area": None,
+            "threshold": None,
+            "by_question": list(values["seper"][chosen]),
+        }
+        for name, chosen in fixed.items()
+    }
+    for name, gate in rules.items():
+        scores, limit = decided.scores[gate.score], limits[name]
+        curves = {metric: _curve(gate, decided, values[metric]) for metric in METRICS}
+        by_metric = {
+            metric: gated(scores, values[metric]["none"], values[metric][gate.passages], limit) for metric in METRICS
+        }
+        found[name] = {
+            **{metric: mean(row) for metric, row in by_metric.items()},
+            "share_with_passage": mean([float(score > limit) for score in scores]),
+            "area": rounded(curves["seper"].area),
+            "threshold": rounded(limit) if math.isfinite(limit) else None,
+            "by_question": by_metric["seper"],
+            "curves": {
+                "coverage": [rounded(share) for share in curves["seper"].coverage],
+                **{metric: [rounded(value) for value in each.value] for metric, each in curves.items()},
+            },
+        }
+    return found
+
+
+def _curve(gate: Gate, decided: Decided, values: Mapping[str, Sequence[float]]) -> Curve:
+    return curve(decided.scores[gate.score], values["none"], values[gate.passages])
+
+
+def answered(decided: Decided, measured: Mapping[str, Values]) -> tuple[Decided, dict[str, Values]]:
+    """Return the questions that every reader could be asked with every choice, and their values by reader."""
+    table = np.array([row for values in measured.values() for metric in values.values() for row in metric.values()])
+    kept = np.flatnonzero(~np.isnan(table).any(axis=0)).tolist()
+
+    def at(rows: Sequence[Any]) -> list[Any]:
+        return [rows[place] for place in kept]
+
+    def of_all(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+        return {name: at(rows) for name, rows in columns.items()}
+
+    values: dict[str, Values] = {
+        reader: {metric: of_all(columns) for metric, columns in row.items()} for reader, row in measured.items()
+    }
+    return Decided(at(decided.queries), of_all(decided.passages), of_all(decided.scores)), values
+
+
+def gating_results(
+    config: GatingConfig, limits: Mapping[str, float], decided: Decided, measured: Mapping[str, Values]
+) -> dict[str, Any]:
+    """Return what the rules do with every reader.
+
+    Args:
+        config: Settings; the first reader of ``measured`` is ``config.reader``.
+        limits: Thresholds by gate.
+        decided: The test questions.
+        measured: Their values by reader.
+
+    Returns:
+        ``gating``: by rule, the numbers of ``compare_rules``; those of readers that made no labels have ``_READER``
+        behind their names. ``leads``: by reader and rule, how far the trained gate leads it in SePer (``lead``).
+        ``curves``: by gate, of the first reader.
+    """
+    table: dict[str, dict[str, Any]] = {}
+    leads, curves = {}, {}
+    for reader, values in measured.items():
+        rows = compare_rules(gates(config.labeler), limits, decided, values)
+        by_question = {name: row.pop("by_question") for name, row in rows.items()}
+        drawn = {name: row.pop("curves") for name, row in rows.items() if "curves" in row}
+        own = by_question.pop(config.labeler)
+        leads[reader] = {name: lead(own, other) for name, other in by_question.items()}
+        if reader == config.reader:
+            table, curves = rows, drawn
+            continue
+        for name, row in rows.items():
+            table[name] |= {f"{key}_{Path(reader).name}": row[key] for key in (*METRICS, "area")}
+    return {"gating": table, "leads": leads, "curves": curves}
+
+
+def markdown(results: Mapping[str, Any], config: GatingConfig) -> str:
+    """Return ``results.json`` as a Markdown page."""
+    columns = list(results["gating"][config.labeler])
+    counts = results["questions"]
+    lines = [
+        f"# Whether to use a passage: {config.input}",
+        "",
+        f"{counts['train']} training, {counts['dev']} dev and {counts['test']} test questions; labels "
+        f"`{config.labeler}` of the reader `{config.reader}`, the best of {config.top_k} retrieved passages. "
+        "Thresholds maximise SePer on the dev questions; one that is a dash with a gate says never or always.",
+        "",
+        markdown_table(
+            ["", *columns],
+            [[name, *(cell(row.get(key)) for key in columns)] for name, row in results["gating"].items()],
+        ),
+    ]
+    for reader, others in results["leads"].items():
+        held_out = "" if reader == config.reader else " (made no labels)"
+        lines += [
+            "",
+            f"SePer of `{reader}`{held_out}, lead of the gate `{config.labeler}` with its 95 % interval over test "
+            "questions:",
+            "",
+            *(f"- over `{name}`: {row['lead']:+.3f} {row['interval'] or '(none)'}" for name, row in others.items()),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Label, train the student, fix thresholds, and compare the rules; return 0."""
+    parser = TrlParser((GatingConfig, RerankerArguments), prog="python -m trainers.gating", description=__doc__)
+    config, arguments = parser.parse_args_and_config(argv)
+    if config.judging_seed == arguments.seed:
+        raise ValueError(f"judging_seed must differ from seed, that of the labels, got {arguments.seed} for both")
+    folder, questions, scorer, readers = begin(config, arguments)
+    questions = of_groups(questions, config.groups)
+    labeler = load_labeler(config.labeler, lambda: scorer)
+    claim_ranking_folder(folder, config, arguments, questions, labeler)
+    encoder = load_encoder(config.retriever)
+    with Run(arguments.report_to, "gating", {**asdict(config), **arguments.to_dict()}) as tracked:
+        seconds: dict[str, float] = {}
+        retriever = DenseRetriever(encoder, questions.corpus, share=True)
+        with stopwatch(seconds, "labelling"):
+            store = LabelStore(folder / LABELS, labeler)
+            labeled = store.label(propose(encoder, config, questions))
+            # what is decided on is what a user has: retrieved passages alone
+            dev, test = (
+                store.label(candidates(rows, retriever, config.top_k, given=False))
+                for rows in (questions.dev, questions.test)
+            )
+        with stopwatch(seconds, "training"):
+            predictor = _learn(labeled, config, arguments, encoder, folder)
+        with stopwatch(seconds, "measuring"):
+            judges = {name: reader.with_sampling(seed=config.judging_seed) for name, reader in readers.scorers.items()}
+            dev_decided, decided = (
+                decide(predictor, rows, closed_book(scorer, [row.query for row in rows])) for rows in (dev, test)
+            )
+            dev_decided, dev_values = answered(
+                dev_decided, {config.reader: measure(judges[config.reader], dev_decided)}
+            )
+            limits = thresholds(gates(config.labeler), dev_decided, dev_values[config.reader])
+            decided, values = answered(decided, {name: measure(judge, decided) for name, judge in judges.items()})
+        results = {
+            **gating_results(config, limits, decided, values),
+            "questions": {"train": len(labeled), "dev": len(dev_decided.queries), "test": len(decided.queries)},
+            "labels": label_statistics(labeled, config.margin),
+            "seconds": seconds,
+        }
+        if process_state().is_main_process:
+            _publish(folder, results, config)
+            tracked.log({f"test/{name}": row for name, row in results["gating"].items()})
+            tracked.artifact("gate", "model", [folder / "model"])
+    return 0
+
+
+def _learn(
+    labeled: Sequence[LabeledQuery],
+    config: GatingConfig,
+    arguments: RerankerArguments,
+    encoder: SentenceTransformer,
+    folder: Path,
+) -> Predictor:
+    """Train the student, save it in ``folder / "model"``, and return it; all processes must call this together."""
+    if config.max_std_error is not None:
+        labeled = [sure(row, config.max_std_error) for row in labeled]
+    if config.student == "ridge":
+        regression = EmbeddingRegression.fit(encoder, labeled, config.error_floor)
+        together(lambda: regression.save(folder / "model" / REGRESSION))
+        return regression
+    torch.manual_seed(arguments.seed)  # for the new head: the trainer sets its seed only later
+    model = load_cross_encoder(config.model, config.pair_tokens)
+    train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
+    together(lambda: model.save_pretrained(str(folder / "model"), create_model_card=False))
+    labeler = CrossEncoderLabeler(model)
+    return lambda queries: [list(labeler.label(query).labels) for query in queries]
+
+
+def _publish(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> None:
+    """Write card, results and plot into the folder, and print the table."""
+    page = markdown(results, config)
+    ridge = config.student == "ridge"
+    card = model_card(
+        "gate",
+        **asdict(config),
+        version=version("seper-reward"),
+        base=base_name(config.retriever if ridge else config.model),
+        how_to_score=(
+            f'`EmbeddingRegression.load(Path("PATH/{REGRESSION}"), encoder)([query])`'
+            if ridge
+            else '`CrossEncoder("PATH").predict([(question, passage)])`'
+        ),
+        limit_on_dev=results["gating"][config.labeler]["threshold"],
+        table=page.partition("\n\n")[2],
+    )
+    (folder / "model" / "README.md").write_text(card, encoding="utf-8")
+    write_json(folder / RESULTS, results)
+    (folder / "results.md").write_text(page, encoding="utf-8")
+    plot_gating(results["curves"], results["gating"], folder / "results.svg")
+    print(page)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
