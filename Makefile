@@ -29,8 +29,8 @@ $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
 demo: setup  ## label the project's own questions with the embedded models, into runs/demo
 	$(BIN)/seper-reward label --config configs/label/demo.yaml
 
-retriever-demo: setup  ## retrievers trained on four kinds of labels, compared on held-out questions, into runs/retriever-demo
-	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-demo.yaml
+retriever-demo: setup  ## what labels train: retrievers for one and two hops, and a gate, compared on held-out questions, into runs/retriever-demo
+	$(BIN)/python -m trainers.retriever_demo
 
 policy-demo: setup  ## a policy learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
 	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml

@@ -51,7 +51,7 @@ from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
 
 _MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
 _TABLE = "label_table"  # the table's field in the results, and the name of its files
-_OTHER_FIELDS = ("comparison", "primary", "tuned", _TABLE)  # of the results, beside those of the labelers
+OTHER_FIELDS = ("comparison", "primary", "tuned", _TABLE)  # of the results, beside those of the labelers
 
 
 @dataclass
@@ -299,7 +299,7 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
         config: Settings of the comparison.
         counts: Numbers of ``train`` and ``test`` questions.
     """
-    measures = {name: row for name, row in results.items() if name not in _OTHER_FIELDS}
+    measures = {name: row for name, row in results.items() if name not in OTHER_FIELDS}
     lines = [
         f"# Labels compared: {config.input}",
         "",

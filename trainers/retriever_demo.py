@@ -1,0 +1,57 @@
+"""What labels are good for, on the demo corpus: `make retriever-demo`.
+
+    python -m trainers.retriever_demo --output_dir runs/retriever-demo
+
+Compares retrievers that labels of single passages trained (configs/retriever/compare-demo.yaml) and, on the questions
+that need two passages, those that labels of sets trained (compare-two-hop.yaml), and lets a model decide whether to
+use a passage at all (configs/gating/demo.yaml). All three measure through one cache. The same command resumes.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trl import TrlParser
+
+from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.settings import setting
+from trainers import compare_labelers, gating
+from trainers.compare_labelers import OTHER_FIELDS
+from trainers.ranking.run import RESULTS
+
+_CONFIGS = Path(__file__).parents[1] / "configs"
+_TWO_HOP, _GATING = "two-hop", "gating"
+
+
+@dataclass
+class DemoConfig:
+    """Train and compare on the demo corpus."""
+
+    output_dir: str = setting(
+        "runs/retriever-demo", "Folder of the runs; the same command resumes an interrupted one there."
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the three comparisons and write their numbers into one results.json; return 0."""
+    parser = TrlParser((DemoConfig,), prog="python -m trainers.retriever_demo", description=__doc__)
+    (config,) = parser.parse_args_and_config(argv)
+    folder = Path(config.output_dir)
+    cache = ["--cache", str(folder / "cache.sqlite")]
+    for command, settings, output in (
+        (compare_labelers.main, "retriever/compare-demo.yaml", folder),
+        (compare_labelers.main, "retriever/compare-two-hop.yaml", folder / _TWO_HOP),
+        (gating.main, "gating/demo.yaml", folder / _GATING),
+    ):
+        command(["--config", str(_CONFIGS / settings), "--output_dir", str(output), *cache])
+    if process_state().is_main_process:
+        results, two_hop, gates = (read_json(each / RESULTS) for each in (folder, folder / _TWO_HOP, folder / _GATING))
+        results["two_hop"] = {name: row for name, row in two_hop.items() if name not in OTHER_FIELDS}
+        write_json(folder / RESULTS, {**results, "gating": gates["gating"]})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
