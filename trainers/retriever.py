@@ -23,6 +23,7 @@ from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
+from sentence_transformers.base.modules import Dense
 from torch import Tensor
 from trl import TrlParser
 
@@ -85,6 +86,9 @@ class RetrieverConfig(RankingConfig):
     teacher_temperature: float = setting(
         0.2, "Number that divides labels in the losses kl, reverse_kl and margin_mse, > 0."
     )
+    only_head: bool = setting(
+        False, "Whether only the model's last linear layer learns, such as that of trainers.new_head."
+    )
     lora_r: int = setting(
         0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights instead."
     )
@@ -106,6 +110,8 @@ class RetrieverConfig(RankingConfig):
                     f"false_negative_margin needs negatives of other questions, which loss {self.loss!r} has not; set "
                     "contrastive_weight above 0, or loss 'contrastive'"
                 )
+        if self.only_head and self.lora_r:
+            raise ValueError("only_head does not go with lora_r, whose matrices are in the body; leave one out")
         if self.rounds < 1 or self.lora_r < 0:
             raise ValueError(f"expected rounds >= 1 and lora_r >= 0, got {self.rounds} and {self.lora_r}")
         if not (self.student_temperature > 0 and self.teacher_temperature > 0):
@@ -170,6 +176,8 @@ def train_once(
     if config.lora_r:
         torch.manual_seed(arguments.seed)  # for the new adapter: the trainer sets its seed only later
         model.add_adapter(new_lora(TaskType.FEATURE_EXTRACTION, config.lora_r))
+    if config.only_head:
+        freeze_body(model)
     prompts = {"query": model.prompts.get("query", ""), "passages": model.prompts.get("document", "")}
     trainer = SentenceTransformerTrainer(
         model=model,
@@ -183,6 +191,19 @@ def train_once(
     if config.lora_r:
         merge_adapter(model)
     return [row for row in trainer.state.log_history if "loss" in row or any("eval" in key for key in row)]
+
+
+def freeze_body(model: SentenceTransformer) -> None:
+    """Let only the last linear layer of a bi-encoder learn.
+
+    Raises:
+        ValueError: It has none behind its transformer.
+    """
+    heads = [module for module in model if isinstance(module, Dense)]
+    if not heads:
+        raise ValueError("only_head needs a model with a linear layer at its end; see `python -m trainers.new_head`")
+    model.requires_grad_(False)
+    heads[-1].requires_grad_(True)
 
 
 def merge_adapter(model: SentenceTransformer) -> None:

@@ -23,7 +23,7 @@ from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
 from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
-from trainers import compare_labelers, retriever
+from trainers import compare_labelers, new_head, retriever
 from trainers.compare_labelers import aggregate, leads
 from trainers.ranking import run
 from trainers.ranking.candidates import candidates
@@ -502,6 +502,19 @@ def test_a_passage_that_is_new_has_all_sets_of_its_question_labelled_again(tmp_p
     assert three.sets == LabelStore(tmp_path / "labels.jsonl", labeler).label([query])[0].sets
     assert len(three.sets) == 6
     assert store.label([replace(query, passages=passages[:2])])[0].query.passages == passages[:2]
+
+
+def test_only_the_new_head_learns(settings, tmp_path, tiny_encoder):
+    weak = tmp_path / "weak"
+    assert new_head.main(["--model", str(tiny_encoder), "--dimension", "8", "--output_dir", str(weak)]) == 0
+    settings = [*settings, "--model", str(weak), "--only_head", "true", "--eval_gains", "false", "--max_steps", "3"]
+    assert retriever.main([*settings, "--warmup_steps", "0"]) == 0
+    before, after = weights(weak), weights(tmp_path / "run" / "model")
+    changed = [name for name in before if not torch.equal(before[name], after[name])]
+    assert [name.partition(".")[2] for name in changed] == ["linear.weight"]
+    assert len(before[changed[0]]) == 8
+    with pytest.raises(ValueError, match=r"needs a model with a linear layer at its end"):
+        retriever.freeze_body(SentenceTransformer(str(tiny_encoder), device="cpu"))
 
 
 def test_feedback_rows_are_texts_as_the_reader_sees_them():
