@@ -12,18 +12,19 @@ Split = Literal["train", "dev", "test"]
 SplitBy = Literal["question", "passage", "title"]
 
 
-def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.125) -> Split:
+def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.125, turned: float = 0.0) -> Split:
     """Return the split that an id belongs to, whatever else is in the file.
 
     Args:
         identity: Id of a question, or any text that stands for it.
         test_share: Share of all ids, in [0, 1], that are in ``test``: those with the greatest SHA-1.
         dev_share: Share, in [0, 1], that are in ``dev``: those below ``test``.
+        turned: Share, in [0, 1], by which all ids move round before they are divided, for another fold.
 
     >>> [split_of(name) for name in ("q3", "q26", "q1")]
     ['train', 'dev', 'test']
     """
-    place = int(hashlib.sha1(identity.encode()).hexdigest()[:8], 16) / 16**8
+    place = (int(hashlib.sha1(identity.encode()).hexdigest()[:8], 16) / 16**8 + turned) % 1
     first_test = 1 - test_share
     return "test" if place >= first_test else "dev" if place >= first_test - dev_share else "train"
 

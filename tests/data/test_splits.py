@@ -47,3 +47,13 @@ def test_what_questions_share_are_marked_passages_where_there_are_marks():
     unmarked = Query("q", "Who?", ("Ann",), (Passage("Ann did.", "Mill"), Passage("Fog.")))
     assert shared_keys(unmarked, "passage") == {"Mill: Ann did.", "Fog."}
     assert shared_keys(unmarked, "title") == {"Mill", "Fog."}
+
+
+def test_folds_hold_out_other_questions():
+    names = [str(n) for n in range(400)]
+    folds = [
+        {name for name in names if split_of(name, test_share=0.25, turned=turned) == "test"}
+        for turned in (0.0, 0.25, 0.5, 0.75)
+    ]
+    assert set().union(*folds) == set(names)
+    assert sum(map(len, folds)) == len(names)

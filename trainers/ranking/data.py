@@ -50,6 +50,9 @@ class RankingConfig(SetsConfig, ScorerConfig):
         "Aliases of the answers that training and dev questions keep: all, or only the last of each item, as where "
         "one answer string is known; test questions keep all.",
     )
+    turned: float = setting(
+        0.0, "Share, in [0, 1], by which all questions move round before they are split: another fold of small sets."
+    )
     labeler: str = setting(
         "delta_seper",
         "What a label is: delta_seper or delta_seper_hard (change of the reader's belief in the answer), delta_belief "
@@ -189,7 +192,7 @@ def _split(queries: Sequence[Query], config: RankingConfig) -> dict[str, list[Qu
     names = [""] * len(queries)
     for places in together:
         smallest = min(queries[place].id for place in places)
-        split = split_of(smallest, test_share=config.test_share, dev_share=config.dev_share)
+        split = split_of(smallest, test_share=config.test_share, dev_share=config.dev_share, turned=config.turned)
         for place in places:
             names[place] = split
     rows = {
