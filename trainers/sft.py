@@ -62,6 +62,9 @@ class SftScriptConfig:
         default_factory=lambda: ["brief", "brief", "brief", "paper"],
         metadata={"help": "Prompt styles (paper, brief, few_shot) for data=reader; each example gets a random one."},
     )
+    sentences: bool = field(
+        default=False, metadata={"help": "Whether the answers of data=reader are full sentences; no scores then."}
+    )
     init_adapter: str | None = field(
         default=None, metadata={"help": "Folder of an adapter to start from; not given: a new one."}
     )
@@ -128,7 +131,7 @@ def training_rows(config: SftScriptConfig, tokenizer: Any, seed: int) -> list[di
         ValueError: A row lacks one of the texts, or there is no row.
     """
     if config.data == "reader":
-        rows = reader_rows(Path(config.data_dir), tokenizer, seed, config.prompts)
+        rows = reader_rows(Path(config.data_dir), tokenizer, seed, config.prompts, config.sentences)
     elif config.data == "policy":
         questions = read_policy_questions()
         rows = warm_up_rows(questions.train, BM25Retriever(questions.corpus), with_tool_template(tokenizer), seed)
@@ -206,7 +209,7 @@ def main() -> None:
     adapter = Path(arguments.output_dir)
     if not config.evaluate_only:
         train(config, arguments)
-    if config.data == "reader" and int(os.environ.get("RANK", "0")) == 0:
+    if config.data == "reader" and not config.sentences and int(os.environ.get("RANK", "0")) == 0:
         readers = [(PLAIN, "brief", 1.0), (str(adapter), "brief", 1.0)]
         scores = evaluate(readers, Path(config.data_dir))
         rows = training_rows(config, load_tokenizer(PLAIN), arguments.seed)

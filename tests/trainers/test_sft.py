@@ -62,6 +62,19 @@ def test_prompts_are_whole(examples, shared_data, monkeypatch):
             assert data.states(row["prompt"], [row["completion"]])
 
 
+def test_answers_may_be_sentences(examples, shared_data, monkeypatch):
+    some = examples[::40]
+    monkeypatch.setattr(data, "examples", lambda *_: iter(some))
+    tokenizer = load_tokenizer("plain")
+    short, long = (data.reader_rows(shared_data, tokenizer, 0, ["brief"], each) for each in (False, True))
+    targets = {row["prompt"]: row["completion"] for row in short}
+    for row in long:
+        target = targets[row["prompt"]]
+        assert row["completion"].endswith(".")
+        assert len(row["completion"].split()) > len(target.split())
+        assert target == data.UNKNOWN or target in row["completion"]
+
+
 def test_every_spelling_of_the_answer_is_replaced():
     passage = Passage("Ann Lee ran. Later ANN rested; Annette did not.", "Ann Lee (runner)")
     changed = data.substituted(passage, ["Ann", "Ann Lee"], r"Bo\b Ray")
