@@ -87,6 +87,10 @@ class GatingConfig(RerankerConfig):
             raise ValueError(f"loss must be mse, whose scores have a zero, got {self.loss!r}")
         if self.labeler not in SUFFIXES:
             raise ValueError(f"labeler must be one of {', '.join(SUFFIXES)}, got {self.labeler!r}")
+        if self.sets != "none" or self.hops > 1:
+            raise ValueError(
+                f"a gate decides on single passages, got sets={self.sets} and hops={self.hops}; take none and 1"
+            )
         if not self.dev_share:
             raise ValueError("dev_share must be above 0: the thresholds are fixed on dev questions")
 

@@ -237,5 +237,9 @@ def test_what_labels_were_measured_on_does_not_judge_them():
         CompareConfig(judge_seed=1)
     with pytest.raises(ValueError, match=r"expected lead in \(0, 1\]"):
         CompareConfig(lead=0.0)
+    with pytest.raises(ValueError, match="grid must have 1 to 4 settings, got 5"):
+        CompareConfig(tune=["learning_rate=1,2,3,4,5"])
+    with pytest.raises(ValueError, match=r"names of settings or training arguments in the grid, got \['lr'\]"):
+        CompareConfig(tune=["lr=1e-5"])
     assert CompareConfig(eval_readers=["plain", "other"]).primary_reader == "plain"
     assert CompareConfig(eval_readers=[]).primary_reader == "embedded"
