@@ -181,7 +181,8 @@ def _error_of_orders(row: Mapping[str, Any], pair: Mapping[str, Any], column: st
 def _set_counts(labels: Sequence[Mapping[str, Any]], column: str) -> dict[str, Any]:
     sets = sum(len(row.get("sets", ())) for row in labels)
     calls = sum(row.get("reader_calls", 0) for row in labels)
-    return {"sets": {"labels": sets, "reader_calls": calls, "order_effect": order_effect(labels, column)}} if sets else {}
+    effect = order_effect(labels, column)
+    return {"sets": {"labels": sets, "reader_calls": calls, "order_effect": effect}} if sets else {}
 
 
 def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> bool:

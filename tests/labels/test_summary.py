@@ -33,7 +33,8 @@ def test_what_order_does_beyond_chance_by_hand():
         return {**fields, "std_error_utility": 0.13, "std_error_utility_reversed": 0.15}
 
     labels = [
-        {"id": "q", "baseline": {"std_error": 0.12}, "sets": [pair(0.5, 0.7), pair(0.5, 0.7)]},  # b beside a, a beside b
+        # b beside a, and a beside b
+        {"id": "q", "baseline": {"std_error": 0.12}, "sets": [pair(0.5, 0.7), pair(0.5, 0.7)]},
         {"id": "r", "baseline": {"std_error": 0.12}, "sets": [pair(0.4, 0.3), {"shown": ["a", "c"]}]},
     ]
     found = order_effect(labels)

@@ -43,7 +43,7 @@ def settings_grid(values: Mapping[str, Sequence[float]]) -> list[dict[str, float
 
 
 def check_grid(grid: Sequence[Mapping[str, float]], *settings: type) -> None:
-    """Raise ``ValueError`` if a grid is empty or larger than ``MOST_TRIALS``, or names what the dataclasses have not."""
+    """Raise ``ValueError`` if a grid is empty, larger than ``MOST_TRIALS``, or names what is no setting."""
     if not 1 <= len(grid) <= MOST_TRIALS:
         raise ValueError(f"grid must have 1 to {MOST_TRIALS} settings, got {len(grid)}; leave some out")
     known = {each.name for one in settings for each in fields(one)}
