@@ -66,7 +66,8 @@ class CompareConfig(RetrieverConfig):
     )
     teacher_temperatures: list[str] = setting(
         ["likelihood=1.0"],
-        "LABELER=T: teacher temperature for labels of another scale; other labelers take teacher_temperature.",
+        "LABELER=T: teacher temperature for labels of another scale, and for those of sets that this labeler makes; "
+        "other labelers take teacher_temperature.",
     )
     seeds: list[str] = setting(
         ["0", "1", "2"],
@@ -133,6 +134,8 @@ class CompareConfig(RetrieverConfig):
         """Return the settings of a retriever that the labels of this name train."""
         own = {each.name: getattr(self, each.name) for each in fields(RetrieverConfig)}
         plan, labeler = self.parts(name)
+        temperatures = self.temperatures()
+        temperature = temperatures.get(name, temperatures.get(labeler, self.teacher_temperature))
         several = plan in ("conditional", "pairs") or (labeler == _MARKS and self.hops > 1)
         return RetrieverConfig(
             **{
@@ -140,7 +143,7 @@ class CompareConfig(RetrieverConfig):
                 "labeler": labeler,
                 "sets": plan,
                 "learn_from": "hops" if several else "singles" if plan == "none" else "best_gain",
-                "teacher_temperature": self.temperatures().get(name, self.teacher_temperature),
+                "teacher_temperature": temperature,
             }
         )
 

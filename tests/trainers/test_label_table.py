@@ -232,6 +232,12 @@ def test_the_table_alone_trains_nothing_and_resumes(settings, tmp_path, capsys, 
     assert json.loads((folder / "label_table.json").read_text()) == found
 
 
+def test_labels_of_sets_have_the_scale_of_their_labeler():
+    config = CompareConfig(teacher_temperatures=["likelihood=1.0", "pairs_likelihood=0.5"], teacher_temperature=0.3)
+    names = ("likelihood", "conditional_likelihood", "pairs_likelihood", "conditional_erag")
+    assert [config.of(name).teacher_temperature for name in names] == [1.0, 1.0, 0.5, 0.3]
+
+
 def test_what_labels_were_measured_on_does_not_judge_them():
     with pytest.raises(ValueError, match="judge_seed must be none of seeds, got 1"):
         CompareConfig(judge_seed=1)
