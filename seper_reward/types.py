@@ -345,7 +345,8 @@ class SetLabel:
         passage: Place of the passage that is labelled, one of ``shown``; the others are given.
         gain: The label: the labeler's measure of the reader with all of ``shown``, less that with the given ones.
         utility: The same measure with all of ``shown``, less that without any passage.
-        interaction: How much more the passage adds to the given ones than to none: v(ab) - v(a) - v(b) + v(∅).
+        interaction: How much more the passage adds to the given ones than to none: ``gain`` less its label by itself,
+            v(ab) - v(a) - v(b) + v(∅).
         details: Further fields of the set in the label row.
     """
 

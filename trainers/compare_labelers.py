@@ -46,7 +46,7 @@ from trainers.ranking.label_table import (
     table_lines,
 )
 from trainers.ranking.run import RESULTS, RankingRun, begin, labeler_for
-from trainers.ranking.tuning import seper_on_dev, settings_grid, tune
+from trainers.ranking.tuning import check_grid, seper_on_dev, settings_grid, tune
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
 
 _MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
@@ -66,7 +66,8 @@ class CompareConfig(RetrieverConfig):
     )
     teacher_temperatures: list[str] = setting(
         ["likelihood=1.0"],
-        "LABELER=T: teacher temperature for labels of another scale; other labelers take teacher_temperature.",
+        "LABELER=T: teacher temperature for labels of another scale, and for those of sets that this labeler makes; "
+        "other labelers take teacher_temperature.",
     )
     seeds: list[str] = setting(
         ["0", "1", "2"],
@@ -96,7 +97,7 @@ class CompareConfig(RetrieverConfig):
         for name in self.labelers:
             check_labeler(self.parts(name)[1])
         self.temperatures()
-        self.grid()
+        check_grid(self.grid(), RetrieverConfig, RetrieverArguments)
         if self.tune and not self.dev_share:
             raise ValueError("tune needs dev questions; give a dev_share above 0")
         if not self.labelers or not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
@@ -133,6 +134,8 @@ class CompareConfig(RetrieverConfig):
         """Return the settings of a retriever that the labels of this name train."""
         own = {each.name: getattr(self, each.name) for each in fields(RetrieverConfig)}
         plan, labeler = self.parts(name)
+        temperatures = self.temperatures()
+        temperature = temperatures.get(name, temperatures.get(labeler, self.teacher_temperature))
         several = plan in ("conditional", "pairs") or (labeler == _MARKS and self.hops > 1)
         return RetrieverConfig(
             **{
@@ -140,7 +143,7 @@ class CompareConfig(RetrieverConfig):
                 "labeler": labeler,
                 "sets": plan,
                 "learn_from": "hops" if several else "singles" if plan == "none" else "best_gain",
-                "teacher_temperature": self.temperatures().get(name, self.teacher_temperature),
+                "teacher_temperature": temperature,
             }
         )
 
@@ -208,17 +211,24 @@ def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> d
     return by_labeler
 
 
-def test_rankings(
-    model: SentenceTransformer, name: str, seed: str, config: CompareConfig, questions: Questions
+def rank_for_test(
+    model: SentenceTransformer, name: str, seed: str, config: RetrieverConfig, questions: Questions
 ) -> dict[str, Rankings]:
     """Return how a retriever ranks the corpus for the test questions, by name.
 
     One that learned from hops retrieves in as many; one that did not retrieves at once and, under a name that ends in
     ``_in_hops``, in hops, too, so that it is compared at its best.
+
+    Args:
+        model: The retriever.
+        name: Its name in the results.
+        seed: What stands behind the name, ``-SEED``; empty if it was not trained.
+        config: The settings that it was trained with.
+        questions: Questions by split, and the corpus.
     """
     ways = {name: 1}
     if config.hops > 1:
-        learned = name != UNTRAINED and config.of(name).learn_from == "hops"
+        learned = seed and config.learn_from == "hops"
         ways = {name: config.hops} if learned else {name: 1, f"{name}_in_hops": config.hops}
     return {
         f"{way}{seed}": rank(model, questions.corpus, questions.test, config.eval_top_k, hops)
@@ -344,7 +354,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(table_markdown(table, config, primary))
     if config.table_only:
         return 0
-    rankings = test_rankings(untrained, UNTRAINED, "", config, questions)
+    rankings = rank_for_test(untrained, UNTRAINED, "", config, questions)
 
     def train(own: RetrieverConfig, arguments: RetrieverArguments) -> SentenceTransformer:
         return RetrieverRun(own, arguments, questions, labeling[str(arguments.seed)], pool).train()
@@ -361,7 +371,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for seed in config.seeds:
             place = str(folder / f"{title}-{seed}")
             model = train(own, replace(own_arguments, output_dir=place, seed=int(seed)))
-            rankings |= test_rankings(model, title, f"-{seed}", config, questions)
+            rankings |= rank_for_test(model, title, f"-{seed}", own, questions)
     measures = measure_rankings(rankings, questions.test, readers)
     by_question = {name: row.pop("questions") for name, row in measures.items()}
     comparison = {

@@ -20,15 +20,15 @@ import torch
 from sentence_transformers import SentenceTransformer
 from trl import TrlParser
 
-from seper_reward.evaluation.gating import Curve, curve, gated, lead
+from seper_reward.evaluation.gating import Curve, curve, gated
 from seper_reward.evaluation.rankings import downstream
-from seper_reward.evaluation.statistics import mean, rounded
+from seper_reward.evaluation.statistics import lead_over_questions, mean, rounded
 from seper_reward.labels.labelers import CrossEncoderLabeler, load_labeler
 from seper_reward.labels.rows import LABELS, SUFFIXES
 from seper_reward.labels.summary import label_statistics
 from seper_reward.labels.targets import sure
 from seper_reward.reports.figures import plot_gating
-from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.reports.tables import cell, lead_text, markdown_table
 from seper_reward.reports.tracking import Run
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard, together
@@ -87,6 +87,10 @@ class GatingConfig(RerankerConfig):
             raise ValueError(f"loss must be mse, whose scores have a zero, got {self.loss!r}")
         if self.labeler not in SUFFIXES:
             raise ValueError(f"labeler must be one of {', '.join(SUFFIXES)}, got {self.labeler!r}")
+        if self.sets != "none" or self.hops > 1:
+            raise ValueError(
+                f"a gate decides on single passages, got sets={self.sets} and hops={self.hops}; take none and 1"
+            )
         if not self.dev_share:
             raise ValueError("dev_share must be above 0: the thresholds are fixed on dev questions")
 
@@ -292,8 +296,8 @@ def gating_results(
 
     Returns:
         ``gating``: by rule, the numbers of ``compare_rules``; those of readers that made no labels have ``_READER``
-        behind their names. ``leads``: by reader and rule, how far the trained gate leads it in SePer (``lead``).
-        ``curves``: by gate, of the first reader.
+        behind their names. ``leads``: by reader and rule, how far the trained gate leads it in SePer
+        (``lead_over_questions``). ``curves``: by gate, of the first reader.
     """
     table: dict[str, dict[str, Any]] = {}
     leads, curves = {}, {}
@@ -302,7 +306,7 @@ def gating_results(
         by_question = {name: row.pop("by_question") for name, row in rows.items()}
         drawn = {name: row.pop("curves") for name, row in rows.items() if "curves" in row}
         own = by_question.pop(config.labeler)
-        leads[reader] = {name: lead(own, other) for name, other in by_question.items()}
+        leads[reader] = {name: lead_over_questions(own, other) for name, other in by_question.items()}
         if reader == config.reader:
             table, curves = rows, drawn
             continue
@@ -334,7 +338,7 @@ def markdown(results: Mapping[str, Any], config: GatingConfig) -> str:
             f"SePer of `{reader}`{held_out}, lead of the gate `{config.labeler}` with its 95 % interval over test "
             "questions:",
             "",
-            *(f"- over `{name}`: {row['lead']:+.3f} {row['interval'] or '(none)'}" for name, row in others.items()),
+            *(f"- over `{name}`: {lead_text(row)}" for name, row in others.items()),
         ]
     return "\n".join(lines) + "\n"
 

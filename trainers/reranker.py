@@ -74,7 +74,7 @@ class RerankerConfig(RankingConfig):
         "ranknet",
         "Loss: ranknet (pairs of passages, harmful below useless), lambda (nDCG, where labels below 0 count as 0 "
         "unless shift raises them) or mse (regression: the score is the label itself, so that 0 means as good as no "
-        "passage; of the settings that filter and shape labels only max_std_error counts).",
+        "passage; of the settings that filter and shape labels only max_std_error and learn_from count).",
     )
     error_floor: float = setting(
         0.1,

@@ -307,7 +307,7 @@ def card(config: RetrieverConfig, arguments: Any, questions: Questions, results:
         train=len(questions.train),
         dev=len(questions.dev),
         test=len(questions.test),
-        how=f"LoRA of rank {config.lora_r}" if config.lora_r else "all weights",
+        how=f"LoRA of rank {config.lora_r}" if config.lora_r else "last layer" if config.only_head else "all weights",
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether to use a passage at all: risk-coverage curves, thresholds, and what a gate gains. Pure.
+"""Whether to use a passage at all: risk-coverage curves and thresholds. Pure.
 
 A gate gives each question a score, and the questions whose score is above a threshold get a passage; the others are
 asked without. The share of questions that get one is the coverage of El-Yaniv and Wiener (JMLR 11, 2010), who plot the
@@ -8,9 +8,7 @@ error over it; here the measure itself, such as SePer, is plotted, so that highe
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-from seper_reward.evaluation.statistics import interval_over_questions, rounded
+from typing import NamedTuple
 
 
 class Curve(NamedTuple):
@@ -78,19 +76,3 @@ def gated(
         after if score > threshold else before
         for score, before, after in zip(scores, without, with_passage, strict=True)
     ]
-
-
-def lead(first: Sequence[float], other: Sequence[float]) -> dict[str, Any]:
-    """Return how far one rule leads another on the same Q questions.
-
-    Returns:
-        ``lead``, the difference of means, first less other, and ``interval``, its 95 % interval over questions as
-        ``interval_over_questions`` returns it. What chance did in training, and in fixing thresholds, is not in it.
-    """
-    import numpy as np
-
-    differences = np.asarray(first, dtype=float) - np.asarray(other, dtype=float)
-    return {
-        "lead": rounded(float(differences.mean())),
-        "interval": interval_over_questions(lambda at: float(differences[at].mean()), len(differences)),
-    }

@@ -119,12 +119,13 @@ def questions_for_lead(paired_sd: float, lead: float, *, power: float = 0.8, alp
 
 def _paired_t_power(questions: int, paired_sd: float, lead: float, alpha: float) -> float:
     """Return the probability that the two-sided paired t-test of so many questions sees a lead."""
-    from scipy.stats import nct, t
+    from scipy.stats import f, ncf
 
     if not paired_sd:
         return 1.0
-    critical, shift = t.ppf(1 - alpha / 2, questions - 1), math.sqrt(questions) * lead / paired_sd
-    return float(nct.sf(critical, questions - 1, shift) + nct.cdf(-critical, questions - 1, shift))
+    # the square of t is F with one degree of freedom; SciPy's noncentral t is NaN for great leads of few questions
+    critical = f.ppf(1 - alpha, 1, questions - 1)
+    return float(ncf.sf(critical, 1, questions - 1, questions * (lead / paired_sd) ** 2))
 
 
 def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | None:

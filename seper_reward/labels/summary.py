@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seper_reward.data.marks import role_of
-from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
+from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, baseline_error
 from seper_reward.types import LabeledQuery
 
 MARGIN = 0.05  # labels nearer to 0 are no help and no harm, however sure
@@ -50,7 +50,7 @@ def summarize(
         "helpful": sum(low > margin for low, _ in intervals),
         "harmful": sum(high < -margin for _, high in intervals),
         **_response_counts(labels),
-        **_set_counts(labels),
+        **_set_counts(labels, column),
         "groups": {name: _summarize_group(rows, column) for name, rows in groups.items()},
     }
 
@@ -101,24 +101,25 @@ def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER)
     return {"questions": len(values), column: round(mean, _DIGITS), "interval": interval}
 
 
-def order_effect(labels: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def order_effect(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER) -> dict[str, Any] | None:
     """Return what the order of two passages does to how much they are worth together.
 
     Args:
         labels: Label rows.
+        column: Field of the labels.
 
     Returns:
         Of the ``pairs`` that were measured in both orders: ``mean_change``, the mean distance of the two numbers, and
-        ``by_chance``, how large it would be if order made no difference, by their standard errors (of a normal
-        variable the mean distance from 0 is sqrt(2 / π) standard deviations); ``None`` if there is no such pair.
+        ``by_chance``, how large it would be if order made no difference, by their standard errors without that of
+        the baseline, which both subtract (of a normal variable the mean distance from 0 is sqrt(2 / π) standard
+        deviations); ``None`` if there is no such pair.
     """
-    rows = [(row["id"], each) for row in labels for each in row.get("sets", ()) if "utility_reversed" in each]
-    both = {(identity, *each["shown"]): each for identity, each in rows}.values()  # each has two labels
+    rows = [(row, each) for row in labels for each in row.get("sets", ()) if "utility_reversed" in each]
+    both = {(row["id"], *each["shown"]): (row, each) for row, each in rows}.values()  # each has two labels
     if not both:
         return None
-    changes = [abs(each["utility"] - each["utility_reversed"]) for each in both]
-    errors = [math.hypot(each["std_error_utility"], each["std_error_utility_reversed"]) for each in both]
-    by_chance = _mean([math.sqrt(2 / math.pi) * error for error in errors])
+    changes = [abs(each["utility"] - each["utility_reversed"]) for _, each in both]
+    by_chance = _mean([math.sqrt(2 / math.pi) * _error_of_orders(row, each, column) for row, each in both])
     return {"pairs": len(both), "mean_change": _mean(changes), "by_chance": by_chance}
 
 
@@ -170,10 +171,18 @@ def _response_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     }
 
 
-def _set_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _error_of_orders(row: Mapping[str, Any], pair: Mapping[str, Any], column: str) -> float:
+    """Return the standard error of the difference that the order of a pair makes."""
+    ends = (pair["std_error_utility"], pair["std_error_utility_reversed"])
+    common = baseline_error(row.get("baseline", {}), column)
+    return math.sqrt(sum(max(error**2 - common**2, 0.0) for error in ends))
+
+
+def _set_counts(labels: Sequence[Mapping[str, Any]], column: str) -> dict[str, Any]:
     sets = sum(len(row.get("sets", ())) for row in labels)
     calls = sum(row.get("reader_calls", 0) for row in labels)
-    return {"sets": {"labels": sets, "reader_calls": calls, "order_effect": order_effect(labels)}} if sets else {}
+    effect = order_effect(labels, column)
+    return {"sets": {"labels": sets, "reader_calls": calls, "order_effect": effect}} if sets else {}
 
 
 def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> bool:

@@ -57,20 +57,21 @@ def lists_to_learn(
 
 
 def by_given(labeled: LabeledQuery) -> list[Hop]:
-    """Return the labels of a question hop by hop: those of single passages, then those beside each given tuple.
+    """Return the labels of a question hop by hop: those of single passages, then those beside each set of given ones.
 
     The error of the measure with the given passages alone (``given_std_error`` in the details of a set, 0 where it is
-    absent) takes the place of the baseline's: it is part of each label beside them, and cancels in differences. Of a
-    passage that was measured beside the same ones in several orders, the first counts.
+    absent) takes the place of the baseline's: it is part of each label beside them, and cancels in differences. Given
+    passages that were shown in several orders are given in the first, and of a passage that was measured beside them
+    in several orders the first measure counts.
 
     Args:
         labeled: The labelled query, with ``sets``.
     """
-    hops: dict[tuple[int, ...], dict[int, SetLabel]] = {}
+    hops: dict[frozenset[int], dict[int, SetLabel]] = {}
     for each in labeled.sets:
         if each.given:
-            hops.setdefault(each.given, {}).setdefault(each.passage, each)
-    return [Hop((), replace(labeled, sets=())), *(_hop(labeled, given, beside) for given, beside in hops.items())]
+            hops.setdefault(frozenset(each.given), {}).setdefault(each.passage, each)
+    return [Hop((), replace(labeled, sets=())), *(_hop(labeled, beside) for beside in hops.values())]
 
 
 def by_marks(labeled: LabeledQuery) -> list[Hop]:
@@ -104,12 +105,12 @@ def best_gains(labeled: LabeledQuery) -> LabeledQuery:
         ``baseline_error`` only where all of them add to the same.
     """
     labels, errors = list(labeled.labels), list(labeled.std_errors)
-    common: list[tuple[tuple[int, ...], float]] = [((), labeled.baseline_error)] * len(labels)
+    common: list[tuple[frozenset[int], float]] = [(frozenset(), labeled.baseline_error)] * len(labels)
     for each in labeled.sets:
         at = each.passage
         if each.given and each.gain.value > max(labels[at], 0.0):
             labels[at], errors[at] = each.gain.value, each.gain.std_error
-            common[at] = each.given, _given_error(each)
+            common[at] = frozenset(each.given), _given_error(each)
     return replace(
         labeled,
         labels=tuple(labels),
@@ -248,7 +249,8 @@ def chosen(labeled: LabeledQuery, k: int) -> list[int]:
     """Return the places of the ``k`` passages that a query's labels would show the reader, in the order shown.
 
     Of the measured sets of ``k`` passages that is the one with the greatest utility; where no set of so many was
-    measured, the passages with the best labels, best first. What is equal stays in the order of the query.
+    measured, the passages with the best labels (of several passages ``best_gains``), best first. What is equal stays
+    in the order of the query.
 
     Args:
         labeled: The labelled query.
@@ -262,23 +264,24 @@ def chosen(labeled: LabeledQuery, k: int) -> list[int]:
     measured = [each for each in labeled.sets if len(each.shown) == k]
     if measured:
         return list(max(measured, key=lambda each: each.utility.value).shown)
-    return sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])[:k]
+    labels = labeled.labels if k == 1 else best_gains(labeled).labels
+    return sorted(range(len(labels)), key=lambda at: -labels[at])[:k]
 
 
 def _helps(label: float, margin: float) -> bool:
     return label > 0 and label >= margin
 
 
-def _hop(labeled: LabeledQuery, given: tuple[int, ...], beside: dict[int, SetLabel]) -> Hop:
-    passages = labeled.query.passages
+def _hop(labeled: LabeledQuery, beside: dict[int, SetLabel]) -> Hop:
+    passages, first = labeled.query.passages, next(iter(beside.values()))
     gains = [each.gain for each in beside.values()]
     return Hop(
-        tuple(passages[at] for at in given),
+        tuple(passages[at] for at in first.given),
         LabeledQuery(
             replace(labeled.query, passages=tuple(passages[at] for at in beside)),
             labels=tuple(gain.value for gain in gains),
             std_errors=tuple(gain.std_error for gain in gains),
-            baseline_error=_given_error(next(iter(beside.values()))),
+            baseline_error=_given_error(first),
         ),
     )
 

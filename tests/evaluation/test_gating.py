@@ -1,4 +1,4 @@
-"""Risk-coverage curves by hand and against a slow loop, thresholds with ties, and leads."""
+"""Risk-coverage curves by hand and against a slow loop, and thresholds with ties."""
 
 import math
 from itertools import pairwise, permutations
@@ -6,7 +6,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from seper_reward.evaluation.gating import curve, gated, lead
+from seper_reward.evaluation.gating import curve, gated
 
 # the passage helps the first question by .6 and the third by .1; it harms the second by .5
 WITHOUT, WITH = (0.1, 0.9, 0.5), (0.7, 0.4, 0.6)
@@ -68,14 +68,3 @@ def test_what_is_no_curve():
         curve((1.0,), (0.1, 0.2), (0.3,))
     with pytest.raises(ValueError, match="got NaN"):
         curve((math.nan,), (0.1,), (0.3,))
-
-
-def test_a_lead_and_its_interval():
-    random = np.random.default_rng(5)
-    base = random.random(200)
-    gains = random.normal(0.1, 0.4, 200)
-    found = lead(base + gains, base)
-    half = 1.96 * gains.std() / math.sqrt(200)
-    assert found["lead"] == pytest.approx(gains.mean(), abs=1e-4)
-    assert found["interval"] == pytest.approx([gains.mean() - half, gains.mean() + half], abs=0.01)
-    assert lead([0.5, 0.7], [0.5, 0.7]) == {"lead": 0.0, "interval": None}

@@ -123,6 +123,11 @@ def test_so_many_questions_show_the_lead_in_80_percent():
     assert (fewer < 0.05).mean() < 0.6
 
 
+def test_a_great_lead_needs_three_questions():
+    # with two, the power is .49: noncentral t with 1 degree of freedom and shift 8.49 beyond 12.7
+    assert questions_for_lead(0.005, 0.03) == 3
+
+
 def test_more_power_takes_more_questions():
     found = [questions_for_lead(0.3, 0.1, power=power) for power in (0.1, 0.5, 0.8, 0.95)]
     assert found == sorted(set(found))

@@ -42,6 +42,8 @@ def test_the_penalty_is_chosen_by_questions_left_out():
     # features that tell questions apart predict their labels, but not those of a question left out
     named, levels = random.normal(size=(10, 8))[groups], random.normal(size=10)[groups]
     assert cross_validated_ridge(named, levels, weights, groups).penalty == max(PENALTIES)
+    # questions 1 to 4 of each five have no labels
+    assert cross_validated_ridge(named, levels, weights, 5 * groups).penalty == max(PENALTIES)
     with pytest.raises(ValueError, match="at least two questions, got 1"):
         cross_validated_ridge(features, levels, weights, np.zeros(40, dtype=int))
 

@@ -126,6 +126,8 @@ def test_groups():
         ({"loss": "ranknet"}, "loss must be mse"),
         ({"labeler": "gold"}, "labeler must be one of delta_seper, .*, got 'gold'"),
         ({"dev_share": 0.0}, "dev_share must be above 0"),
+        ({"hops": 2}, "decides on single passages, got sets=none and hops=2"),
+        ({"sets": "pairs"}, "decides on single passages, got sets=pairs and hops=1"),
     ],
 )
 def test_settings_that_have_no_zero_or_no_dev(settings, message):

@@ -232,10 +232,20 @@ def test_the_table_alone_trains_nothing_and_resumes(settings, tmp_path, capsys, 
     assert json.loads((folder / "label_table.json").read_text()) == found
 
 
+def test_labels_of_sets_have_the_scale_of_their_labeler():
+    config = CompareConfig(teacher_temperatures=["likelihood=1.0", "pairs_likelihood=0.5"], teacher_temperature=0.3)
+    names = ("likelihood", "conditional_likelihood", "pairs_likelihood", "conditional_erag")
+    assert [config.of(name).teacher_temperature for name in names] == [1.0, 1.0, 0.5, 0.3]
+
+
 def test_what_labels_were_measured_on_does_not_judge_them():
     with pytest.raises(ValueError, match="judge_seed must be none of seeds, got 1"):
         CompareConfig(judge_seed=1)
     with pytest.raises(ValueError, match=r"expected lead in \(0, 1\]"):
         CompareConfig(lead=0.0)
+    with pytest.raises(ValueError, match="grid must have 1 to 4 settings, got 5"):
+        CompareConfig(tune=["learning_rate=1,2,3,4,5"])
+    with pytest.raises(ValueError, match=r"names of settings or training arguments in the grid, got \['lr'\]"):
+        CompareConfig(tune=["lr=1e-5"])
     assert CompareConfig(eval_readers=["plain", "other"]).primary_reader == "plain"
     assert CompareConfig(eval_readers=[]).primary_reader == "embedded"

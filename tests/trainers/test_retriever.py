@@ -23,11 +23,11 @@ from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
 from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
-from trainers import compare_labelers, new_head, retriever
-from trainers.compare_labelers import aggregate, leads
+from trainers import compare_labelers, new_head, reranker, retriever
+from trainers.compare_labelers import aggregate, leads, rank_for_test
 from trainers.ranking import run
 from trainers.ranking.candidates import candidates
-from trainers.ranking.data import read_questions
+from trainers.ranking.data import Questions, read_questions
 from trainers.ranking.evaluation import changes, rank
 from trainers.ranking.label_store import LabelStore
 from trainers.runs import last_checkpoint
@@ -491,7 +491,24 @@ def test_labels_of_sets_are_compared_with_those_of_single_passages(settings, tmp
     assert all(json.loads(row)["sets"] for row in rows)
 
 
-def test_a_passage_that_is_new_has_all_sets_of_its_question_labelled_again(tmp_path, tiny_scorer):
+def test_who_learned_hops_retrieves_in_hops_and_others_do_both(tiny_encoder):
+    model = SentenceTransformer(str(tiny_encoder), device="cpu")
+    passage = Passage("Ann.", id="a")
+    query = Query("q", "Who?", ("Ann",), (passage,))
+    questions = Questions({"a": passage}, [query], [], [query])
+    once = retriever.RetrieverConfig(hops=2)
+    hops = replace(once, sets="pairs", learn_from="hops")
+
+    def ways(*options):
+        return set(rank_for_test(model, *options, questions))
+
+    assert ways("erag", "-0", once) == {"erag-0", "erag_in_hops-0"}
+    assert ways("model", "-0", hops) == {"model-0"}  # a reranker's folder goes by its last part
+    assert ways("untrained", "", hops) == {"untrained", "untrained_in_hops"}
+    assert ways("erag", "-0", replace(once, hops=1)) == {"erag-0"}
+
+
+def test_with_other_passages_all_sets_of_a_question_are_labelled_again(tmp_path, tiny_scorer):
     passages = tuple(Passage(text, id=str(at)) for at, text in enumerate(("Ann.", "Bob.", "Sheep.")))
     query = Query("q", "Who?", ("Ann",), passages)
     labeler = load_labeler("delta_seper", lambda: tiny_scorer, SetOptions())
@@ -501,7 +518,14 @@ def test_a_passage_that_is_new_has_all_sets_of_its_question_labelled_again(tmp_p
     assert len(two.sets) == 2
     assert three.sets == LabelStore(tmp_path / "labels.jsonl", labeler).label([query])[0].sets
     assert len(three.sets) == 6
-    assert store.label([replace(query, passages=passages[:2])])[0].query.passages == passages[:2]
+    # fewer passages have no sets with what is gone, and sets that were not measured with it there
+    fewer = replace(query, passages=passages[1:])
+    leave_one_out = load_labeler("delta_seper", lambda: tiny_scorer, SetOptions("leave_one_out"))
+    store = LabelStore(tmp_path / "leave_one_out.jsonl", leave_one_out)
+    store.label([query])
+    (found,) = store.label([fewer])
+    assert found.query == fewer
+    assert {each.shown for each in found.sets} == {(0, 1)}
 
 
 def test_only_the_new_head_learns(settings, tmp_path, tiny_encoder):
@@ -539,7 +563,7 @@ def two_hops():
 
 def test_two_hops_are_rows_of_their_own(capsys):
     labeled = two_hops()
-    rows = run.teacher_rows([labeled], retriever.RetrieverConfig(learn_from="hops", shrink=False))
+    rows = run.teacher_rows([labeled], retriever.RetrieverConfig(sets="pairs", learn_from="hops", shrink=False))
     asked = "Where was the owner of the mill born? [SEP] The mill is Ida's."
     assert [row["query"] for row in rows] == [labeled.query.question, asked]
     assert [row["labels"] for row in rows] == [
@@ -547,10 +571,21 @@ def test_two_hops_are_rows_of_their_own(capsys):
     ]  # fmt: skip
     assert "2 of 2 questions by hop have labels to learn from" in capsys.readouterr().err
     # a filter takes a hop, not the question: labels spread by 1.3 and by 1
-    config = retriever.RetrieverConfig(learn_from="hops", shrink=False, min_spread=1.1)
+    config = retriever.RetrieverConfig(sets="pairs", learn_from="hops", shrink=False, min_spread=1.1)
     assert [row["query"] for row in run.teacher_rows([labeled], config)] == [labeled.query.question]
-    (best,) = run.teacher_rows([labeled], retriever.RetrieverConfig(learn_from="best_gain", shrink=False))
+    config = retriever.RetrieverConfig(sets="pairs", learn_from="best_gain", shrink=False)
+    (best,) = run.teacher_rows([labeled], config)
     assert (best["query"], best["labels"]) == (labeled.query.question, pytest.approx([0.9, 0.9, 0.4, 0.0]))
+    with pytest.raises(ValueError, match=r"learn_from=hops needs labels of sets, .* got sets=none"):
+        retriever.RetrieverConfig(learn_from="hops")
+
+
+def test_regression_learns_hops_whose_zero_is_what_was_given():
+    labeled = two_hops()
+    first, second = run.regression_rows([labeled], reranker.RerankerConfig(sets="pairs", learn_from="hops"), 0.1)
+    assert [label for label, _ in first["labels"]] == [0.9, -0.4, 0.4, 0.0]
+    assert second["query"].endswith("[SEP] The mill is Ida's.")
+    assert [label for label, _ in second["labels"]] == [0.9, 0.0, -0.1]
 
 
 def test_a_second_hop_is_learned(tmp_path, tiny_encoder):
@@ -560,7 +595,7 @@ def test_a_second_hop_is_learned(tmp_path, tiny_encoder):
 
     def found(learn_from, hops):
         model = SentenceTransformer(str(tiny_encoder), device="cpu")
-        config = retriever.RetrieverConfig(learn_from=learn_from, shrink=False, loss="ranknet")
+        config = retriever.RetrieverConfig(sets="pairs", learn_from=learn_from, shrink=False, loss="ranknet")
         arguments = retriever.RetrieverArguments(
             output_dir=str(tmp_path / learn_from), learning_rate=2e-3, max_steps=60, save_strategy="no",
             eval_strategy="no", bf16=False, disable_tqdm=True, lr_scheduler_type="constant", seed=1,

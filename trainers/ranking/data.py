@@ -119,6 +119,11 @@ class RankingConfig(SetsConfig, ScorerConfig):
                 f"test_share must be above 0, dev_share at least 0, and something must be left to train on, got "
                 f"{self.test_share} and {self.dev_share}"
             )
+        if self.learn_from != "singles" and self.sets == "none" and self.labeler != "gold":
+            raise ValueError(
+                f"learn_from={self.learn_from} needs labels of sets, or of people (labeler gold), got sets=none with "
+                f"labeler {self.labeler!r}; label sets, such as conditional, or learn from singles"
+            )
         for name in ("margin", "resolution", "min_spread"):
             if getattr(self, name) < 0 or (name == "margin" and not self.margin):
                 bound = "above" if name == "margin" else "at least"
@@ -202,7 +207,7 @@ def _split(queries: Sequence[Query], config: RankingConfig) -> dict[str, list[Qu
     for name, found in rows.items():
         if not found and (name != "dev" or config.dev_share):
             way_out = "give more"
-            if largest > len(queries) / 2:
+            if config.split_by != "question" and largest > len(queries) / 2:
                 way_out = (
                     f"{largest} of them are one cluster by {config.split_by}, which is not divided; mark what is "
                     "relevant, as only that then counts, or split by question"

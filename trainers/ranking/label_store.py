@@ -19,7 +19,8 @@ from seper_reward.types import LabeledQuery, Query, UnscorableError
 class LabelStore:
     """Labels by question and passage, on disk, so that no passage is labelled twice.
 
-    Where labels depend on a question's other passages (``PassageLabeler.whole``), new ones have all labelled again.
+    Where labels depend on a question's other passages (``PassageLabeler.whole``), all are labelled again as soon as
+    they are not the same ones: given passages that are gone take their sets with them.
 
     Args:
         path: JSONL file of label rows, read if it exists; rows stand in the order in which questions came.
@@ -77,8 +78,10 @@ class LabelStore:
     def _missing(self, query: Query) -> Query:
         """Return the query with the passages to label: those that have no label yet, or all if labels go together."""
         known = {passage.id for passage in self._known(query).query.passages}
-        new = tuple(passage for passage in query.passages if passage.id not in known)
-        return replace(query, passages=query.passages if new and self._labeler.whole else new)
+        if self._labeler.whole:
+            same = known == {passage.id for passage in query.passages}
+            return replace(query, passages=() if same else query.passages)
+        return replace(query, passages=tuple(passage for passage in query.passages if passage.id not in known))
 
     def _labeled(self, query: Query) -> LabeledQuery:
         known = self._known(query)

@@ -159,17 +159,18 @@ def regression_rows(
     A label weighs 1 / (std_error² + error_floor²), scaled so that the mean weight is 1. Its error is the whole one,
     with that of the baseline, as the label itself is the target and not its difference to others. For the same reason
     labels are not rounded, shrunk or shifted, and questions whose labels hardly differ are kept: where no passage
-    changes anything, or all do alike, there is the zero to learn from.
+    changes anything, or all do alike, there is the zero to learn from. In a next hop 0 is as good as the given ones.
 
     Args:
         labeled: The labelled queries.
-        config: Settings; ``max_std_error`` leaves out labels.
+        config: Settings; ``learn_from`` says which labels are learned, and ``max_std_error`` leaves out some.
         error_floor: Error that every label has besides its own, > 0, such as that of the judge.
         list_size: Most passages of a row, >= 2, chosen by ``shortened``; ``None`` keeps all.
 
     Raises:
-        ValueError: No label is left.
+        ValueError: No label is left, or labels of sets are to be learned from, and there are none.
     """
+    labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
     if config.max_std_error is not None:
         labeled = [sure(row, config.max_std_error) for row in labeled]
     if list_size is not None:

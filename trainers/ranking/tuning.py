@@ -42,6 +42,15 @@ def settings_grid(values: Mapping[str, Sequence[float]]) -> list[dict[str, float
     return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
 
 
+def check_grid(grid: Sequence[Mapping[str, float]], *settings: type) -> None:
+    """Raise ``ValueError`` if a grid is empty, larger than ``MOST_TRIALS``, or names what is no setting."""
+    if not 1 <= len(grid) <= MOST_TRIALS:
+        raise ValueError(f"grid must have 1 to {MOST_TRIALS} settings, got {len(grid)}; leave some out")
+    known = {each.name for one in settings for each in fields(one)}
+    if unknown := sorted({name for trial in grid for name in trial} - known):
+        raise ValueError(f"expected names of settings or training arguments in the grid, got {unknown}")
+
+
 def tune(
     config: Config,
     arguments: Arguments,
@@ -71,8 +80,7 @@ def tune(
         ValueError: The grid is empty or larger than ``MOST_TRIALS``, names what is no setting, or a model cannot be
             scored.
     """
-    if not 1 <= len(grid) <= MOST_TRIALS:
-        raise ValueError(f"grid must have 1 to {MOST_TRIALS} settings, got {len(grid)}; leave some out")
+    check_grid(grid, type(config), type(arguments))
     folder = Path(str(arguments.output_dir)) / TUNING
     scores: dict[str, float] = {}
     for settings in grid:
@@ -117,9 +125,6 @@ def _with_settings(config: Config, arguments: Arguments, settings: Mapping[str, 
         name: settings[name] for name in settings if name in {each.name for each in fields(config)}
     }
     theirs: dict[str, Any] = {name: value for name, value in settings.items() if name not in ours}
-    unknown = theirs.keys() - {each.name for each in fields(arguments)}
-    if unknown:
-        raise ValueError(f"expected names of settings or training arguments in the grid, got {sorted(unknown)}")
     return replace(config, **ours), replace(arguments, **theirs)
 
 

@@ -20,7 +20,7 @@ class PassageLabeler(Protocol):
         scorer: Scorer whose reader is asked; ``None`` if no reader is.
         samples: Whether labels come from the reader's sampled responses, which an engine can begin ahead.
         side_by_side: Whether ``label_block`` labels several queries faster than one after another.
-        whole: Whether a label depends on the query's other passages, so that a new one changes those there are.
+        whole: Whether labels depend on which passages a query has, so that they are made anew with any other ones.
     """
 
     name: str
