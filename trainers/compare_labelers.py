@@ -342,10 +342,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     untrained = load_encoder(config.model)
     # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
     everyone = propose(untrained, config, questions._replace(train=[*questions.train, *questions.test]))
+    everyone = as_ranked(untrained, everyone)
     pool, test_pool = everyone[: len(questions.train)], everyone[len(questions.train) :]
-    pools = {"test": as_ranked(untrained, test_pool)}
+    pools = {"test": test_pool}
     if config.table_train:
-        pools["train"] = as_ranked(untrained, spread(pool, config.table_train))
+        pools["train"] = spread(pool, config.table_train)
     primary = "seper" + readers.suffix(config.primary_reader)
     table = tables(config, started, pools, primary)
     if process_state().is_main_process:

@@ -2,8 +2,8 @@
 
 A plan is a generator. It yields groups of contexts to measure next, reads what was measured from a mapping that its
 caller fills before it resumes the plan, and returns which passage is labelled beside which given ones. A context is
-the places of passages in the order in which the reader sees them; those of a group begin with the same passages, so
-that a reader can read these once.
+the places of passages in the order in which the reader sees them; those of a group that begin with the same passages
+are read faster together.
 """
 
 import itertools

@@ -212,15 +212,14 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
 
     Args:
         row: A row made by ``label_row``.
-        label: Field that holds the labels; ``None`` takes the field of the labeler that wrote the row.
+        label: Field that holds the labels; ``None`` takes the field of the labeler that wrote the row. With another
+            label than that of its sets, the query has none.
 
     Raises:
         KeyError: A field is missing, or a passage has no such label.
     """
     labeler = labeler_of([row])
     column = label or labeler
-    if row.get("sets") and column not in row["sets"][0] and column != SHAPLEY:
-        raise KeyError(f"{column} of sets")
     if any(passage[column] is None for passage in row["passages"]):
         raise KeyError(column)
     # of other fields, such as delta_log_odds, no error is known
@@ -241,7 +240,8 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
         labels=tuple(passage[column] for passage in row["passages"]),
         std_errors=tuple(passage[std_error] if std_error else 0.0 for passage in row["passages"]),
         baseline_error=baseline_error(row.get("baseline", {}), column) if std_error and column != SHAPLEY else 0.0,
-        sets=() if column == SHAPLEY else _set_labels(row.get("sets") or (), passages, column),
+        # sets have one label, that of the labeler that was named
+        sets=_set_labels([each for each in row.get("sets") or () if column in each], passages, column),
     )
 
 

@@ -194,6 +194,8 @@ def ceiling_lines(table: Mapping[str, Any], first: str, primary: str, lead: floa
         sentences = [f"- over `{name}`: {lead_text(found)}."]
         if abs(found["lead"]) < lead:
             sentences.append(_hopeless(first, name, lead))
+            if found["interval"] and max(map(abs, found["interval"])) >= lead:
+                sentences.append("The interval reaches further: more questions may show otherwise.")
         if needed[name] is None:
             sentences.append("The choices never differed, so that nothing tells how many questions a lead needs.")
         else:
