@@ -306,7 +306,8 @@ class LabelConfig(SetsConfig, CommandConfig):
         "What a label is: delta_seper or delta_seper_hard (change of the belief), delta_belief (half of it, and half "
         "the change of the gold answer's own likelihood; rows hold all three), erag, erag_token_f1 "
         "or erag_rouge_l (change of the responses' exact match, token F1 or ROUGE-L), likelihood (change of the gold "
-        "answer's log-probability), gold (people's marks), or the score of a reranker, given by its folder.",
+        "answer's log-probability), gold (people's marks), "
+        "repaired_gold (these, and what ΔSePer finds helpful), or the score of a reranker, given by its folder.",
     )
 
     input: str = setting(

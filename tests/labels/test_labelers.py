@@ -12,7 +12,7 @@ from seper_reward.estimators.draws import drawn_by_mass
 from seper_reward.estimators.seper import Estimator
 from seper_reward.labels.labelers import LABELERS, DeltaSePerLabeler, ERAGLabeler, GoldLabeler, load_labeler
 from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.types import Passage, Query, Responses, UnscorableError
+from seper_reward.types import LabeledQuery, Passage, Query, Responses, UnscorableError
 
 QUERY = Query(
     "q",
@@ -166,3 +166,15 @@ def test_gold_marks():
     assert GoldLabeler().label(Query("q", "Who?", ("a",), tuple(roles))).labels == (1.0, 0.0)
     with pytest.raises(BadRowError, match="expected 'relevant': true or false, got 'yes'"):
         GoldLabeler().label(Query("q", "Who?", ("a",), (Passage("x", metadata={"relevant": "yes"}),)))
+
+
+def test_marks_are_repaired_by_what_helps(tiny_scorer, monkeypatch):
+    def measured(self, query):
+        lows = (0.2, 0.06, 0.04)
+        details = tuple({"low": low} for low in lows)
+        return LabeledQuery(query, (0.5, 0.4, 0.3), (0.1,) * 3, details=details)
+
+    monkeypatch.setattr(DeltaSePerLabeler, "label", measured)
+    repaired = load_labeler("repaired_gold", lambda: tiny_scorer).label(QUERY)
+    assert repaired.labels == (1.0, 1.0, 0.0)  # marked; not marked but surely helpful; perhaps helpful
+    assert repaired.details[2] == {"delta_seper": 0.3}

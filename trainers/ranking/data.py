@@ -58,7 +58,8 @@ class RankingConfig(SetsConfig, ScorerConfig):
         "What a label is: delta_seper or delta_seper_hard (change of the reader's belief in the answer), delta_belief "
         "(half of it, and half the change of the answer's own likelihood), erag, "
         "erag_token_f1 or erag_rouge_l (change of its responses' exact match, token F1 or ROUGE-L), likelihood "
-        "(change of the answer's log-probability), gold (people's marks), or the score of a reranker, given by its "
+        "(change of the answer's log-probability), gold (people's marks), "
+        "repaired_gold (these, and what ΔSePer finds helpful), or the score of a reranker, given by its "
         "folder.",
     )
     candidates: Literal["retrieved", "given", "both"] = setting(

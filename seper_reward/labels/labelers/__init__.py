@@ -7,6 +7,7 @@ from seper_reward.labels.labelers.erag import ERAGLabeler
 from seper_reward.labels.labelers.gold import GoldLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
 from seper_reward.labels.labelers.registry import LABELERS, check_labeler, load_labeler
+from seper_reward.labels.labelers.repaired_gold import RepairedGoldLabeler
 
 __all__ = [
     "LABELERS",
@@ -16,6 +17,7 @@ __all__ = [
     "GoldLabeler",
     "LikelihoodLabeler",
     "PassageLabeler",
+    "RepairedGoldLabeler",
     "check_labeler",
     "load_labeler",
 ]

@@ -9,6 +9,7 @@ from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
 from seper_reward.labels.labelers.erag import ERAGLabeler
 from seper_reward.labels.labelers.gold import GoldLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
+from seper_reward.labels.labelers.repaired_gold import RepairedGoldLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.sets import SetLabeler
 from seper_reward.scorer import SePerScorer
@@ -24,6 +25,7 @@ LABELERS: dict[str, Callable[[LoadScorer], PassageLabeler]] = {
     "erag_rouge_l": lambda load: ERAGLabeler(load(), "rouge_l"),
     "likelihood": lambda load: LikelihoodLabeler(load()),
     "gold": lambda load: GoldLabeler(),
+    "repaired_gold": lambda load: RepairedGoldLabeler(load()),
 }
 
 

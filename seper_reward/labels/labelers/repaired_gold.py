@@ -1,0 +1,47 @@
+"""People's marks with ΔSePer as repair of false negatives: passages that help but were never marked."""
+
+from seper_reward.data.marks import is_relevant
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import LabeledQuery, Query
+
+
+class RepairedGoldLabeler(PassageLabeler):
+    """Labels a passage 1 if people marked it relevant or ΔSePer finds it helpful, else 0; standard errors are 0.
+
+    People mark few of the passages that hold an answer, and a trainer takes the others for negatives (RocketQA,
+    arXiv:2010.08191, drops them by a cross-encoder's score). Here a passage is helpful if the whole 95 % interval of
+    its ΔSePer is above a margin.
+
+    Args:
+        scorer: Scorer that measures ΔSePer.
+        margin: How far above 0 the interval must be, >= 0.
+    """
+
+    name = "repaired_gold"
+    scorer: SePerScorer
+    samples = side_by_side = True
+
+    def __init__(self, scorer: SePerScorer, margin: float = 0.05) -> None:
+        self.scorer, self._margin = scorer, margin
+        self._delta_seper = DeltaSePerLabeler(scorer)
+
+    @property
+    def fingerprint(self) -> dict[str, object]:
+        """Everything that decides a label, JSON-able."""
+        return {"labeler": self.name, "margin": self._margin, **self.scorer.fingerprint}
+
+    def label(self, query: Query) -> LabeledQuery:
+        """Return the mark of each passage, repaired.
+
+        Raises:
+            BadRowError: A mark is neither true nor false.
+        """
+        measured = self._delta_seper.label(query)
+        labels = tuple(
+            float(is_relevant(passage) or detail["low"] > self._margin)
+            for passage, detail in zip(query.passages, measured.details, strict=True)
+        )
+        details = tuple({"delta_seper": value} for value in measured.labels)
+        return LabeledQuery(query, labels, (0.0,) * len(labels), details=details)
