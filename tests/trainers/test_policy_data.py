@@ -3,11 +3,17 @@
 import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from transformers import AutoTokenizer
 
+from seper_reward.data.answers import normalize_answer
+from seper_reward.data.demo import CORPUS as CORPUS_OF_THE_DEMO
+from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
+from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.data.splits import shared_keys
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
 from seper_reward.retrieval import BM25Retriever
@@ -15,9 +21,11 @@ from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.environment import environment_factory
 from seper_reward.types import Belief, Estimate, Passage, Query, Responses, UnscorableError
 from trainers.adapters.entailment_data import common_facts
+from trainers.adapters.reader_data import states, trained_on
 from trainers.policy_data import decision_rows, read_policy_questions, warm_up_rows
-from trainers.policy_task import PolicyTaskConfig, SearchTool
+from trainers.policy_task import PolicyTaskConfig, SearchTool, read_policy_task
 
+ROOT = Path(__file__).parents[2]
 CORPUS = {
     "a": Passage("Ida Voss runs the mill in Hallow. " + "It is old. " * 40, id="a"),
     "b": Passage("The capital of France is a large city.", id="b"),
@@ -205,16 +213,32 @@ def test_questions_that_the_adapter_was_trained_on_are_left_out(tmp_path):
     assert 10 < len(questions.test) < 40
 
 
-def test_held_out_questions_of_the_demo_share_no_passage_and_no_name_with_training():
-    task = PolicyTaskConfig(groups=["known", "fiction"], split_by="entity", test_share=0.375, dev_share=0.0)
+def test_the_facts_of_our_own_are_usable_and_apart_from_what_the_reader_learned():
+    facts = read_queries(ROOT / "trainers/unseen_facts.jsonl")
+    assert not facts.rejected
+    assert Counter(query.metadata["group"] for query in facts.queries) == {"common": 158, "obscure": 74}
+    others = [fact["question"] for fact in common_facts()]
+    others += [query.question for query in read_queries(QUESTIONS, read_corpus(CORPUS_OF_THE_DEMO)).queries]
+    others += [json.loads(line)["question"] for line in EQUIVALENCE.read_text(encoding="utf-8").splitlines()]
+    asked = [normalize_answer(query.question) for query in facts.queries]
+    assert len(set(asked)) == len(asked)
+    assert set(asked).isdisjoint(map(normalize_answer, others))
+    for query in facts.queries:
+        (passage,) = query.passages
+        assert states(passage.text, query.answers), query.id
+
+
+@pytest.mark.parametrize("name", ["demo", "real", "two-hop"])
+def test_held_out_questions_of_the_shipped_policies_share_nothing_with_training(name, shared_data, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    task = read_policy_task(f"configs/policy/{name}.yaml")
+    task.input = [each.replace("../shared/data", str(shared_data)) for each in task.input]
     questions = read_policy_questions(task)
-    assert len(questions.train) + len(questions.test) == 123
-    assert {query.metadata["group"] for query in questions.test} == {"known", "fiction"}
-    passages = [{passage.id for query in rows for passage in query.passages} for rows in questions[1::2]]
-    assert not passages[0] & passages[1]
-    assert not any("Bell Tax" in query.question for query in questions.train) or not any(
-        "Bell Tax" in query.question for query in questions.test
-    )
-    by_id = read_policy_questions(replace(task, split_by="question"))
-    passages = [{passage.id for query in rows for passage in query.passages} for rows in by_id[1::2]]
-    assert passages[0] & passages[1]
+    assert len(questions.test) > 10
+
+    def keys(rows):
+        return set().union(*(shared_keys(query, task.split_by) for query in rows))
+
+    assert not keys(questions.test) & keys([*questions.train, *questions.dev])
+    assert not any(map(trained_on, questions.test)) or not task.unseen
+    assert {query.metadata["group"] for query in questions.test} == set(task.groups)
