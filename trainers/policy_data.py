@@ -1,48 +1,91 @@
 """Questions for a policy, and warm-up examples of both of its actions: answer, or search first."""
 
 import random
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+from tqdm.auto import tqdm
 from transformers.utils import get_json_schema
 
-from seper_reward.data.demo import CORPUS, QUESTIONS
-from seper_reward.data.queries import read_corpus, read_queries
-from seper_reward.data.splits import split_of
-from seper_reward.retrieval import Retriever
-from seper_reward.reward.environment import NOTHING_FOUND, RetrievalEnvironment
-from seper_reward.types import Passage, Query, answer_items, answer_text
-from trainers.adapters.reader_data import UNKNOWN, states
+from seper_reward.data.queries import pool_passages, read_examples
+from seper_reward.data.splits import spread
+from seper_reward.reader.prompts import PromptStyle
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Belief, Passage, Query, UnscorableError
+from trainers.adapters.reader_data import trained_on
+from trainers.closed_book import closed_book_beliefs
+from trainers.policy_task import PolicyTaskConfig, SearchTool, simple_query
+from trainers.ranking.data import Questions, split_questions
 
-SEARCH = get_json_schema(RetrievalEnvironment.search)
+SEARCH = get_json_schema(SearchTool.search)
 CALL_END = "<|im_end|>"  # ends each message in ChatML
+_RIGHT = 0.5  # support from which on a response is right
+_CALLS = ("search", "another search")
+_TEXTS = ("prompt", "completion")
+_IGNORED = -100  # label of tokens without a loss
 
 
-class PolicyQuestions(NamedTuple):
-    """Questions to train on, questions held out, and the corpus to search, by passage id."""
+def read_policy_questions(task: PolicyTaskConfig) -> Questions:
+    """Read the questions of a policy, of all inputs together, and split them by SHA-1 of their ids.
 
-    train: list[Query]
-    held_out: list[Query]
-    corpus: dict[str, Passage]
+    Returns:
+        Questions to train on (``train``), to fix thresholds on (``dev``) and held-out ones (``test``), and the corpus
+        to search. In the metadata, ``group`` is the name of the file where a question has none.
 
-
-def read_policy_questions(limit: int | None = None, eval_limit: int | None = None) -> PolicyQuestions:
-    """Return the demo's questions on known facts and on fiction; 3/8, by SHA-1 of their ids, are held out.
-
-    Args:
-        limit: Most training questions; ``None`` returns all.
-        eval_limit: Most held-out questions; ``None`` returns all.
+    Raises:
+        OSError: A file is missing or cannot be read.
+        ValueError: A split is empty, or two inputs have an id in common.
     """
-    corpus = read_corpus(CORPUS)
-    queries = [q for q in read_queries(QUESTIONS, corpus).queries if q.metadata["group"] in ("known", "fiction")]
-    train = [query for query in queries if split_of(query.id, test_share=0.375, dev_share=0.0) == "train"]
-    held_out = [query for query in queries if query not in train]
-    return PolicyQuestions(train[:limit], held_out[:eval_limit], corpus)
+    queries: dict[str, Query] = {}
+    corpus: dict[str, Passage] = {}
+    for source in task.input:
+        found, passages = _read(source, task)
+        taken = [f"question id {query.id!r}" for query in found if query.id in queries]
+        taken += [f"passage id {name!r}" for name, each in passages.items() if corpus.get(name, each) != each]
+        if taken:
+            raise ValueError(f"{source}: {taken[0]} is that of another one in an earlier input; rename one")
+        queries |= {query.id: query for query in found}
+        corpus |= passages
+    sources = ", ".join(task.input)
+    if not queries:
+        raise ValueError(f"{sources}: expected questions, got none with groups={task.groups}, unseen={task.unseen}")
+    split = split_questions(
+        list(queries.values()),
+        task.split_by,
+        source=sources,
+        test_share=task.test_share,
+        dev_share=task.dev_share,
+        salt="unseen " if task.unseen else "",  # the reader's own train split is made by the same hash
+    )
+    return Questions(corpus, spread(split["train"], task.limit), split["dev"], spread(split["test"], task.eval_limit))
 
 
-def messages_of(question: str) -> list[dict[str, Any]]:
-    """Return the conversation that asks a question."""
-    return [{"role": "user", "content": question}]
+def _read(source: str, task: PolicyTaskConfig) -> tuple[list[Query], dict[str, Passage]]:
+    """Return the questions of one input that the task takes, and its corpus."""
+    examples, corpus = read_examples(source, task.corpus)
+    if examples.rejected:
+        first = examples.rejected[0]
+        print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
+    queries: Sequence[Query] = examples.queries
+    if corpus is None:  # also of questions that are not used: a search shall not be easier for it
+        corpus, queries = pool_passages(queries)
+    name = Path(source).name.partition(".")[0]
+    queries = [replace(query, metadata={"group": name, **query.metadata}) for query in queries]
+    wanted = [
+        query
+        for query in queries
+        if (not task.groups or query.metadata["group"] in task.groups) and not (task.unseen and trained_on(query))
+    ]
+    return spread(wanted, task.limit_each), corpus
+
+
+def messages_of(question: str, style: PromptStyle) -> list[dict[str, Any]]:
+    """Return the conversation that asks a question, in the reader's wording, which the policy knows."""
+    return [{"role": "user", "content": style.ask(question)}]
 
 
 def call_of(query: str) -> dict[str, Any]:
@@ -52,42 +95,93 @@ def call_of(query: str) -> dict[str, Any]:
 
 
 def warm_up_rows(
-    queries: Sequence[Query], retriever: Retriever, tokenizer: Any, seed: int, max_passage_words: int = 48
+    queries: Sequence[Query],
+    scorer: SePerScorer,
+    tool: Callable[[], SearchTool],
+    tokenizer: Any,
+    *,
+    needed: float,
+    max_turns: int,
+    seed: int,
 ) -> list[dict[str, Any]]:
     """Make ``{prompt, completion, kind}`` rows that teach the format of both actions and prefer neither.
 
     Every question has one example of answering from memory and one of searching, so that the question tells nothing
-    about the action. They follow each other, so that a step learns both; otherwise the last one would win. After a
-    search the answer is the gold one where the passage holds it, else "unknown"; from memory it is the gold one for
-    questions marked ``group: known``, else "unknown".
+    about the action. They follow each other, so that a step learns both; otherwise the last one would win. Answers are
+    the reader's own, so that nothing but the format is new: from memory its likeliest right one if it knows the
+    answer, else the likeliest; after a search its likeliest right one with what was found, if it has one. All
+    processes must call this together.
 
     Args:
         queries: Training questions.
-        retriever: Retriever of the search tool.
+        scorer: Scorer of the reader, whose wording is that of the policy.
+        tool: Function that makes a search tool; queries are those of ``simple_query``.
         tokenizer: Tokenizer with a chat template for tools (``with_tool_template``).
+        needed: SePer without a search from which on the reader knows the answer.
+        max_turns: Most searches.
         seed: Seed of the questions' order.
-        max_passage_words: Longest tool result, in words.
 
     Raises:
         ValueError: The chat template changes earlier messages when one is added.
     """
-    rows = []
     queries = random.Random(seed).sample(queries, len(queries))
-    for query, found in zip(queries, retriever.retrieve([q.question for q in queries], 1), strict=True):
-        messages, call = messages_of(query.question), call_of(query.question)
-        text = " ".join(found[0].text.split()[:max_passage_words]) if found else NOTHING_FOUND
-        result = {"role": "tool", "name": "search", "content": text}
-        gold = answer_text(query.answers)
-        from_memory = gold if query.metadata.get("group") == "known" else UNKNOWN
-        from_passage = gold if all(states(text, item) for item in answer_items(query.answers)) else UNKNOWN
-        rows += [
-            _row(tokenizer, messages, {"role": "assistant", "content": from_memory}, "memory"),
-            _row(tokenizer, messages, call, "search"),
-            _row(
-                tokenizer, [*messages, call, result], {"role": "assistant", "content": from_passage}, "after a search"
-            ),
-        ]
-    return rows
+    known = closed_book_beliefs(scorer, queries)
+    asked = [(query, belief) for query, belief in zip(queries, known, strict=True) if belief is not None]
+    mine = shard(asked)
+    bar = tqdm(mine, "answers after a search", unit="question", disable=not process_state().is_main_process)
+    style = scorer.reader.prompts.style
+    rows = []
+    for query, belief in bar:
+        messages = messages_of(query.question, style)
+        from_memory = _likeliest(belief, right=belief.seper >= needed) or _likeliest(belief)
+        told = [] if from_memory is None else [(messages, _answer(from_memory), "memory")]
+        rows.append(told + _after_searches(query, messages, scorer, tool(), max_turns))
+    return [_row(tokenizer, *row) for rows_of_question in gather_in_order(rows) for row in rows_of_question]
+
+
+_Reply = tuple[list[dict[str, Any]], dict[str, Any], str]  # messages, what is said to them, and its kind
+
+
+def _after_searches(
+    query: Query, messages: list[dict[str, Any]], scorer: SePerScorer, tool: SearchTool, max_turns: int
+) -> list[_Reply]:
+    """Return each call of the tool, and the reader's right answer to what it found, if it has one."""
+    replies: list[_Reply] = []
+    tool.reset(query.question)
+    for turn in range(max_turns):
+        found = [passage for each in tool.turns for passage in each.passages]
+        call = call_of(simple_query(query.question, found, max_turns))
+        replies.append((messages, call, "search" if not turn else "another search"))
+        result = tool.search(call["tool_calls"][0]["function"]["arguments"]["query"])
+        messages = [*messages, call, {"role": "tool", "name": "search", "content": result}]
+        found = [passage for each in tool.turns for passage in each.passages]
+        answer = _answer_with(scorer, query, found)
+        if answer is not None:
+            replies.append((messages, _answer(answer), "after a search"))
+    return replies
+
+
+def _answer_with(scorer: SePerScorer, query: Query, passages: Sequence[Passage]) -> str | None:
+    """Return the reader's likeliest right answer with passages; ``None`` if it has none."""
+    try:
+        (belief,) = scorer.beliefs(query.question, query.answers, [tuple(dict.fromkeys(passages))])
+    except UnscorableError:
+        return None
+    return _likeliest(belief, right=True)
+
+
+def _likeliest(belief: Belief, right: bool = False) -> str | None:
+    """Return the likeliest sampled response, of those that support the answer if ``right``; ``None`` if none is."""
+    places = [
+        place
+        for place, text in enumerate(belief.responses)
+        if belief.counts[place] and text.strip() and not (right and belief.best_support[place] < _RIGHT)
+    ]
+    return belief.responses[max(places, key=belief.weights.__getitem__)] if places else None
+
+
+def _answer(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
 
 
 def _row(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -97,3 +191,23 @@ def _row(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any], 
         raise ValueError("the chat template is not prefix-preserving; use with_tool_template, or one of TRL's")
     completion = whole[len(prompt) :].rstrip().removesuffix(CALL_END)  # the trainer adds the same token
     return {"prompt": prompt, "completion": completion, "kind": kind}
+
+
+def decision_rows(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[str, list[int]]]:
+    """Return rows of ``{input_ids, labels}`` whose loss is that of the decision only.
+
+    That is a whole call of the tool, which has to be learned, and the first token of an answer, which decides against
+    a call; the rest of an answer stays the reader's own.
+
+    Args:
+        rows: What ``warm_up_rows`` returned.
+        tokenizer: The policy's tokenizer.
+    """
+    found = []
+    for row in rows:
+        prompt, completion = (tokenizer(row[name], add_special_tokens=False).input_ids for name in _TEXTS)
+        completion = [*completion, tokenizer.eos_token_id]
+        learned = len(completion) if row["kind"] in _CALLS else 1
+        labels = [*[_IGNORED] * len(prompt), *completion[:learned], *[_IGNORED] * (len(completion) - learned)]
+        found.append({"input_ids": [*prompt, *completion], "labels": labels})
+    return found

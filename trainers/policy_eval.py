@@ -1,119 +1,355 @@
 """Measure a policy on held-out questions beside fixed rules of when to search, with a table and a plot.
 
-python -m trainers.policy_eval runs/policy-demo runs/policy-demo-1 ...     # table of runs: mean ± sd over seeds
+python -m trainers.policy_eval --runs runs/policy-demo runs/policy-demo-1 ...     # table of runs, over seeds
 """
 
 import argparse
 import statistics
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from accelerate.utils import gather_object
+from scipy.stats import DegenerateDataWarning
 from trl import GRPOTrainer
 
-from seper_reward.data.answers import exact_match, expected_metric
+from seper_reward.data.answers import exact_match, expected_metric, stated_answer
+from seper_reward.evaluation.gating import curve
+from seper_reward.evaluation.statistics import (
+    interval_over_questions,
+    interval_over_seeds,
+    lead_over_questions,
+    rounded,
+)
 from seper_reward.reports.figures import Tradeoff
-from seper_reward.reports.tables import cell, markdown_table
-from seper_reward.reward.environment import RetrievalEnvironment
+from seper_reward.reports.tables import interval_cell, markdown_table
+from seper_reward.reward.environment import Turn
 from seper_reward.reward.reward import SePerReward
-from seper_reward.reward.rollouts import Rollout, Score
-from seper_reward.runtime.json_files import read_json
-from seper_reward.scorer import SePerScorer
-from seper_reward.types import Query
+from seper_reward.reward.rollouts import Rollout
+from seper_reward.runtime.distributed import gather_in_order, shard
+from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.types import Query, answer_items
+from trainers.policy_task import SearchTool, simple_query
 
 MEASURES = (
-    "search_rate_needed", "search_rate_not_needed", "search_rate_fiction", "search_rate_known", "accuracy", "seper",
-    "reward", "searches_per_question",
+    "search_rate_needed", "search_rate_not_needed", "decision_f1", "accuracy", "seper", "reward",
+    "searches_per_question", "tokens_per_question",
 )  # fmt: skip
+NEVER, ALWAYS, ORACLE = "never_search", "always_search", "threshold"
+_ENTROPIES = ("entropy", "semantic_entropy")
+_RESAMPLES = 1999  # of questions, for each of many intervals
 
 
-def fixed_rules(
-    reward: SePerReward, scorer: SePerScorer, queries: Sequence[Query], tool: Callable[[], RetrievalEnvironment]
-) -> dict[str, dict[str, float]]:
-    """Measure the reader under three rules: search never, always, or where its SePer is below ``reward.needed``.
+class Bench(NamedTuple):
+    """What policies and rules are measured with.
+
+    Attributes:
+        reward: The policy's reward.
+        judge: A reward of the variant ``delta`` with the same reader, prices and ``needed``; it measures beliefs.
+        tool: Function that makes a search tool.
+        tokenizer: The policy's tokenizer, which counts tokens.
+        max_turns: Most searches per question.
+    """
+
+    reward: SePerReward
+    judge: SePerReward
+    tool: Callable[[], SearchTool]
+    tokenizer: Any
+    max_turns: int
+
+
+class Episode(NamedTuple):
+    """What a policy or a rule did with a question, and what came of it.
+
+    Attributes:
+        id: Id of the question.
+        group: Its group.
+        needed: Whether it needs a search: the reader's SePer without one is below ``needed``.
+        queries: Queries of the searches.
+        answer: The answer; empty where the numbers are means over the reader's responses.
+        accuracy: Exact match of the answer, or its mean over the reader's responses, in [0, 1].
+        seper: The reader's SePer with what was found, in [0, 1].
+        reward: Reward of the policy's variant, less the whole prices.
+        tokens: Number of tokens of queries, passages and answer.
+    """
+
+    id: str
+    group: str | None
+    needed: bool
+    queries: tuple[str, ...]
+    answer: str
+    accuracy: float
+    seper: float
+    reward: float
+    tokens: float
+
+    @property
+    def searched(self) -> bool:
+        """Whether there was a search."""
+        return bool(self.queries)
+
+
+#: Episodes by the name of who decided; ``None`` stands for one that could not be scored.
+Played = dict[str, list[Episode | None]]
+
+
+class Rules(NamedTuple):
+    """What fixed rules did: the episodes by rule, and the thresholds of those that have one from other questions."""
+
+    played: Played
+    thresholds: dict[str, float]
+
+
+class _Choice(NamedTuple):
+    """A question answered by the reader without and with a search, and the entropies of its closed-book answer."""
+
+    without: Episode
+    searching: Episode
+    entropies: tuple[float, ...]
+
+
+def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query]) -> Rules:
+    """Let the reader answer under rules; all processes must call this together.
+
+    ``never_search`` and ``always_search`` (as often as the tool allows, with ``simple_query``) decide nothing.
+    ``threshold`` searches where the reader's SePer is below ``needed``, which takes the gold answer.
+    ``threshold_entropy`` and ``threshold_semantic_entropy`` search where that entropy of the closed-book answer is
+    above the threshold with the greatest reward on other questions: rules that a user could apply.
 
     Args:
-        reward: Reward whose prices and threshold ``needed`` are taken.
-        scorer: Scorer that measures beliefs; its responses are the answers.
-        queries: Questions with ``group`` in their metadata.
-        tool: Function that makes a search tool; a search takes the question as its query.
-
-    Returns:
-        The ``MEASURES`` by rule (``never_search``, ``always_search``, ``threshold``); ``accuracy`` is the expected
-        exact match of the reader's responses, and ``reward`` is that of the variant ``delta``.
+        bench: What is measured with.
+        queries: Questions to decide about.
+        tuning: Other questions, which fix the thresholds.
     """
-    rollouts = []
-    for query in queries:
-        environment = tool()
-        environment.search(query.question)
-        rollouts.append(Rollout(query.question, query.answers, tuple(environment.turns), ""))
-    pairs = [scorer.beliefs(row.question, row.answers, [(), row.passages]) for row in rollouts]
-    needs = [without.seper < reward.needed for without, _ in pairs]
-    rules = {"never_search": [False] * len(pairs), "always_search": [True] * len(pairs), "threshold": needs}
-    measures = {}
-    for rule, searches in rules.items():
-        rows = []
-        for query, rollout, pair, need, search in zip(queries, rollouts, pairs, needs, searches, strict=True):
-            accuracy = expected_metric(pair[search], query.answers, exact_match)
-            net_gain = pair[search].seper - pair[0].seper - (reward.cost(rollout) if search else 0.0)
-            rows.append(_row(query, need, int(search), accuracy, pair[search].seper, net_gain))
-        measures[rule] = summarize(rows)
-    return measures
+    choices = _choices(bench, queries)
+    others = [choice for choice in _choices(bench, tuning) if choice is not None]
+    searches: dict[str, list[bool]] = {
+        NEVER: [False] * len(choices),
+        ALWAYS: [True] * len(choices),
+        ORACLE: [choice is not None and choice.without.needed for choice in choices],
+    }
+    thresholds = {}
+    for place, entropy in enumerate(_ENTROPIES):
+        name = f"{ORACLE}_{entropy}"
+        limit = curve(
+            [choice.entropies[place] for choice in others],
+            [choice.without.reward for choice in others],
+            [choice.searching.reward for choice in others],
+        ).best_threshold()
+        thresholds[name] = limit
+        searches[name] = [choice is not None and choice.entropies[place] > limit for choice in choices]
+    played: Played = {
+        name: [
+            None if choice is None else choice.searching if search else choice.without
+            for choice, search in zip(choices, rule, strict=True)
+        ]
+        for name, rule in searches.items()
+    }
+    return Rules(played, thresholds)
 
 
-def measure(trainer: GRPOTrainer, reward: SePerReward, queries: Sequence[Query]) -> dict[str, float]:
-    """Measure the policy's rollouts on the trainer's evaluation set; all processes must call this together.
+def _choices(bench: Bench, queries: Sequence[Query]) -> list[_Choice | None]:
+    return gather_in_order([_choice(bench, query) for query in shard(queries)])
+
+
+def _choice(bench: Bench, query: Query) -> _Choice | None:
+    tool = bench.tool()
+    tool.reset(query.question)
+    for _ in range(bench.max_turns):
+        found = [passage for turn in tool.turns for passage in turn.passages]
+        tool.search(simple_query(query.question, found, bench.max_turns))
+    without, searching = (read_by_reader(bench, query, turns) for turns in ((), tuple(tool.turns)))
+    if without is None or searching is None:
+        return None
+    (score,) = bench.judge.score([_rollout(query, ())])
+    assert score is not None  # it was scored above
+    return _Choice(without, searching, tuple(getattr(score.beliefs[0], name) for name in _ENTROPIES))
+
+
+def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...]) -> Episode | None:
+    """Return what comes of searches if the reader answers: means over its responses; ``None`` if it cannot be asked.
+
+    Args:
+        bench: What is measured with.
+        query: The question.
+        turns: The searches.
+    """
+    asked = _rollout(query, turns)
+    (score,) = bench.judge.score([asked])
+    if score is None:
+        return None
+    belief = score.beliefs[-1]
+    rewards = bench.reward.score([replace(asked, answer=stated_answer(text)) for text in belief.responses])
+    if any(each is None for each in rewards):
+        return None
+    return Episode(
+        **_of(query, score.beliefs[0].seper < bench.judge.needed, turns),
+        answer="",
+        accuracy=expected_metric(belief, query.answers, exact_match),
+        seper=belief.seper,
+        reward=sum(weight * each.reward for weight, each in zip(belief.weights, rewards, strict=True) if each),
+        tokens=_count(bench, turns)
+        + sum(weight * _tokens(bench, text) for weight, text in zip(belief.weights, belief.responses, strict=True)),
+    )
+
+
+def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: str) -> Played:
+    """Let the policy play the trainer's evaluation set; all processes must call this together.
 
     Args:
         trainer: TRL's trainer of the policy.
-        reward: The trainer's reward.
-        queries: Questions of the evaluation set, with ``group`` in their metadata.
+        bench: What is measured with.
+        queries: Questions of the evaluation set.
+        name: Name of the policy.
 
     Returns:
-        The ``MEASURES`` over all rollouts that could be scored, and ``unscored``, the share that could not. ``seper``
-        is the reader's with the retrieved passages or, where the variant scores the policy's own answer, how far that
-        entails a gold answer. With the variant ``answer`` there is no ``search_rate_needed`` or
-        ``search_rate_not_needed``.
+        The policy's own episodes under ``name``; under ``NAME_reader_answers`` the same searches with the reader's
+        answers.
     """
-    with reward.recording() as records:
+    with bench.reward.recording() as records:
         trainer.evaluate()
-    rollouts = _as_often(gather_object(records), trainer.num_generations_eval)
-    by_question = {query.question: query for query in queries}
-    rows = [
-        _row(
-            by_question[rollout.question],
-            score.beliefs[0].seper < reward.needed if score.beliefs else None,
-            len(rollout.turns),
-            exact_match(rollout.answer, rollout.answers),
-            score.beliefs[-1].seper if score.answer is None else score.answer,
-            score.reward,
-        )
-        for rollout, score in rollouts
-        if score is not None
-    ]
-    return {**summarize(rows), "unscored": round(1 - len(rows) / len(rollouts), 4)}
+    by_key = {(query.question, answer_items(query.answers)): query for query in queries}
+    judged = bench.judge.score([rollout for rollout, _ in records])
+    mine = []
+    for (rollout, score), judgement in zip(records, judged, strict=True):
+        query = by_key.get((rollout.question, answer_items(rollout.answers)))
+        own = read = None
+        if query is not None and score is not None and judgement is not None:
+            own = Episode(
+                **_of(query, judgement.beliefs[0].seper < bench.judge.needed, rollout.turns),
+                answer=rollout.answer,
+                accuracy=exact_match(rollout.answer, rollout.answers),
+                seper=judgement.beliefs[-1].seper,
+                reward=score.reward,
+                tokens=_count(bench, rollout.turns) + _tokens(bench, rollout.answer),
+            )
+            read = read_by_reader(bench, query, rollout.turns)
+        mine.append((rollout.question, own, read))
+    rows = as_often(gather_object(mine), trainer.num_generations_eval)
+    return {name: [own for _, own, _ in rows], f"{name}_reader_answers": [read for *_, read in rows]}
 
 
-def summarize(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the ``MEASURES``: means over rows of ``{group, needed, searches, accuracy, seper, reward}``.
+def as_often(rows: Sequence[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
+    """Return the first ``most`` rows of each question (first item); processes repeat some to have equally many."""
+    count: Counter[str] = Counter()
+    kept = []
+    for row in rows:
+        count[row[0]] += 1
+        if count[row[0]] <= most:
+            kept.append(row)
+    return kept
 
-    A measure without rows is left out.
+
+def _rollout(query: Query, turns: tuple[Turn, ...]) -> Rollout:
+    return Rollout(query.question, query.answers, turns, "")
+
+
+def _of(query: Query, needed: bool, turns: Sequence[Turn]) -> dict[str, Any]:
+    """Return the fields of an episode that follow from the question and the searches."""
+    queries = tuple(turn.query for turn in turns)
+    return {"id": query.id, "group": query.metadata.get("group"), "needed": needed, "queries": queries}
+
+
+def _count(bench: Bench, turns: Sequence[Turn]) -> int:
+    texts = [text for turn in turns for text in (turn.query, *(passage.text for passage in turn.passages))]
+    return sum(_tokens(bench, text) for text in texts)
+
+
+def _tokens(bench: Bench, text: str) -> int:
+    return len(bench.tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
+    """Return measures of episodes with their 95 % bootstrap intervals over questions.
+
+    ``search_rate_needed``, ``_not_needed`` and of each group are shares of questions with a search. ``decision_f1`` is
+    the F1 of the decision to search, which is right where a search is needed: 2 · both / (searched + needed).
+
+    Args:
+        episodes: Episodes, one or several per question; those of a question are resampled together.
+
+    Returns:
+        The ``MEASURES``, ``search_rate_GROUP`` and ``unscored``, the share of episodes that could not be scored;
+        ``intervals`` by measure, as ``interval_over_questions`` returns them. A measure without episodes is left out.
     """
-    searched = [(row, float(row["searches"] > 0)) for row in rows]
-    values_of = {
-        "search_rate_needed": [value for row, value in searched if row["needed"] is True],
-        "search_rate_not_needed": [value for row, value in searched if row["needed"] is False],
-        "search_rate_fiction": [value for row, value in searched if row["group"] == "fiction"],
-        "search_rate_known": [value for row, value in searched if row["group"] == "known"],
-        "accuracy": [row["accuracy"] for row in rows],
-        "seper": [row["seper"] for row in rows],
-        "reward": [row["reward"] for row in rows],
-        "searches_per_question": [row["searches"] for row in rows],
+    scored = [episode for episode in episodes if episode is not None]
+    parts: dict[str, Callable[[Episode], tuple[float, float]]] = {
+        "search_rate_needed": lambda each: (each.searched and each.needed, each.needed),
+        "search_rate_not_needed": lambda each: (each.searched and not each.needed, not each.needed),
+        "decision_f1": lambda each: (2 * (each.searched and each.needed), each.searched + each.needed),
+        "accuracy": lambda each: (each.accuracy, 1),
+        "seper": lambda each: (each.seper, 1),
+        "reward": lambda each: (each.reward, 1),
+        "searches_per_question": lambda each: (len(each.queries), 1),
+        "tokens_per_question": lambda each: (each.tokens, 1),
     }
-    return {name: round(statistics.fmean(values), 4) for name, values in values_of.items() if values}
+    for group in sorted({episode.group for episode in scored if episode.group is not None}):
+        parts[f"search_rate_{group}"] = lambda each, own=group: (  # type: ignore[misc]
+            each.searched and each.group == own,
+            each.group == own,
+        )
+    places = {identity: place for place, identity in enumerate(dict.fromkeys(each.id for each in scored))}
+    values: dict[str, Any] = {}
+    intervals: dict[str, list[float] | None] = {}
+    for name, part in parts.items():
+        sums = np.zeros((2, len(places)))  # of each question, what is counted and out of how much
+        for episode in scored:
+            sums[:, places[episode.id]] += part(episode)
+        if sums[1].sum():
+            values[name] = rounded(float(sums[0].sum() / sums[1].sum()))
+            intervals[name] = _interval(sums)
+    unscored = rounded(1 - len(scored) / len(episodes))
+    return {**values, "unscored": unscored, "intervals": intervals}
+
+
+def _interval(sums: Any) -> list[float] | None:
+    """Return the interval of a ratio of sums over Q questions, from its ``(2, Q)`` terms; ``None`` if all agree."""
+
+    def ratio(terms: Any) -> Any:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return terms[0] / terms[1]
+
+    if len(set(ratio(sums[:, sums[1] > 0]))) == 1:
+        return None
+    with warnings.catch_warnings():  # of resamples without such a question, which are left out
+        warnings.simplefilter("ignore", DegenerateDataWarning)
+        return interval_over_questions(
+            lambda numbers: ratio(sums[:, numbers].sum(-1)), sums.shape[1], resamples=_RESAMPLES, vectorized=True
+        )
+
+
+def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, policy: str) -> dict[str, dict[str, Any]]:
+    """Return the measures of all that played, the content of ``results.json``.
+
+    Args:
+        played: Episodes of policies.
+        rules: What fixed rules did.
+        policy: The policy whose accuracy is compared, in ``accuracy_leads``, with each rule's on the same questions.
+    """
+    results = {name: summarize(episodes) for name, episodes in {**played, **rules.played}.items()}
+    for name, limit in rules.thresholds.items():
+        results[name]["threshold"] = rounded(limit) if np.isfinite(limit) else None  # None: never or always
+    own = _accuracy_by_question(played[policy])
+    leads = {}
+    for name, episodes in rules.played.items():
+        other = _accuracy_by_question(episodes)
+        both = [identity for identity in own if identity in other]
+        leads[name] = lead_over_questions([own[each] for each in both], [other[each] for each in both])
+    results[policy]["accuracy_leads"] = leads
+    return results
+
+
+def _accuracy_by_question(episodes: Sequence[Episode | None]) -> dict[str, float]:
+    by_question: dict[str, list[float]] = {}
+    for episode in episodes:
+        if episode is not None:
+            by_question.setdefault(episode.id, []).append(episode.accuracy)
+    return {identity: statistics.fmean(values) for identity, values in by_question.items()}
 
 
 def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block: int = 10) -> Tradeoff:
@@ -129,8 +365,9 @@ def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block
         return (statistics.fmean(row[searches] for row in rows), statistics.fmean(row[accuracy] for row in rows))
 
     rules = {
-        name: point([results[name]], "searches_per_question", "accuracy")
-        for name in ("never_search", "always_search", "threshold")
+        name: point([row], "searches_per_question", "accuracy")
+        for name, row in results.items()
+        if name in (NEVER, ALWAYS) or name.startswith(ORACLE)
     }
     steps = [row for row in log if "seper/searches" in row]
     blocks = [steps[start : start + block] for start in range(0, len(steps), block)]
@@ -143,61 +380,59 @@ def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block
 
 
 def policy_table(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the ``MEASURES`` as a Markdown table.
+    """Return the ``MEASURES`` with their intervals as a Markdown table.
 
     Args:
-        results: By name, one row each, and measure: a number or ``{"mean", "sd"}``.
+        results: By name, one row each, what ``summarize`` returned, or the rows of ``over_seeds``.
     """
-    rows = [[name, *(cell(row.get(measure)) for measure in MEASURES)] for name, row in results.items()]
+    rows = [[name, *(interval_cell(_with_interval(row, each)) for each in MEASURES)] for name, row in results.items()]
     return markdown_table(["", *MEASURES], rows)
 
 
-def over_seeds(runs: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return ``mean`` and ``sd`` (sample standard deviation) over runs, by name and measure; one run has ``sd`` 0."""
+def _with_interval(row: Mapping[str, Any], measure: str) -> Mapping[str, Any]:
+    value = row.get(measure)
+    if isinstance(value, Mapping):
+        return value
+    return {"mean": value, "interval": row.get("intervals", {}).get(measure)}
+
+
+def over_seeds(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return measures over runs with seeds of their own, by name and measure.
+
+    Args:
+        runs: Contents of ``results.json``; what not all of them have is left out.
+
+    Returns:
+        ``mean``, ``sd`` (sample standard deviation; 0 of one run) and ``interval``, the 95 % t-interval of the mean
+        over seeds (``interval_over_seeds``).
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for name in runs[0]:
+        rows = [run[name] for run in runs if name in run]
+        shared = [key for key, value in rows[0].items() if all(isinstance(row.get(key), float) for row in rows)]
+        if len(rows) == len(runs):
+            found[name] = {key: _over_seeds([row[key] for row in rows]) for key in shared}
+    return found
+
+
+def _over_seeds(values: Sequence[float]) -> dict[str, Any]:
     return {
-        name: {
-            measure: {
-                "mean": statistics.fmean(run[name][measure] for run in runs),
-                "sd": statistics.stdev(run[name][measure] for run in runs) if len(runs) > 1 else 0.0,
-            }
-            for measure in MEASURES
-            if all(measure in run[name] for run in runs)
-        }
-        for name in runs[0]
+        "mean": rounded(statistics.fmean(values)),
+        "sd": rounded(statistics.stdev(values)) if len(values) > 1 else 0.0,
+        "interval": interval_over_seeds(values),
     }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a table of the results of some runs, mean ± sd; return 0."""
+    """Print a table of the results of some runs over seeds, and write it; return 0."""
     parser = argparse.ArgumentParser(prog="python -m trainers.policy_eval", description=__doc__.partition("\n")[0])
-    parser.add_argument("runs", nargs="+", type=Path, help="Output folders of trainers.policy, one per seed.")
-    runs = [read_json(run / "results.json") for run in parser.parse_args(argv).runs]
-    print(policy_table(over_seeds(runs)))
+    parser.add_argument("--runs", nargs="+", type=Path, required=True, help="Output folders of runs, one per seed.")
+    parser.add_argument("--json", type=Path, help="File to write; not given: over_seeds.json in the first folder.")
+    arguments = parser.parse_args(argv)
+    found = over_seeds([read_json(run / "results.json") for run in arguments.runs])
+    write_json(arguments.json or arguments.runs[0] / "over_seeds.json", found)
+    print(policy_table(found))
     return 0
-
-
-def _as_often(rollouts: Sequence[tuple[Rollout, Score | None]], most: int) -> list[tuple[Rollout, Score | None]]:
-    """Return the first ``most`` rollouts of each question; processes repeat questions to have equally many."""
-    count: Counter[str] = Counter()
-    kept = []
-    for rollout, score in rollouts:
-        count[rollout.question] += 1
-        if count[rollout.question] <= most:
-            kept.append((rollout, score))
-    return kept
-
-
-def _row(
-    query: Query, needed: bool | None, searches: int, accuracy: float, seper: float, reward: float
-) -> dict[str, Any]:
-    return {
-        "group": query.metadata.get("group"),
-        "needed": needed,
-        "searches": searches,
-        "accuracy": accuracy,
-        "seper": seper,
-        "reward": reward,
-    }
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from datasets import Dataset
@@ -24,14 +24,14 @@ from trl import SFTConfig, SFTTrainer, TrlParser
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.reader.loading import PLAIN, READER_HUB_ID, load_reader, load_tokenizer
 from seper_reward.reader.sampler import SamplingOptions
-from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.json_files import write_json
-from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from trainers.adapters.reader_data import LICENCES, reader_rows
 from trainers.adapters.reader_scores import evaluate, score_table
 from trainers.models import causal_lora
-from trainers.policy_data import read_policy_questions, warm_up_rows
+from trainers.policy_data import decision_rows, read_policy_questions, warm_up_rows
+from trainers.policy_task import load_task_scorer, new_retriever, new_tool, read_policy_task
 from trainers.runs import ThisMachine, model_card
 
 
@@ -72,6 +72,20 @@ class SftScriptConfig:
     lora_layers: int | None = field(
         default=None,
         metadata={"help": "Number of last blocks to adapt, no gradient flows below them; not given: all."},
+    )
+    policy: str = field(
+        default="configs/policy/demo.yaml",
+        metadata={
+            "help": "YAML file of the policy that data=policy warms up; its model, questions, search tool and reader "
+            "are taken from there."
+        },
+    )
+    warmup_on: Literal["answers", "decision"] = field(
+        default="answers",
+        metadata={
+            "help": "What data=policy learns: answers (calls of the tool and the reader's own answers) or decision "
+            "(calls, and of an answer the first token)."
+        },
     )
     limit: int | None = field(default=None, metadata={"help": "Number of examples to train on; not given: all."})
     evaluate_only: bool = field(
@@ -132,9 +146,6 @@ def training_rows(config: SftScriptConfig, tokenizer: Any, seed: int) -> list[di
     """
     if config.data == "reader":
         rows = reader_rows(Path(config.data_dir), tokenizer, seed, config.prompts, config.sentences)
-    elif config.data == "policy":
-        questions = read_policy_questions()
-        rows = warm_up_rows(questions.train, BM25Retriever(questions.corpus), with_tool_template(tokenizer), seed)
     else:
         rows = []
         for where, row in read_valid_rows(config.data):
@@ -143,6 +154,30 @@ def training_rows(config: SftScriptConfig, tokenizer: Any, seed: int) -> list[di
             rows.append(dict(row))
         if not rows:
             raise ValueError(f"{config.data}: expected rows of prompt and completion, got none")
+    return rows[: config.limit]
+
+
+def policy_rows(config: SftScriptConfig, arguments: SFTConfig, loaded: LoadedModel) -> list[dict[str, Any]]:
+    """Return the warm-up of the policy in ``config.policy``; all processes must call this together.
+
+    Raises:
+        ValueError: That policy starts from another model.
+    """
+    task = read_policy_task(config.policy)
+    if task.model != config.model:
+        raise ValueError(f"model={config.model!r}: {config.policy} has model={task.model!r}; give the same")
+    scorer = load_task_scorer(task, Path(arguments.output_dir), loaded)
+    questions = read_policy_questions(task)
+    rows = warm_up_rows(
+        questions.train,
+        scorer,
+        new_tool(task, new_retriever(task.retriever, questions.corpus), scorer.reader.prompts.style),
+        # another tokenizer than the reader's, which must keep its chat template
+        with_tool_template(load_tokenizer(config.model)),
+        needed=task.needed,
+        max_turns=task.max_turns,
+        seed=arguments.seed,
+    )
     return rows[: config.limit]
 
 
@@ -157,7 +192,13 @@ def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[Completi
             f"model={config.model!r}: the reader adapter is for {PLAIN!r}; go on from an adapter with init_adapter"
         )
     loaded = load_reader(config.model, LoadOptions(device="cpu" if arguments.use_cpu else None))
-    rows = training_rows(config, loaded.tokenizer, arguments.seed)
+    if config.data == "policy":
+        rows = policy_rows(config, arguments, loaded)
+    else:
+        rows = training_rows(config, loaded.tokenizer, arguments.seed)
+    learned = [{name: row[name] for name in ("prompt", "completion")} for row in rows]
+    if config.data == "policy" and config.warmup_on == "decision":
+        learned = decision_rows(rows, loaded.tokenizer)
     torch.manual_seed(arguments.seed)
     model = loaded.model.train()
     lora = causal_lora(model, config.lora_r, config.lora_layers)
@@ -166,7 +207,7 @@ def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[Completi
     trainer = CompletionTrainer(
         model=model,
         args=arguments,
-        train_dataset=Dataset.from_list([{name: row[name] for name in ("prompt", "completion")} for row in rows]),
+        train_dataset=Dataset.from_list(learned),
         processing_class=loaded.tokenizer,
         peft_config=lora,
     )

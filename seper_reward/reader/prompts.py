@@ -75,6 +75,15 @@ class PromptStyle:
         if not self.placebo.strip():
             raise ValueError(f"placebo must be the text of a passage, got {self.placebo!r}")
 
+    def ask(self, question: str, passages: Sequence[str] = ()) -> str:
+        """Return what a user says to ask the question, closed-book or with texts of passages; several are numbered.
+
+        >>> STYLES["brief"].ask("Who?", ["Ida.", "Bob."]).splitlines()[1:]
+        ['Passage: [1] Ida.', '[2] Bob.', 'Question: Who?']
+        """
+        template = self.passages_prompt if passages else self.closed_book_prompt
+        return _fill(template, reference=_reference(passages), question=question)
+
 
 _PAPER_CLOSED = (
     "Answer the question based on your own knowledge. Only give me the answer and do not output any other words. "
@@ -224,9 +233,9 @@ class PromptBuilder:
 
     def _render(self, question: str, passages: Sequence[str]) -> str:
         style = self.style
-        user = self._asked(question, passages)
+        user = style.ask(question, passages)
         shown = [
-            (self._asked(example.question, [example.passage] if example.passage else []), example.answer)
+            (style.ask(example.question, [example.passage] if example.passage else []), example.answer)
             for example in style.examples
         ]
         if self.chat.exists:
@@ -239,10 +248,6 @@ class PromptBuilder:
             return self.chat.render(turns)
         turns_text = [f"{example}{style.answer_prefix} {answer}\n\n" for example, answer in shown]
         return "".join(turns_text) + user + style.answer_prefix
-
-    def _asked(self, question: str, passages: Sequence[str]) -> str:
-        template = self.style.passages_prompt if passages else self.style.closed_book_prompt
-        return _fill(template, reference=_reference(passages), question=question)
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer(text, add_special_tokens=False).input_ids)

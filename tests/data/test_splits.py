@@ -1,6 +1,7 @@
 """Splits by hash of the id, one rule for all that splits; what is linked stays together."""
 
 import random
+from dataclasses import replace
 
 from seper_reward.data.splits import clusters, shared_keys, split_of
 from seper_reward.types import Passage, Query
@@ -44,6 +45,9 @@ def test_what_questions_share_are_marked_passages_where_there_are_marks():
     assert shared_keys(marked, "passage") == {"Mill: Ann did."}
     assert shared_keys(marked, "title") == {"Mill"}
     assert shared_keys(marked, "question") == set()
+    assert shared_keys(replace(marked, question="Who saw Ann Lee?"), "entity") == {
+        "Ann Lee", "Mill: Ann did.", "Sheep.", "Fog.",
+    }  # fmt: skip
     unmarked = Query("q", "Who?", ("Ann",), (Passage("Ann did.", "Mill"), Passage("Fog.")))
     assert shared_keys(unmarked, "passage") == {"Mill: Ann did.", "Fog."}
     assert shared_keys(unmarked, "title") == {"Mill", "Fog."}

@@ -13,11 +13,10 @@ from safetensors.torch import load_file
 from transformers import TrainerCallback
 
 from seper_reward.data.answers import exact_match
-from seper_reward.reward.rollouts import Rollout, read_rollouts
+from seper_reward.reader.prompts import STYLES
+from seper_reward.reward.rollouts import read_rollouts
 from seper_reward.types import Query
 from trainers import policy
-from trainers.policy_data import read_policy_questions
-from trainers.policy_eval import _as_often, over_seeds, policy_table, summarize, tradeoff
 from trainers.policy_eval import main as print_over_seeds
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +32,8 @@ def settings(tmp_path, tiny_reader, tiny_entailment):
     return [
         "--model", str(tiny_reader), "--scorer", str(tmp_path / "scorer.yaml"), "--init_adapter", "none",
         "--output_dir", str(tmp_path / "run"), "--max_steps", "2", "--per_device_train_batch_size", "4",
-        "--num_generations", "2", "--per_device_eval_batch_size", "8", "--max_completion_length", "8", "--limit", "6",
+        "--num_generations", "2", "--per_device_eval_batch_size", "8", "--max_completion_length", "8",
+        "--groups", "known", "fiction", "--limit", "6",
         "--eval_limit", "6", "--bf16", "false", "--save_steps", "1", "--disable_tqdm", "true", "--lora_r", "2",
     ]  # fmt: skip
 
@@ -46,21 +46,29 @@ def results_of(folder):
 def test_command(settings, tmp_path, reader):
     assert policy.main([*settings, "--reader", reader]) == 0
     results = results_of(tmp_path / "run")
-    assert list(results) == ["before", "after", "never_search", "always_search", "threshold"]
+    policies = ["before", "before_reader_answers", "after", "after_reader_answers"]
+    rules = ["never_search", "always_search", "threshold", "threshold_entropy", "threshold_semantic_entropy"]
+    assert list(results) == [*policies, *rules]
     for row in (results["before"], results["after"]):
         assert set(row) >= {"accuracy", "seper", "searches_per_question", "reward", "unscored"}
         assert row["unscored"] == 0
     assert results["always_search"]["searches_per_question"] == 1.0
     assert results["never_search"]["searches_per_question"] == results["never_search"]["reward"] == 0.0
+    assert results["after"]["accuracy_leads"].keys() == set(rules)
+    lines = (tmp_path / "run" / "results_held_out.jsonl").read_text().splitlines()
+    held_out = [json.loads(line) for line in lines]
+    assert {row["by"] for row in held_out} == {*policies, *rules}
+    assert len({row["id"] for row in held_out}) == 6
     assert (tmp_path / "run" / "model" / "adapter_model.safetensors").is_file()
     assert "before" in (tmp_path / "run" / "results.svg").read_text()
-    assert print_over_seeds([str(tmp_path / "run")]) == 0
+    assert print_over_seeds(["--runs", str(tmp_path / "run")]) == 0
 
 
 def test_evaluation_only(settings, tmp_path):
     assert policy.main([*settings, "--evaluate_only", "true"]) == 0
     found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
-    assert list(found) == ["before", "never_search", "always_search", "threshold"]
+    assert {"before", "threshold"} < set(found)
+    assert "after" not in found
     assert not (tmp_path / "run" / "model").exists()
     assert not (tmp_path / "run" / "results.json").exists()
 
@@ -132,11 +140,40 @@ def test_two_processes_and_wandb(settings, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     results = results_of(tmp_path / "run")
-    assert set(results) == {"before", "after", "never_search", "always_search", "threshold"}
+    assert {"before", "after", "never_search", "always_search", "threshold"} < set(results)
     (log,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
     content = log.read_bytes()
     for name in (b"train/seper/search_rate", b"frac_reward_zero_std", b"completions", b"before/accuracy"):
         assert name in content
+
+
+def test_prices_grow(settings, tmp_path, monkeypatch):
+    """Four steps, prices from 0 over the first half of them, and the whole prices in both measurements."""
+    prices = []
+    called = policy.SePerReward.__call__
+
+    def watched(reward, *args, **columns):
+        prices.append((reward.formula.price, reward.formula.word_price))
+        return called(reward, *args, **columns)
+
+    monkeypatch.setattr(policy.SePerReward, "__call__", watched)
+    settings += ["--price", "0.4", "--word_price", "0.2", "--price_warmup", "0.5", "--max_steps", "4"]
+    assert policy.main(settings) == 0
+    training = [(0.0, 0.0), (0.2, 0.1), (0.4, 0.2), (0.4, 0.2)]
+    measuring = (len(prices) - 4) // 2
+    assert prices == [(0.4, 0.2)] * measuring + training + [(0.4, 0.2)] * measuring
+    with pytest.raises(ValueError, match="price_warmup must be a share of the steps"):
+        policy.PolicyConfig(init_adapter="none", price_warmup=1.5)
+
+
+def test_a_users_own_questions(settings, tmp_path, lane_questions):
+    place = settings.index("--groups")
+    own = [*settings[:place], *settings[place + 3 :], "--input", str(lane_questions), "--split_by", "passage"]
+    assert policy.main(own) == 0
+    assert "search_rate_questions" in results_of(tmp_path / "run")["always_search"]
+    lane_questions.write_text(lane_questions.read_text().replace("graze on", "leave"))
+    with pytest.raises(ValueError, match="changed: data was"):
+        policy.main(own)
 
 
 def test_another_run_in_the_folder_is_refused(settings):
@@ -151,60 +188,15 @@ def test_two_ways_to_name_a_reader_are_refused(settings, tmp_path):
         policy.main([*settings, "--reader", "policy-base", "--scorer", str(tmp_path / "engine.yaml")])
 
 
-def test_questions_repeated_by_processes_count_once():
-    rollouts = [(Rollout(question, ("a",), (), ""), None) for question in ("x", "x", "y", "y", "x", "x")]
-    assert [rollout.question for rollout, _ in _as_often(rollouts, 2)] == ["x", "x", "y", "y"]
-
-
 def test_without_a_warm_up_it_says_what_to_do(tmp_path):
     with pytest.raises(ValueError, match=r"warm up first with `python -m trainers\.sft"):
         policy.PolicyConfig(init_adapter=str(tmp_path))
 
 
-def test_held_out_questions_are_held_out():
-    questions = read_policy_questions()
-    train, held_out = ({query.id for query in part} for part in (questions.train, questions.held_out))
-    assert not train & held_out
-    assert len(train) + len(held_out) == 123
-    assert {query.metadata["group"] for query in questions.held_out} == {"known", "fiction"}
-
-
-ROWS = [
-    {"group": "fiction", "needed": True, "searches": 2, "accuracy": 1.0, "seper": 0.9, "reward": 0.5},
-    {"group": "fiction", "needed": True, "searches": 0, "accuracy": 0.0, "seper": 0.1, "reward": 0.0},
-    {"group": "known", "needed": True, "searches": 1, "accuracy": 0.0, "seper": 0.2, "reward": -0.2},
-    {"group": "known", "needed": False, "searches": 0, "accuracy": 1.0, "seper": 0.8, "reward": 0.1},
-]
-
-
-def test_summary_by_hand():
-    assert summarize(ROWS) == {
-        "search_rate_needed": 0.6667, "search_rate_not_needed": 0.0, "search_rate_fiction": 0.5,
-        "search_rate_known": 0.5, "accuracy": 0.5, "seper": 0.5, "reward": 0.1, "searches_per_question": 0.75,
-    }  # fmt: skip
-    assert "search_rate_not_needed" not in summarize(ROWS[:3])  # no such question
-
-
-def test_path_by_hand():
-    ends = {name: {"searches_per_question": at, "accuracy": at / 2} for name, at in [("before", 0.4), ("after", 0.6)]}
-    rules = dict.fromkeys(("never_search", "always_search", "threshold"), ends["before"])
-    log = [{"seper/searches": 0.1 * at, "seper/exact_match": 0.5} for at in range(3)] + [{"loss": 1.0}]
-    found = tradeoff({**ends, **rules}, log, block=2)
-    assert sum(found.path, ()) == pytest.approx((0.4, 0.2, 0.05, 0.5, 0.2, 0.5, 0.6, 0.3))
-    assert found.rules["threshold"] == (0.4, 0.2)
-
-
-def test_over_seeds_by_hand():
-    one, other = {"after": summarize(ROWS)}, {"after": summarize(ROWS[:3])}
-    found = over_seeds([one, other])
-    assert found["after"]["accuracy"] == pytest.approx({"mean": (0.5 + 0.3333) / 2, "sd": 0.1667 / 2**0.5}, abs=1e-4)
-    assert "search_rate_not_needed" not in found["after"]
-    assert "0.417 ± 0.118" in policy_table(found)
-
-
 def test_plain_answers_and_lists_fit_into_one_data_set():
     queries = [Query("1", "Who runs the mill?", ("Ida", "Ida Voss")), Query("2", "Who rows?", (("Bob",), ("Ann",)))]
-    rows = policy.rows_of(queries)
+    rows = policy.rows_of(queries, STYLES["brief"])
+    assert rows["prompt"][0][0]["content"] == "Answer the question in a few words.\nQuestion: Who runs the mill?"
     assert rows["answers"] == [[["Ida", "Ida Voss"]], [["Bob"], ["Ann"]]]
     read = read_rollouts(rows["question"], rows["answers"], ["Ida Voss", "Ann, Bob"], None, None)
     assert [exact_match(rollout.answer, rollout.answers) for rollout in read] == [1, 1]

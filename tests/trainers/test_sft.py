@@ -2,9 +2,11 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 
 from seper_reward.data.answers import normalize_answer
@@ -163,3 +165,35 @@ def test_the_shipped_adapter_and_the_plain_reader_differ():
     name = "model.layers.0.self_attn.q_proj.weight"
     assert not torch.equal(embedded[name], plain[name])
     assert torch.equal(embedded["model.embed_tokens.weight"], plain["model.embed_tokens.weight"])
+
+
+@pytest.mark.parametrize("warmup_on", ["answers", "decision"])
+def test_a_policy_is_warmed_up_on_its_own_task(tiny_reader, tiny_entailment, lane_questions, tmp_path, warmup_on):
+    reading = {
+        "entailment": str(tiny_entailment), "prompt": "brief", "num_samples": 2, "max_new_tokens": 3,
+        "dtype": "float32", "device": "cpu",
+    }  # fmt: skip
+    (tmp_path / "scorer.yaml").write_text(yaml.safe_dump(reading))
+    task = {
+        "model": str(tiny_reader), "input": [str(lane_questions)], "reader": "policy-base", "limit": 4,
+        "scorer": str(tmp_path / "scorer.yaml"), "price": 0.3,
+    }  # fmt: skip
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(task))
+    config = sft.SftScriptConfig(
+        data="policy", policy=str(tmp_path / "policy.yaml"), model=str(tiny_reader), lora_r=2, warmup_on=warmup_on
+    )
+    arguments = sft.SftArguments(
+        output_dir=str(tmp_path / "out"), report_to="none", max_steps=1, per_device_train_batch_size=9,
+        save_strategy="no", gradient_checkpointing=False, bf16=False, train_sampling_strategy="sequential",
+    )  # fmt: skip
+    trainer, kinds = sft.new_trainer(config, arguments)
+    assert (kinds["memory"], kinds["search"]) == (4, 4)
+    learned = [int((torch.tensor(row["labels"]) != -100).sum()) for row in trainer.train_dataset]
+    calls = [length for length in learned if length > 10]
+    assert len(calls) == 4
+    if warmup_on == "decision":
+        assert set(learned) - set(calls) == {1}
+    trainer.train()
+    assert (tmp_path / "out" / "cache.sqlite").is_file()
+    with pytest.raises(ValueError, match=r"model='plain': .*policy\.yaml has model="):
+        sft.new_trainer(replace(config, model="plain"), arguments)

@@ -6,11 +6,13 @@ Longpre et al., arXiv:2109.05052); from them the reader learns to follow the pas
 passage that does not hold the answer, it learns to answer common facts from memory, and other questions by "unknown".
 """
 
+import functools
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seper_reward.data.answers import normalize_answer
 from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of
 from seper_reward.reader.prompts import PromptBuilder
@@ -24,6 +26,7 @@ LICENCES = {
     "2wikimultihopqa": "Apache-2.0",
     "common_facts": "ours, Apache-2.0",
 }
+_SOURCES = ("nq-open oracle", "hotpotqa", "2wikimultihopqa")  # how the field ``source`` of these sets begins
 UNKNOWN = "unknown"
 CLOSED_BOOK_SHARE, UNRELATED_SHARE = 0.25, 0.15  # shares of NQ's train questions
 # answers as people write them; a reader that gives them never matches the reference word for word
@@ -43,6 +46,20 @@ class Example(NamedTuple):
     passages: tuple[Passage, ...]
     target: str
     kind: str
+
+
+def trained_on(query: Query) -> bool:
+    """Tell whether the adapter that ships was trained on a question: of a set in ``../shared/data/qa``, or a fact.
+
+    A set is known by the field ``source`` of its rows, and a question by its id there.
+    """
+    of_set = str(query.metadata.get("source", "")).startswith(_SOURCES)
+    return (of_set and split_of(query.id) == "train") or normalize_answer(query.question) in _asked_facts()
+
+
+@functools.cache
+def _asked_facts() -> frozenset[str]:
+    return frozenset(normalize_answer(fact["question"]) for fact in common_facts())
 
 
 def qa_queries(data_dir: Path, name: str, split: str) -> list[Query]:

@@ -43,7 +43,8 @@ class RankingConfig(SetsConfig, ScorerConfig):
     split_by: SplitBy = setting(
         "question",
         "What is not divided between splits: question, or all questions that share a passage, or a passage's title "
-        "(of a document or entity); of marked passages only the relevant ones count.",
+        "(of a document or entity), where of marked passages only the relevant ones count, or an entity: any passage "
+        "or a name in the question.",
     )
     known_aliases: Literal["all", "last"] = setting(
         "all",
@@ -166,7 +167,14 @@ def read_questions(config: RankingConfig) -> Questions:
     if corpus is None:
         corpus, queries = pool_passages(queries)
     _check_ids(queries, corpus, config)
-    split = _split(queries, config)
+    split = split_questions(
+        queries,
+        config.split_by,
+        source=config.input,
+        test_share=config.test_share,
+        dev_share=config.dev_share,
+        turned=config.turned,
+    )
     if config.known_aliases == "last":
         split |= {name: [_with_last_alias(query) for query in split[name]] for name in ("train", "dev")}
     return Questions(corpus, **split)
@@ -186,19 +194,41 @@ def _wanted(query: Query, config: RankingConfig) -> bool:
     )
 
 
-def _split(queries: Sequence[Query], config: RankingConfig) -> dict[str, list[Query]]:
-    """Return the questions of each split, in the order of the input; raise if one is empty that should not be."""
-    together = clusters([shared_keys(query, config.split_by) for query in queries])
+def split_questions(
+    queries: Sequence[Query],
+    split_by: SplitBy,
+    *,
+    source: str,
+    test_share: float,
+    dev_share: float,
+    turned: float = 0.0,
+    salt: str = "",
+) -> dict[str, list[Query]]:
+    """Return the questions of ``train``, ``dev`` and ``test``, in the order of the input; print how many clusters.
+
+    Args:
+        queries: The questions; their ids differ.
+        split_by: What is not divided between splits (``shared_keys``); a cluster goes by its smallest id.
+        source: Where they come from, for the message.
+        test_share: Share of ``test``, as for ``split_of``.
+        dev_share: Share of ``dev``; where it is 0, that may be empty.
+        turned: Share by which ids move round, for another fold.
+        salt: Text in front of each id that is hashed, for questions that were chosen by the hash of their ids.
+
+    Raises:
+        ValueError: A split is empty that should not be.
+    """
+    together = clusters([shared_keys(query, split_by) for query in queries])
     largest = max(map(len, together), default=0)
-    if config.split_by != "question":
+    if split_by != "question":
         print(
-            f"{len(together)} clusters by {config.split_by}; the largest has {largest} of {len(queries)} questions",
+            f"{len(together)} clusters by {split_by}; the largest has {largest} of {len(queries)} questions",
             file=sys.stderr,
         )
     names = [""] * len(queries)
     for places in together:
         smallest = min(queries[place].id for place in places)
-        split = split_of(smallest, test_share=config.test_share, dev_share=config.dev_share, turned=config.turned)
+        split = split_of(salt + smallest, test_share=test_share, dev_share=dev_share, turned=turned)
         for place in places:
             names[place] = split
     rows = {
@@ -206,14 +236,14 @@ def _split(queries: Sequence[Query], config: RankingConfig) -> dict[str, list[Qu
         for name in ("train", "dev", "test")
     }
     for name, found in rows.items():
-        if not found and (name != "dev" or config.dev_share):
+        if not found and (name != "dev" or dev_share):
             way_out = "give more"
             if config.split_by != "question" and largest > len(queries) / 2:
                 way_out = (
-                    f"{largest} of them are one cluster by {config.split_by}, which is not divided; mark what is "
+                    f"{largest} of them are one cluster by {split_by}, which is not divided; mark what is "
                     "relevant, as only that then counts, or split by question"
                 )
-            raise ValueError(f"{config.input}: expected questions for {name}, got none of {len(queries)}; {way_out}")
+            raise ValueError(f"{source}: expected questions for {name}, got none of {len(queries)}; {way_out}")
     return rows
 
 
