@@ -238,7 +238,7 @@ def split_questions(
     for name, found in rows.items():
         if not found and (name != "dev" or dev_share):
             way_out = "give more"
-            if config.split_by != "question" and largest > len(queries) / 2:
+            if split_by != "question" and largest > len(queries) / 2:
                 way_out = (
                     f"{largest} of them are one cluster by {split_by}, which is not divided; mark what is "
                     "relevant, as only that then counts, or split by question"
