@@ -38,9 +38,12 @@ class SePerReward:
     Args:
         scorer: Scorer that measures beliefs; or the URL of ``seper-reward serve``, or a client of it, which travel to
             other processes; ``None`` loads the embedded models at the first call.
-        variant: ``"delta"``, ``"stepwise"``, ``"answer"`` or ``"advantage"``: formulas in ``formula.py``.
+        variant: ``"delta"``, ``"stepwise"``, ``"answer"``, ``"advantage"`` or ``"both"``: formulas in ``formula.py``.
         price: Price λ of a search, in units of belief, >= 0.
         word_price: Price μ of a retrieved word, in units of belief, >= 0.
+        gain_weight: Weight β, >= 0, of what the searches gained in ``"both"``; other variants do not use it.
+        closed_book: Whether ``"both"`` subtracts the belief without a search, as ``"advantage"`` does; of use where a
+            trainer compares rollouts of several questions.
         needed: Baseline SePer below which a question counts as one that needs a search; rewards do not use it.
         reader: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` with the
             trainer's, without and with its adapter, once ``attach`` has been called.
@@ -49,8 +52,8 @@ class SePerReward:
         failures: How many rollouts could not be scored, by reason.
 
     Raises:
-        ValueError: The variant or the reader is unknown, a price is negative, or a URL is none; or a server is to read
-            with the trainer's weights.
+        ValueError: The variant or the reader is unknown, a price or weight is negative, or a URL is none; or a server
+            is to read with the trainer's weights.
     """
 
     def __init__(
@@ -60,10 +63,12 @@ class SePerReward:
         variant: Variant = "delta",
         price: float = 0.0,
         word_price: float = 0.0,
+        gain_weight: float = 1.0,
+        closed_book: bool = False,
         needed: float = 0.5,
         reader: Weights = "separate",
     ) -> None:
-        self.formula = Formula(variant, price, word_price)
+        self.formula = Formula(variant, price, word_price, gain_weight, closed_book)
         self.__name__ = f"seper_{variant}"  # TRL names the metric after it
         self.needed = needed
         self.failures: Counter[str] = Counter()

@@ -1,6 +1,7 @@
 """Bodies of requests: what clients may send, checked field by field, and the questions that it asks."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -111,10 +112,12 @@ class RewardsBody(_Body):
     variant: Variant | None = None
     price: float | None = Field(None, ge=0)
     word_price: float | None = Field(None, ge=0)
+    gain_weight: float | None = Field(None, ge=0)
+    closed_book: bool | None = None
 
     def formula(self, default: Formula) -> Formula:
         """Return the formula of this request."""
-        given = {name: getattr(self, name) for name in ("variant", "price", "word_price")}
+        given = {each.name: getattr(self, each.name) for each in fields(Formula)}
         return Formula(**{**vars(default), **{name: value for name, value in given.items() if value is not None}})
 
 

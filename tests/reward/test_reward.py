@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import DeltaSePerLabeler
@@ -17,7 +19,7 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, read_rollouts
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage, UnscorableError
+from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ("Ida Voss",)
 MILL, SHEEP = Passage("Ida Voss runs Hallow's mill."), Passage("Sheep graze on the hill.")
@@ -79,6 +81,94 @@ def test_answer_and_advantage(tiny_scorer, seper):
     advantage = SePerReward(tiny_scorer, variant="advantage", price=0.1)
     assert reward_of(advantage, completion) == pytest.approx(1 - seper() - 0.1, abs=1e-5)
     assert reward_of(advantage, [{"role": "assistant", "content": ""}]) == pytest.approx(-seper(), abs=1e-5)
+
+
+def measured(*sepers, support=None):
+    """Return what a scorer measured: beliefs of these SePer, and how far the answer is supported."""
+    beliefs = tuple(Belief(Estimate(each, 0.0, each, each), Estimate(each, 0.0, each, each)) for each in sepers)
+    return Measured(beliefs, () if support is None else (support,))
+
+
+def rollout_of(*passage_sets, answer="Ida Voss"):
+    """Return a rollout with one search per set of passages, each asked for by a message of its own."""
+    turns = tuple(Turn("mill", passages) for passages in passage_sets)
+    return Rollout(QUESTION, ANSWERS, turns, answer, calls=(1,) * len(turns) + (0,))
+
+
+@pytest.mark.parametrize(
+    ("formula", "reward"),
+    [
+        (Formula("both", price=0.15), 0.75 + (0.9 - 0.2) - 2 * 0.15),
+        (Formula("both", price=0.15, gain_weight=0.5), 0.75 + 0.5 * (0.9 - 0.2) - 2 * 0.15),
+        (Formula("both", word_price=0.01, gain_weight=2.0), 0.75 + 2 * (0.9 - 0.2) - 0.01 * 10),
+        (Formula("both", price=0.15, closed_book=True), 0.75 - 0.2 + (0.9 - 0.2) - 2 * 0.15),
+        (Formula("both", gain_weight=0.0), 0.75),
+    ],
+)
+def test_both_by_hand(formula, reward):
+    rollout = rollout_of((SHEEP,), (MILL,))
+    asked = formula.asks(rollout)
+    assert asked.contexts == ((), (SHEEP,), (SHEEP, MILL))
+    assert asked.texts == ("Ida Voss",)
+    score = formula.score(rollout, measured(0.2, 0.1, 0.9, support=0.75))
+    assert score.reward == pytest.approx(reward, abs=1e-12)
+    assert score.answer == 0.75
+    first, second = score.search_rewards
+    each = formula.price + 5 * formula.word_price
+    assert first == pytest.approx(formula.gain_weight * -0.1 - each, abs=1e-12)
+    assert second == pytest.approx(formula.gain_weight * 0.8 - each, abs=1e-12)
+
+
+def test_what_delta_pays_alike_both_does_not(tiny_scorer):
+    """The same search; then the right answer, a wrong one, none, and a rollout that was cut off after the search."""
+    completions = [searched(MILL.text, answer=said) for said in ("Ida Voss", "Bob Lee", "")]
+    completions.append(searched(MILL.text)[:2])
+    delta, both = (SePerReward(tiny_scorer, variant=variant, price=0.15) for variant in ("delta", "both"))
+    gains = [reward_of(delta, each) for each in completions]
+    assert len(set(gains)) == 1
+    right, wrong, empty, cut = (reward_of(both, each) for each in completions)
+    assert right == pytest.approx(1 + gains[0], abs=1e-9)
+    assert empty == cut == pytest.approx(gains[0], abs=1e-9)
+    assert wrong < right
+    from_memory = [[{"role": "assistant", "content": said}] for said in ("Ida Voss", "Bob Lee")]
+    assert [reward_of(delta, each) for each in from_memory] == [0.0, 0.0]
+    right_from_memory, wrong_from_memory = (reward_of(both, each) for each in from_memory)
+    assert right_from_memory == 1.0
+    assert wrong_from_memory < 1.0
+
+
+def test_the_default_weight_is_the_greatest_at_which_a_right_answer_is_worth_more_than_any_search():
+    right, wrong = rollout_of(), rollout_of((MILL,), answer="Bob")
+
+    def best_search_less_right_answer(weight, price):
+        formula = Formula("both", price=price, **weight)
+        found = formula.score(wrong, measured(0.0, 1.0, support=0.0)).reward
+        return found - formula.score(right, measured(0.0, support=1.0)).reward
+
+    assert best_search_less_right_answer({}, 0.0) == 0
+    assert best_search_less_right_answer({}, 0.001) < 0
+    assert best_search_less_right_answer({"gain_weight": 1.01}, 0.001) > 0
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=9),
+    st.floats(0, 1),
+    st.floats(0, 3),
+    st.floats(0, 0.1),
+    st.floats(0, 5),
+    st.randoms(use_true_random=False),
+)
+def test_the_parts_of_a_reward_sum_up_to_the_bit(sepers, support, price, word_price, weight, random):
+    rollout = rollout_of(*[(SHEEP, MILL)[place % 2 :] for place in range(len(sepers) - 1)])
+    ends = Formula("delta", price, word_price).score(rollout, measured(sepers[0], sepers[-1]))
+    steps = Formula("stepwise", price, word_price).score(rollout, measured(*sepers))
+    both = Formula("both", price, word_price, weight).score(rollout, measured(*sepers, support=support))
+    for score in (steps, both):
+        parts = [*score.search_rewards, score.answer_reward]
+        random.shuffle(parts)
+        assert sum(parts) == score.reward
+    if len(sepers) > 1:
+        assert sum(steps.search_rewards) == ends.reward
 
 
 def test_a_policys_text_and_the_answer_have_to_entail_each_other(tiny_scorer, monkeypatch):
@@ -163,6 +253,42 @@ def test_rewards_are_the_labels(tiny_scorer):
         question=[QUESTION] * 3, answers=[list(ANSWERS)] * 3, passages=[[each] for each in record["passages"]]
     )
     assert found == pytest.approx(labels, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("completion", "passages", "calls", "answer"),
+    [
+        ("Ida", None, (0,), "Ida"),
+        (searched(MILL.text, SHEEP.text), None, (1, 1, 0), "Ida Voss"),
+        (searched(MILL.text)[:2], None, (1,), ""),
+        ([call("search"), *searched(MILL.text)], None, (0, 1, 0), "Ida Voss"),  # rolled back, or failed
+        ([{"role": "tool", "content": MILL.text}, {"role": "assistant", "content": "Ida"}], None, (), "Ida"),
+        ("Ida", [MILL.text], (), "Ida"),
+        (searched(MILL.text), [SHEEP.text], (1, 0), "Ida Voss"),
+        (searched(MILL.text, SHEEP.text), [SHEEP.text], (), "Ida Voss"),
+        ("<s>mill</s><info>Ida\nruns it</info>\n<s>Ida</s><info>x</info>\nIda Voss", None, (1, 1, 0), "Ida Voss"),
+        ("<s>mill</s><info>Ida</info> <info>x</info>", None, (2,), ""),
+        ([{"role": "assistant", "content": "<info>Ida</info>Bob"}], None, (), "Bob"),
+        ("<s>mill</s><info>Ida", None, (0,), "<s>mill</s><info>Ida"),
+    ],
+)
+def test_which_message_asked_for_which_search(completion, passages, calls, answer):
+    (rollout,) = read_rollouts([QUESTION], [ANSWERS], [completion], [passages], None, "info")
+    assert rollout.calls == calls
+    assert rollout.answer == answer
+    assert not calls or sum(calls) == len(rollout.turns)
+
+
+def test_calls_beside_an_environment():
+    """A failed call, another tool, two searches by one message, and one for which there is no more."""
+    environment = environment_factory(Finds(), max_turns=3)()
+    found = [said_by_tool(environment.search, query=str(number)) for number in range(4)]
+    error = {"role": "tool", "name": "search", "content": "{'error': 'no'}"}
+    other = {"role": "tool", "name": "calculator", "content": "4"}
+    completion = [call("search"), error, call("search"), *found[:2], call("search"), found[2], other, call("search")]
+    (rollout,) = read_rollouts([QUESTION], [ANSWERS], [[*completion, found[3]]], None, [environment])
+    assert rollout.calls == (0, 2, 1, 0)
+    assert len(rollout.turns) == 3
 
 
 def test_where_passages_come_from(tiny_scorer):
@@ -419,7 +545,12 @@ def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
     assert (copy.__name__, copy.formula) == ("seper_answer", Formula("answer", price=0.2))
     with pytest.raises(ValueError, match="does not travel"):
         reward_of(copy, searched(MILL.text))
-    for wrong, match in [({"variant": "x"}, "variant"), ({"reader": "x"}, "reader"), ({"price": -1.0}, "prices")]:
+    for wrong, match in [
+        ({"variant": "x"}, "variant"),
+        ({"reader": "x"}, "reader"),
+        ({"price": -1.0}, "prices"),
+        ({"gain_weight": -1.0}, "gain_weight"),
+    ]:
         with pytest.raises(ValueError, match=match):
             SePerReward(tiny_scorer, **wrong)
     with pytest.raises(ValueError, match=r"needs attach\(trainer\)"):
@@ -443,11 +574,13 @@ HACKS = {
 def test_what_can_be_gamed(embedded_scorer):
     """The policy's words do not move `delta`; `answer` is moved by what the words state."""
     delta, answer = SePerReward(embedded_scorer, price=0.1), SePerReward(embedded_scorer, variant="answer")
+    both = SePerReward(embedded_scorer, variant="both", price=0.1)
     right = reward_of(answer, searched(MILL.text, answer="Ida Voss"))
     for text in HACKS.values():
         completion = searched(MILL.text, answer=text)
         assert reward_of(delta, completion) == reward_of(delta, searched(MILL.text))
         assert reward_of(answer, completion) < 0.5 < right
+        assert reward_of(both, completion) < reward_of(both, searched(MILL.text)) - 0.5
     honest = reward_of(delta, searched(MILL.text))
     # a query that is the gold answer finds what it finds: only the passages are paid for
     assert reward_of(delta, searched(SHEEP.text)) < 0.1 < honest

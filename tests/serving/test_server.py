@@ -87,7 +87,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("variant", ["delta", "stepwise", "answer", "advantage"])
+@pytest.mark.parametrize("variant", ["delta", "stepwise", "answer", "advantage", "both"])
 def test_a_url_in_place_of_a_scorer_gives_the_same_rewards(server, tiny_scorer, variant):
     by_url, in_process = (SePerReward(each, variant=variant, price=0.1) for each in (server.url, tiny_scorer))
     logged = {}
@@ -149,6 +149,10 @@ def test_rewards_of_rollouts(server, tiny_scorer):
     assert reasons[6]
     assert found["scores"][0]["cost"] == 0.25
     assert found["scores"][0]["gains"] == near([expected[0] + 0.25])
+    options = {"variant": "both", "price": 0.25, "gain_weight": 0.5, "closed_book": True}
+    found = post(server, "/rewards", {"rollouts": rollouts, **options}).json()
+    assert found["rewards"][:4] == near(SePerReward(tiny_scorer, **options)(**COLUMNS))
+    assert found["scores"][1]["answer_support"] == SePerReward(tiny_scorer, variant="answer")(**COLUMNS)[1]
 
 
 def test_async_clients_of_one_loop(server, tiny_scorer):
@@ -179,6 +183,7 @@ def test_async_clients_of_one_loop(server, tiny_scorer):
         ("/beliefs", {"asked": [{"question": "x" * 100_001, "answers": ["x"]}]}, "at most 100000 characters"),
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "variant": "best"}, "variant"),
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "price": -1}, "greater than or equal to 0"),
+        ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "gain_weight": -1}, "gain_weight"),
         ("/openrlhf", {"query": ["x"], "prompts": [], "labels": []}, "as many prompts and labels as queries"),
     ],
 )
