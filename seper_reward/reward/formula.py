@@ -76,6 +76,10 @@ class Formula:
         """Return the price of a rollout's searches: λ n + μ w."""
         return self.price * len(rollout.turns) + self.word_price * rollout.words
 
+    def potentials(self, score: Score) -> list[float]:
+        """Return the weighted beliefs of ``"both"`` without passages and after each search: β SePer(q, A | D_t)."""
+        return [_on_grid(self.gain_weight * belief.seper) for belief in score.beliefs]
+
     def score(self, rollout: Rollout, measured: Measured) -> Score:
         """Return the score of a rollout from what was measured about ``asks(rollout)``.
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.client import SePerClient
+from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import Formula, Variant
 from seper_reward.reward.metrics import rollout_metrics, seconds, table_columns
 from seper_reward.reward.policy_reader import PolicyReader, Weights
@@ -30,10 +31,10 @@ class SePerReward:
     """Scores rollouts; pass it as a reward function to a TRL trainer, or call it by hand.
 
     It needs the columns ``question`` (text) and ``answers`` (aliases of the gold answer or, where that is a list, the
-    aliases of each of its items). A rollout's searches come
-    from its environment, else from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search),
-    else from the texts of the completion's tool messages. A row of other types is a rollout that cannot be scored; a
-    whole column of another type is an error.
+    aliases of each of its items). A rollout's searches come from its environment, else from a column ``passages`` (a
+    list of texts or ``{id?, title?, text}``, one search), else from the texts of the completion's tool messages and
+    from what stands between passage tags. A row of other types is a rollout that cannot be scored; a whole column of
+    another type is an error.
 
     Args:
         scorer: Scorer that measures beliefs; or the URL of ``seper-reward serve``, or a client of it, which travel to
@@ -47,8 +48,11 @@ class SePerReward:
         needed: Baseline SePer below which a question counts as one that needs a search; rewards do not use it.
         reader: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` with the
             trainer's, without and with its adapter, once ``attach`` has been called.
+        passage_tag: Name of the tag that stands around what a search found in completions that are texts, such as
+            ``information``; a policy that can write the tag itself can fake passages. ``None`` if there is none.
 
     Attributes:
+        formula: The formula with its prices and weights.
         failures: How many rollouts could not be scored, by reason.
 
     Raises:
@@ -67,10 +71,11 @@ class SePerReward:
         closed_book: bool = False,
         needed: float = 0.5,
         reader: Weights = "separate",
+        passage_tag: str | None = None,
     ) -> None:
         self.formula = Formula(variant, price, word_price, gain_weight, closed_book)
         self.__name__ = f"seper_{variant}"  # TRL names the metric after it
-        self.needed = needed
+        self.needed, self.passage_tag = needed, passage_tag
         self.failures: Counter[str] = Counter()
         self._reader = PolicyReader(SePerClient(scorer) if isinstance(scorer, str) else scorer, reader)
         self._memo: dict[tuple[Any, ...], Belief] = {}
@@ -92,7 +97,7 @@ class SePerReward:
         **_: Any,
     ) -> list[float | None]:
         """Return one reward per completion; ``None`` where it cannot be scored, with the reason in ``failures``."""
-        rollouts = read_rollouts(question, answers, completions, passages, environments)
+        rollouts = read_rollouts(question, answers, completions, passages, environments, self.passage_tag)
         with profiling() as profile:
             scores = self.score(rollouts)
         for recorded in self._recordings:
@@ -137,6 +142,25 @@ class SePerReward:
         with self._reader.scorer() as scorer:
             measured = self._measure(scorer, asked)
         return list(map(self._score, rollouts, measured))
+
+    def turn_rewards(self, rollout: Rollout) -> list[float]:
+        """Return what each message of a rollout's policy earned; the sum is its reward, to the bit.
+
+        A message earns what its searches gained, less their price; the last one also what the answer earned. There is
+        one number per message that the policy wrote, as trainers with a reward per turn expect it.
+
+        Args:
+            rollout: A rollout of ``read_rollouts``, whose completion shows the policy's messages.
+
+        Raises:
+            UnscorableError: The rollout cannot be scored, with the reason in ``failures``; or what its messages earned
+                is not known: of a variant that measures several searches together, or without its messages.
+        """
+        (score,) = self.score([rollout])
+        credit = credit_of(rollout, score)
+        if isinstance(credit, str):
+            raise UnscorableError(f"no reward per turn of question {rollout.question!r}: {credit}")
+        return turn_rewards(credit)
 
     def cost(self, rollout: Rollout) -> float:
         """Return the price of a rollout's searches: λ n + μ w."""

@@ -83,9 +83,9 @@ class Score:
 def read_rollouts(
     question: Sequence[str],
     answers: Sequence[Answers],
-    completions: Sequence[Any] | None,
-    passages: Sequence[Sequence[Any] | None] | None,
-    environments: Sequence[Any] | None,
+    completions: Sequence[Any] | None = None,
+    passages: Sequence[Sequence[Any] | None] | None = None,
+    environments: Sequence[Any] | None = None,
     passage_tag: str | None = None,
 ) -> list[Rollout]:
     """Return one rollout per row; a row that is unusable becomes a rollout that says so in ``problem``.

@@ -152,6 +152,8 @@ def test_rewards_of_rollouts(server, tiny_scorer):
     options = {"variant": "both", "price": 0.25, "gain_weight": 0.5, "closed_book": True}
     found = post(server, "/rewards", {"rollouts": rollouts, **options}).json()
     assert found["rewards"][:4] == near(SePerReward(tiny_scorer, **options)(**COLUMNS))
+    turns = found["turn_rewards"]  # who asked for the passages of the first and the fifth is not known
+    assert turns == [None, [found["rewards"][1]], None, None, None, None, None]
     assert found["scores"][1]["answer_support"] == SePerReward(tiny_scorer, variant="answer")(**COLUMNS)[1]
 
 
