@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from seper_reward.reward.rollouts import Rollout, Score
-from seper_reward.types import Asked, Measured
+from seper_reward.types import Asked, Measured, Passage
 
 Variant = Literal["delta", "stepwise", "answer", "advantage", "both"]
 _GRID = 2.0**44  # parts of a belief; sums of their multiples are exact in any order, up to 512
@@ -57,8 +57,13 @@ class Formula:
         if self.gain_weight < 0:
             raise ValueError(f"gain_weight must be at least 0, got {self.gain_weight}")
 
-    def asks(self, rollout: Rollout) -> Asked:
-        """Return what the variant needs to know: the beliefs after some of the searches, and the policy's answer."""
+    def asks(self, rollout: Rollout, reference: tuple[Passage, ...] = ()) -> Asked:
+        """Return what the variant needs to know: the beliefs after some of the searches, and the policy's answer.
+
+        Args:
+            rollout: The rollout.
+            reference: What the reader is shown where nothing was found, in place of no passage.
+        """
         count = len(rollout.turns)
         each_search = list(range(count + 1))
         searches = {
@@ -68,7 +73,7 @@ class Formula:
             "stepwise": each_search,
             "both": each_search,
         }
-        contexts = tuple(rollout.found_by(each) for each in searches[self.variant])
+        contexts = tuple(rollout.found_by(each) or reference for each in searches[self.variant])
         texts = (rollout.answer,) if self.variant in ("answer", "advantage", "both") else ()
         return Asked(rollout.question, rollout.answers, contexts, texts)
 

@@ -39,6 +39,11 @@ class PolicyReader:
         self._lent: SePerScorer | None = None  # the scorer on the trainer's weights
 
     @property
+    def remote(self) -> bool:
+        """Whether a server reads."""
+        return isinstance(self._scorer, SePerClient)
+
+    @property
     def moves(self) -> bool:
         """Whether the weights change while the policy is trained, so that beliefs must be measured anew."""
         return self.weights == "policy"

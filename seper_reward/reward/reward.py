@@ -10,20 +10,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seper_reward.client import SePerClient
+from seper_reward.reward.baseline import random_passage
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import Formula, Variant
 from seper_reward.reward.metrics import rollout_metrics, seconds, table_columns
 from seper_reward.reward.policy_reader import PolicyReader, Weights
 from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
 from seper_reward.runtime.profiling import profiling
-from seper_reward.types import Answers, Asked, Belief, Measured, UnscorableError
+from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
 
 if TYPE_CHECKING:
     from seper_reward.scorer import SePerScorer
 
+Baseline = Literal["none", "placebo"]
 _MEMO = 4096  # beliefs in memory before it is emptied: a question's baseline serves its group, and later epochs
 
 
@@ -50,14 +52,18 @@ class SePerReward:
             trainer's, without and with its adapter, once ``attach`` has been called.
         passage_tag: Name of the tag that stands around what a search found in completions that are texts, such as
             ``information``; a policy that can write the tag itself can fake passages. ``None`` if there is none.
+        baseline: What SePer(q, A) is in the formulas: ``"none"``, the belief without a passage; ``"placebo"``, that
+            with the placebo of the scorer's prompt style; or a list of passages, such as those of the corpus, for the
+            belief with a random one of them that does not hold the answer, the same for all rollouts of a question. A
+            rollout without a search has a gain of 0 with each.
 
     Attributes:
         formula: The formula with its prices and weights.
         failures: How many rollouts could not be scored, by reason.
 
     Raises:
-        ValueError: The variant or the reader is unknown, a price or weight is negative, or a URL is none; or a server
-            is to read with the trainer's weights.
+        ValueError: The variant, the reader or the baseline is unknown, a price or weight is negative, or a URL is not
+            one; or a server is to read with the trainer's weights, or with a placebo.
     """
 
     def __init__(
@@ -72,12 +78,21 @@ class SePerReward:
         needed: float = 0.5,
         reader: Weights = "separate",
         passage_tag: str | None = None,
+        baseline: Baseline | Sequence[Passage] = "none",
     ) -> None:
         self.formula = Formula(variant, price, word_price, gain_weight, closed_book)
         self.__name__ = f"seper_{variant}"  # TRL names the metric after it
         self.needed, self.passage_tag = needed, passage_tag
         self.failures: Counter[str] = Counter()
         self._reader = PolicyReader(SePerClient(scorer) if isinstance(scorer, str) else scorer, reader)
+        self._baseline = baseline
+        if isinstance(baseline, str):
+            if baseline not in get_args(Baseline):
+                raise ValueError(f"baseline must be {' or '.join(get_args(Baseline))}, or passages, got {baseline!r}")
+        elif not baseline:
+            raise ValueError("baseline must hold a passage to draw, got none; take baseline='none'")
+        if baseline == "placebo" and self._reader.remote:
+            raise ValueError("the placebo is the server's; start it with --baseline placebo, and leave it out here")
         self._memo: dict[tuple[Any, ...], Belief] = {}
         self._reused: list[float] = []  # per belief of the last call: 1 where it was in memory
         self._last_call: float | None = None
@@ -138,8 +153,10 @@ class SePerReward:
         """
         if self._reader.moves:
             self._memo.clear()  # the weights have changed since the last call
-        asked = [self.formula.asks(rollout) if rollout.answers else None for rollout in rollouts]
+        asked = [self._asks(rollout) if rollout.answers else None for rollout in rollouts]
         with self._reader.scorer() as scorer:
+            if self._baseline == "placebo" and not isinstance(scorer, SePerClient):
+                scorer = scorer.with_baseline("placebo")
             measured = self._measure(scorer, asked)
         return list(map(self._score, rollouts, measured))
 
@@ -174,6 +191,12 @@ class SePerReward:
     def __getstate__(self) -> dict[str, Any]:
         """Leave beliefs and recordings out of a pickle; ``PolicyReader`` leaves out the models."""
         return {**self.__dict__, "_memo": {}, "_recordings": []}
+
+    def _asks(self, rollout: Rollout) -> Asked:
+        if isinstance(self._baseline, str):
+            return self.formula.asks(rollout)
+        reference = random_passage(self._baseline, rollout.question, rollout.answers)
+        return self.formula.asks(rollout, (reference,))
 
     def _measure(self, scorer: "SePerScorer | SePerClient", asked: Sequence[Asked | None]) -> list[Measured | None]:
         """Return what was measured about each rollout, question by question; ``None`` where that cannot be done."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
+from seper_reward.reward.baseline import random_passage
 from seper_reward.reward.environment import Turn, environment_factory
 from seper_reward.reward.formula import Formula
 from seper_reward.reward.policy_reader import borrowed_reader
@@ -388,6 +389,34 @@ def test_what_the_tool_says_beside_passages_is_no_passage(tiny_scorer, seper, be
     completion = [call("search"), said[0], call("search"), said[1]]
     expected = pytest.approx(seper(MILL) - seper() - 0.1, abs=1e-5)
     assert reward_of(reward, completion, environments=environments[something]) == expected
+
+
+RAIN, GRASS = Passage("Rain fell on Hallow."), Passage("Grass grew.")
+
+
+def test_the_gain_over_a_random_passage(tiny_scorer, seper):
+    """It is drawn by the question, does not hold the answer, and stands for whatever found nothing."""
+    reward = SePerReward(tiny_scorer, price=0.1, baseline=[MILL, RAIN])
+    assert reward_of(reward, searched(MILL.text)) == pytest.approx(seper(MILL) - seper(RAIN) - 0.1, abs=1e-5)
+    assert reward_of(reward, searched("Nothing was found.")) == pytest.approx(-0.1)
+    assert reward_of(reward, "Ida Voss") == 0
+    advantage = SePerReward(tiny_scorer, variant="advantage", baseline=[RAIN])
+    assert reward_of(advantage, "Ida Voss") == pytest.approx(1 - seper(RAIN), abs=1e-5)
+    drawn = {random_passage([RAIN, GRASS], f"Who {number}?", ["Ida"]).text for number in range(20)}
+    assert drawn == {RAIN.text, GRASS.text}
+    assert random_passage([MILL], QUESTION, ANSWERS) == MILL  # there is no other
+    for wrong, match in [([], "must hold a passage"), ("mean", "baseline must be none or placebo, or passages")]:
+        with pytest.raises(ValueError, match=match):
+            SePerReward(tiny_scorer, baseline=wrong)
+
+
+def test_the_gain_over_the_placebo(tiny_scorer, seper):
+    placebo = Passage(tiny_scorer.reader.prompts.style.placebo)
+    reward = SePerReward(tiny_scorer, baseline="placebo")
+    assert reward_of(reward, searched(MILL.text)) == pytest.approx(seper(MILL) - seper(placebo), abs=1e-5)
+    assert tiny_scorer.reader.prompts.style.baseline == "none"  # the scorer itself is as it was
+    with pytest.raises(ValueError, match="start it with --baseline placebo"):
+        SePerReward("http://localhost:1", baseline="placebo")
 
 
 class Counting(SePerScorer):
