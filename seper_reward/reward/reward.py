@@ -56,6 +56,9 @@ class SePerReward:
             with the placebo of the scorer's prompt style; or a list of passages, such as those of the corpus, for the
             belief with a random one of them that does not hold the answer, the same for all rollouts of a question. A
             rollout without a search has a gain of 0 with each.
+        pool_draws: Up to how many draws of N responses a belief is measured on, >= 1: each call that needs it again
+            adds a draw with a seed of its own, until there are so many. 1 keeps the first draw, and its error, for
+            ever. More need a scorer with a cache, and a reader whose weights do not move.
 
     Attributes:
         formula: The formula with its prices and weights.
@@ -63,7 +66,7 @@ class SePerReward:
 
     Raises:
         ValueError: The variant, the reader or the baseline is unknown, a price or weight is negative, or a URL is not
-            one; or a server is to read with the trainer's weights, or with a placebo.
+            one; or a server is to read with the trainer's weights, or with a placebo; or draws cannot be pooled.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class SePerReward:
         reader: Weights = "separate",
         passage_tag: str | None = None,
         baseline: Baseline | Sequence[Passage] = "none",
+        pool_draws: int = 1,
     ) -> None:
         self.formula = Formula(variant, price, word_price, gain_weight, closed_book)
         self.__name__ = f"seper_{variant}"  # TRL names the metric after it
@@ -93,6 +97,12 @@ class SePerReward:
             raise ValueError("baseline must hold a passage to draw, got none; take baseline='none'")
         if baseline == "placebo" and self._reader.remote:
             raise ValueError("the placebo is the server's; start it with --baseline placebo, and leave it out here")
+        if pool_draws < 1:
+            raise ValueError(f"pool_draws must be at least 1, got {pool_draws}")
+        if pool_draws > 1:
+            self._reader.refuse_pooling()
+        self._pool_draws = pool_draws
+        self._draws: dict[int, int] = {}  # draws that the beliefs in memory are measured on, by hash of their keys
         self._memo: dict[tuple[Any, ...], Belief] = {}
         self._reused: list[float] = []  # per belief of the last call: 1 where it was in memory
         self._last_call: float | None = None
@@ -186,11 +196,12 @@ class SePerReward:
     def attach(self, trainer: Any) -> None:
         """Read with the trainer's weights from now on; ``PolicyReader.attach`` tells what is checked and raised."""
         self._memo.clear()
+        self._draws.clear()
         self._reader.attach(trainer)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave beliefs and recordings out of a pickle; ``PolicyReader`` leaves out the models."""
-        return {**self.__dict__, "_memo": {}, "_recordings": []}
+        return {**self.__dict__, "_memo": {}, "_draws": {}, "_recordings": []}
 
     def _asks(self, rollout: Rollout) -> Asked:
         if isinstance(self._baseline, str):
@@ -209,11 +220,20 @@ class SePerReward:
         if len(self._memo) > _MEMO:
             self._memo = {}
         memo = self._memo  # another thread may begin a new one
-        self._reused = [float((*key, row) in memo) for key, (contexts, _) in questions.items() for row in contexts]
-        missing = [
-            Asked(*key, tuple(context for context in contexts if (*key, context) not in memo), tuple(texts))
-            for key, (contexts, texts) in questions.items()
-        ]
+        self._reused, missing = [], []
+        for key, (contexts, texts) in questions.items():
+            by_draws: dict[int, list[tuple[Passage, ...]]] = {1: []}
+            for context in contexts:
+                before = self._draws.get(hash((*key, context)), 0)
+                draws = min(before + 1, self._pool_draws)
+                reused = before == draws and (*key, context) in memo
+                self._reused.append(float(reused))
+                if not reused:
+                    by_draws.setdefault(draws, []).append(context)
+            # what a text says does not depend on draws: it is asked for once
+            missing += [
+                Asked(*key, tuple(each), tuple(texts) if draws == 1 else (), draws) for draws, each in by_draws.items()
+            ]
         missing = [each for each in missing if each.contexts or each.texts]
         supports: dict[tuple[Any, ...], float] = {}
         for each, found in zip(missing, scorer.measure(missing), strict=True):
@@ -222,6 +242,7 @@ class SePerReward:
                 continue
             key = (each.question, each.answers)
             memo |= {(*key, context): belief for context, belief in zip(each.contexts, found.beliefs, strict=True)}
+            self._draws |= {hash((*key, context)): each.draws for context in each.contexts}
             supports |= {(*key, text): support for text, support in zip(each.texts, found.supports, strict=True)}
         return [None if each is None else _recalled(each, memo, supports) for each in asked]
 

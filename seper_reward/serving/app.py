@@ -78,7 +78,7 @@ def build_app(
 
     async def ask(asked: Sequence[Asked], deadline: float | None) -> list[Measured | str]:
         """Return what was measured, or the reason why not, in order."""
-        if sum(len(each.contexts) + len(each.texts) for each in asked) > limits.contexts:
+        if sum(len(each.contexts) * each.draws + len(each.texts) for each in asked) > limits.contexts:
             raise HTTPException(413, f"expected at most {limits.contexts} contexts and texts a request; split it")
         distinct = list(dict.fromkeys(asked))
         try:

@@ -82,12 +82,13 @@ class AskedBody(_Body):
     answers: AnswersField
     contexts: list[PassageSet] = []
     texts: list[Annotated[str, Field(max_length=100_000)]] = []
+    draws: int = Field(1, ge=1, le=64, description="Draws of N responses, each with its seed, that a belief pools.")
 
     @property
     def asked(self) -> Asked:
         """The record."""
         contexts = tuple(tuple(each.passage for each in context) for context in self.contexts)
-        return Asked(self.question, _records(self.answers), contexts, tuple(self.texts))
+        return Asked(self.question, _records(self.answers), contexts, tuple(self.texts), self.draws)
 
 
 class BeliefsBody(_Body):

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import statistics
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seper_reward.data.queries import as_query
+from seper_reward.estimators.seper import Estimator
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
 from seper_reward.reward.baseline import random_passage
@@ -21,6 +23,7 @@ from seper_reward.reward.rollouts import Rollout, read_rollouts
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
+from tests.helpers import rebuilt
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ("Ida Voss",)
 MILL, SHEEP = Passage("Ida Voss runs Hallow's mill."), Passage("Sheep graze on the hill.")
@@ -426,11 +429,11 @@ class Counting(SePerScorer):
         self.__dict__ |= scorer.__dict__
         self.asked, self.fails = [], fails
 
-    def beliefs(self, question, answers, sets):
+    def beliefs(self, question, answers, sets, *, draws=1):
         self.asked += [(question, *(passage.text for passage in shown)) for shown in sets]
         if question in self.fails:
             raise UnscorableError("question is longer than the window")
-        return super().beliefs(question, answers, sets)
+        return super().beliefs(question, answers, sets, draws=draws)
 
 
 def test_each_question_and_passage_is_measured_once(tiny_scorer):
@@ -449,6 +452,75 @@ def test_each_question_and_passage_is_measured_once(tiny_scorer):
     assert sorted(counting.asked) == sorted([(QUESTION,), (QUESTION, MILL.text), (QUESTION, SHEEP.text)])
     assert values[0] == values[1] != values[2]
     assert values[3] == 0
+
+
+@pytest.fixture
+def cached_scorer(tiny_sampler, tiny_judge):
+    return SePerScorer(
+        tiny_sampler, tiny_judge, prompt="brief", cache=Cache(":memory:"), estimator=Estimator(weighting="uniform")
+    )
+
+
+def test_later_visits_of_a_question_add_draws(cached_scorer):
+    """Each context has the draws of its own visits; what was drawn is not drawn again, and at the end all is kept."""
+    counting, metrics = Counting(cached_scorer), Metrics()
+    reward = SePerReward(counting, variant="both", pool_draws=3)
+    columns = {"question": [QUESTION] * 2, "answers": [list(ANSWERS)] * 2}
+    found = []
+    for visit in range(5):
+        group = [searched(MILL.text), searched(SHEEP.text) if visit > 1 else "Ida Voss"]
+        values = reward([""] * 2, group, **columns, log_metric=metrics.log)
+        found.append(values[0])
+    draws = [1, 2, 3, 3, 3]
+
+    def gain(number):
+        before, after = cached_scorer.beliefs(QUESTION, ANSWERS, [(), (MILL,)], draws=number)
+        return after.seper - before.seper
+
+    assert found == pytest.approx([1 + gain(number) for number in draws], abs=1e-5)
+    assert len(set(found)) == 3
+    # 3 measurements each of three contexts: the last one, first seen at the third visit, has them at the end
+    assert sorted(counting.asked) == sorted([(QUESTION,), (QUESTION, MILL.text), (QUESTION, SHEEP.text)] * 3)
+    assert metrics.values_of["seper/reused_beliefs"] == [0.0] * 4 + [0.0] * 3 + [1.0, 1.0, 0.0] * 2
+    sampled, _ = cached_scorer.beliefs(QUESTION, ANSWERS, [(), (MILL,)], draws=3)
+    assert sum(sampled.counts) == 3 * cached_scorer.sampler.options.num_samples
+
+
+def test_the_error_of_pooled_draws_falls(cached_scorer):
+    """With equal weights a pooled belief is the mean of its draws, so that it has no bias and a lesser variance."""
+    seeds = [cached_scorer.sampler.options.seed + number * 1_000_003 for number in range(3)]
+
+    def seper_of(seed, draws=1):
+        (belief,) = cached_scorer.with_sampling(seed=seed).beliefs(QUESTION, ANSWERS, [(MILL,)], draws=draws)
+        return belief.seper
+
+    singles = [seper_of(seed) for seed in seeds]
+    assert len(set(singles)) == 3
+    assert seper_of(seeds[0], draws=3) == pytest.approx(sum(singles) / 3, abs=1e-6)
+    one, four = ([seper_of(seed, draws) for seed in range(16)] for draws in (1, 4))
+    assert statistics.stdev(four) < 0.8 * statistics.stdev(one)
+    mean = statistics.fmean(one)
+    assert statistics.fmean(four) == pytest.approx(mean, abs=3 * statistics.stdev(one) / 4)
+
+
+def test_where_draws_cannot_be_pooled(tiny_scorer, cached_scorer):
+    distinct = SePerScorer(
+        rebuilt(cached_scorer.sampler, draw="without_replacement"),
+        cached_scorer.entailment,
+        prompt="brief",
+        cache=Cache(":memory:"),
+    )
+    for scorer, changes, match in [
+        (tiny_scorer, {}, "needs a scorer with a cache"),
+        (None, {}, "needs a scorer with a cache"),
+        (cached_scorer, {"reader": "policy"}, "a reader that does not move"),
+        (distinct, {}, "needs independent draws"),
+        (cached_scorer, {"pool_draws": 0}, "pool_draws must be at least 1, got 0"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            SePerReward(scorer, **{"pool_draws": 2, **changes})
+    with pytest.raises(ValueError, match="cannot be pooled"):
+        distinct.beliefs(QUESTION, ANSWERS, [()], draws=2)
 
 
 def test_a_failure_is_not_a_zero(tiny_scorer):

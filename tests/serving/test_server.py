@@ -99,6 +99,16 @@ def test_a_url_in_place_of_a_scorer_gives_the_same_rewards(server, tiny_scorer, 
     assert by_url(**COLUMNS) == rewards
 
 
+def test_later_visits_add_draws_on_the_server(server, tiny_scorer):
+    columns = {"question": ["Who added draws?"], "answers": [ANSWERS], "passages": [[MILL]]}
+    reward = SePerReward(server.url, pool_draws=2)
+    for draws in (1, 2, 2):
+        sets = [(), (Passage(MILL),)]
+        before, after = tiny_scorer.beliefs("Who added draws?", ANSWERS, sets, draws=draws)
+        assert reward(**columns) == near([after.seper - before.seper])
+    assert SePerReward(server.url)(**columns) != reward(**columns)  # another client's single draw stays what it was
+
+
 def test_a_pickled_reward_scores_in_a_process_without_torch(server, tiny_scorer):
     """As TRL's AsyncGRPOTrainer does: it pickles the reward into a child, and scores groups in several threads."""
     code = """
