@@ -57,6 +57,11 @@ class Formula:
         if self.gain_weight < 0:
             raise ValueError(f"gain_weight must be at least 0, got {self.gain_weight}")
 
+    @property
+    def priced(self) -> bool:
+        """Whether a search costs anything."""
+        return self.price > 0 or self.word_price > 0
+
     def asks(self, rollout: Rollout, reference: tuple[Passage, ...] = ()) -> Asked:
         """Return what the variant needs to know: the beliefs after some of the searches, and the policy's answer.
 

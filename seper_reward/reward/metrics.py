@@ -63,7 +63,7 @@ def seconds(rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
         "retrieval": sum(turn.seconds for rollout in rollouts for turn in rollout.turns),
         "reward": profile.total_seconds,
     }
-    return {f"seper/seconds_{name}": value for name, value in parts.items()}
+    return {f"seconds_{name}": value for name, value in parts.items()}
 
 
 def rollout_metrics(
@@ -97,4 +97,4 @@ def rollout_metrics(
     deltas = [sum(score.gains) for rollout, score in pairs if rollout.turns and len(score.beliefs) > 1]
     if deltas:
         metrics |= {"delta_of_searches": deltas, "share_harmful": [float(delta < 0) for delta in deltas]}
-    return {f"seper/{name}": values for name, values in metrics.items()}
+    return metrics

@@ -7,6 +7,7 @@
 
 import functools
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -83,9 +84,10 @@ class SePerReward:
         passage_tag: str | None = None,
         baseline: Baseline | Sequence[Passage] = "none",
         pool_draws: int = 1,
+        name: str | None = None,
     ) -> None:
         self.formula = Formula(variant, price, word_price, gain_weight, closed_book)
-        self.__name__ = f"seper_{variant}"  # TRL names the metric after it
+        self.__name__ = name or f"seper_{variant}"  # TRL names the metric after it
         self.needed, self.passage_tag = needed, passage_tag
         self.failures: Counter[str] = Counter()
         self._reader = PolicyReader(SePerClient(scorer) if isinstance(scorer, str) else scorer, reader)
@@ -106,6 +108,7 @@ class SePerReward:
         self._memo: dict[tuple[Any, ...], Belief] = {}
         self._reused: list[float] = []  # per belief of the last call: 1 where it was in memory
         self._last_call: float | None = None
+        self._warned = False
         self._recordings: list[list[tuple[Rollout, Score | None]]] = []
 
     def __call__(
@@ -127,17 +130,16 @@ class SePerReward:
             scores = self.score(rollouts)
         for recorded in self._recordings:
             recorded += zip(rollouts, scores, strict=True)
+        alone = self._alone(log_metric or log_extra)
         if log_extra is not None:
             for name, column in table_columns(rollouts, scores).items():
-                log_extra(name, column)
+                log_extra(name if alone else f"{self.__name__}/{name}", column)
         if log_metric is not None:
             single = seconds(rollouts, profile) | self._share_of_step(profile.total_seconds)
-            many = rollout_metrics(rollouts, scores, self.needed) | {"seper/reused_beliefs": self._reused}
-            for name, value in single.items():
-                log_metric(name, value)
-            for name, values in many.items():
+            many = rollout_metrics(rollouts, scores, self.needed) | {"reused_beliefs": self._reused}
+            for name, values in {**{name: [value] for name, value in single.items()}, **many}.items():
                 for value in values:  # TRL takes the mean over processes and steps
-                    log_metric(name, value)
+                    log_metric(f"{'seper' if alone else self.__name__}/{name}", value)
         return [None if score is None else score.reward for score in scores]
 
     @property
@@ -251,10 +253,31 @@ class SePerReward:
             self.failures[rollout.problem or "no gold answer"] += 1
         return None if measured is None else self.formula.score(rollout, measured)
 
+    def _alone(self, log: Callable[..., None] | None) -> bool:
+        """Return whether no other ``SePerReward`` logs with the same trainer, whose method ``log`` is.
+
+        Raises:
+            ValueError: Another one has the same name.
+        """
+        trainer = getattr(log, "__self__", None)
+        names = [each.__name__ for each in getattr(trainer, "reward_funcs", ()) if isinstance(each, SePerReward)]
+        if names.count(self.__name__) > 1:
+            raise ValueError(
+                f"{len(names)} rewards are named {', '.join(names)}; tell them apart: SePerReward(name=...)"
+            )
+        if self.formula.priced and getattr(trainer, "scale_rewards", None) == "group" and not self._warned:
+            self._warned = True
+            warnings.warn(
+                "scale_rewards='group' divides rewards by their deviation within a group: where searches gain alike, "
+                "any price of a search counts the same; set scale_rewards='none' or 'batch'",
+                stacklevel=3,
+            )
+        return len(names) < 2
+
     def _share_of_step(self, spent: float) -> dict[str, float]:
         """Return this call's share of the time since the previous call, which in training is one step."""
         now = time.perf_counter()
-        share = {} if self._last_call is None else {"seper/share_of_step": spent / (now - self._last_call)}
+        share = {} if self._last_call is None else {"share_of_step": spent / (now - self._last_call)}
         self._last_call = now
         return share
 

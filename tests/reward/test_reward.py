@@ -625,6 +625,50 @@ def test_metrics_and_table(tiny_scorer, seper):
     assert table["belief_after"][2] is None  # nothing was searched
 
 
+class Trainer:
+    """What a reward sees of TRL's trainers: methods that log."""
+
+    def __init__(self, *rewards, scale_rewards="none"):
+        self.reward_funcs, self.scale_rewards, self.logged, self.columns = rewards, scale_rewards, Metrics(), {}
+
+    def log_metric(self, name, value):
+        self.logged.log(name, value)
+
+    def log_extra(self, name, column):
+        self.columns.setdefault(name, []).extend(column)
+
+    def step(self, completion=()):
+        for reward in self.reward_funcs:
+            reward_of(reward, completion or searched(MILL.text), log_metric=self.log_metric, log_extra=self.log_extra)
+
+
+def test_two_rewards_of_a_trainer_log_under_their_names(tiny_scorer):
+    delta, answer = SePerReward(tiny_scorer, price=0.1), SePerReward(tiny_scorer, variant="answer", name="said")
+    alone, both = Trainer(delta), Trainer(delta, answer)
+    alone.step()
+    both.step()
+    both.step()
+    assert {name.partition("/")[0] for name in alone.logged} == {"seper"}
+    assert {name.partition("/")[0] for name in both.logged} == {"seper_delta", "said"}
+    assert both.logged["seper_delta/cost"] == alone.logged["seper/cost"] == 0.1
+    assert both.logged["said/cost"] == 0
+    assert alone.columns["cost"] == [0.1]
+    assert (both.columns["seper_delta/cost"], both.columns["said/cost"]) == ([0.1] * 2, [0.0] * 2)
+    with pytest.raises(ValueError, match="2 rewards are named seper_delta, seper_delta; tell them apart"):
+        Trainer(delta, SePerReward(tiny_scorer, price=0.2)).step()
+
+
+def test_a_price_that_scaling_wipes_out(tiny_scorer, recwarn):
+    Trainer(SePerReward(tiny_scorer), scale_rewards="group").step()
+    Trainer(SePerReward(tiny_scorer, price=0.1), scale_rewards="batch").step()
+    assert not recwarn.list
+    trainer = Trainer(SePerReward(tiny_scorer, price=0.1), scale_rewards="group")
+    with pytest.warns(UserWarning, match="any price of a search counts the same; set scale_rewards='none'"):
+        trainer.step()
+    trainer.step()
+    assert not recwarn.list  # once is enough
+
+
 def test_recording(tiny_scorer):
     reward = SePerReward(tiny_scorer)
     with reward.recording() as seen:
