@@ -1,6 +1,8 @@
 """Credit per turn: by hand, against a slow loop and the exact gradient, and inside TRL's trainer on a tiny policy."""
 
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,9 @@ from seper_reward.reward.formula import Formula
 from seper_reward.reward.rollouts import Rollout, read_rollouts
 from seper_reward.reward.trainer import messages_by_mask, messages_by_tag
 from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
+from tests.helpers import ENVIRONMENT
+
+ROOT = Path(__file__).parents[2]
 
 MEMORY = Credit((0,), (), 0.2)
 ONE = Credit((1, 0), (0.5,), 1.0)
@@ -396,3 +401,54 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_reader, tiny_scorer, maske
 def test_settings_that_do_not_go_together(tmp_path, tiny_reader, tiny_scorer, reward, options, message):
     with pytest.raises(ValueError, match=message):
         trainer_of(tmp_path, tiny_reader, [SePerReward(tiny_scorer, **reward)], **options)
+
+
+TWO_RANKS = """
+import itertools, sys
+import pytest, torch
+from accelerate.utils import gather_object
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.reward import SePerReward
+from seper_reward.reward.credit import credit_of
+from seper_reward.reward.environment import environment_factory
+from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.scorer import SePerScorer
+from tests.reward.test_credit import Finds, scripted, slowly, trainer_of
+
+folder, reader, entailment = sys.argv[1:]
+sampler = ResponseSampler.from_pretrained(
+    reader, ReaderOptions(dtype="float32", device="cpu"), num_samples=2, max_new_tokens=4
+)
+judge = EntailmentScorer.from_pretrained(entailment, LoadOptions(dtype="float32", device="cpu"))
+reward = SePerReward(SePerScorer(sampler, judge, prompt="brief"), variant="both", price=0.1)
+scripted(pytest.MonkeyPatch())
+make = environment_factory(Finds(), max_turns=2)
+trainer = trainer_of(folder, reader, [reward], environment_factory=make, per_device_train_batch_size=2)
+with reward.recording() as recorded:
+    trainer.train()
+(batch,) = trainer.batches
+assert len(recorded) == 2
+group = gather_object([credit_of(*row) for row in recorded])  # two rollouts of each rank
+assert [credit.calls for credit in group] == [(0,), (1, 0)] * 2
+rank = trainer.accelerator.process_index
+for row, advantages in enumerate(slowly(group, 1.0)[2 * rank : 2 * rank + 2]):
+    assert batch["advantages"][row, 0].item() == pytest.approx(advantages[0], abs=1e-5)
+print("rank", rank, "is right")
+"""
+
+
+@pytest.mark.slow
+def test_a_group_over_two_ranks(tmp_path, tiny_reader, tiny_entailment):
+    (tmp_path / "script.py").write_text(TWO_RANKS)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
+    done = subprocess.run(
+        [*command, tmp_path / "script.py", tmp_path / "run", tiny_reader, tiny_entailment],
+        env={**ENVIRONMENT, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert sorted(line for line in done.stdout.splitlines() if "is right" in line) == [
+        "rank 0 is right",
+        "rank 1 is right",
+    ]
