@@ -155,7 +155,8 @@ class SePerReward:
         try:
             yield recorded
         finally:
-            self._recordings.remove(recorded)
+            # by identity: an outer recording may hold the same
+            self._recordings = [each for each in self._recordings if each is not recorded]
 
     def score(self, rollouts: Sequence[Rollout]) -> list[Score | None]:
         """Score rollouts; each distinct pair of question and passages is measured once.

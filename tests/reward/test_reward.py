@@ -676,6 +676,12 @@ def test_recording(tiny_scorer):
     reward_of(reward, "x")
     ((rollout, score),) = seen
     assert (rollout.passages, rollout.answer, score.reward) == ((MILL,), "Ida Voss", value)
+    with reward.recording() as outer:
+        with reward.recording() as inner:
+            reward_of(reward, "x")
+        reward_of(reward, "y")
+    assert [rollout.answer for rollout, _ in inner] == ["x"]
+    assert [rollout.answer for rollout, _ in outer] == ["x", "y"]
 
 
 class OtherTokenizer:
