@@ -323,7 +323,8 @@ def _serve(arguments: list[str]) -> None:
     from seper_reward.serving.server import bound, serve
     from seper_reward.serving.worker import Worker
 
-    formula, token = Formula(config.variant, config.price, config.word_price), os.environ.get(TOKEN)
+    formula = Formula(config.variant, config.price, config.word_price, config.gain_weight, config.closed_book)
+    token = os.environ.get(TOKEN)
     address = bound(config.host, config.port)
     worker = Worker(
         lambda: load_scorer(config, config.seed), block=config.block, queue=config.queue, memory=config.memory

@@ -245,6 +245,7 @@ def asked_json(asked: Asked) -> dict[str, Any]:
         "answers": list(asked.answers),
         "contexts": contexts,
         "texts": list(asked.texts),
+        "draws": asked.draws,
     }
 
 

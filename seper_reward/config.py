@@ -386,11 +386,18 @@ class ServeConfig(CommandConfig):
     max_contexts: int = setting(
         4096, "Most sets of passages and texts in one request, >= 1; a request with more is answered 413."
     )
-    variant: Literal["delta", "stepwise", "answer", "advantage"] = setting(
-        "delta", "Variant of rewards whose requests name none: delta, stepwise, answer or advantage."
+    variant: Literal["delta", "stepwise", "answer", "advantage", "both"] = setting(
+        "delta", "Variant of rewards whose requests name none: delta, stepwise, answer, advantage or both."
     )
     price: float = setting(0.0, "Price of a search in rewards whose requests name none, in units of belief, >= 0.")
     word_price: float = setting(0.0, "Price of a retrieved word in rewards whose requests name none, >= 0.")
+    gain_weight: float = setting(
+        1.0, "Weight of what the searches gained, >= 0, in rewards of the variant both whose requests name none."
+    )
+    closed_book: bool = setting(
+        False,
+        "Whether rewards of the variant both whose requests do not say it are less the belief without a search.",
+    )
     unscored: float | None = setting(
         None,
         "Reward that stands for a rollout that cannot be scored, for OpenRLHF and NeMo Gym, which know no null; not "

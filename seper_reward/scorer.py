@@ -36,6 +36,8 @@ from seper_reward.types import (
     answer_items,
 )
 
+_NEXT_DRAW = 1_000_003  # from a draw's seed to the next one's: runs whose seeds are neighbours share no draw
+
 
 class SePerScorer:
     """Measures a reader's belief in the gold answers, and what passages do to it (ΔSePer).
@@ -195,23 +197,31 @@ class SePerScorer:
             for query in self.reader.ahead(map(as_query, queries))
         ]
 
-    def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
+    def beliefs(
+        self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]], *, draws: int = 1
+    ) -> list[Belief]:
         """Measure the belief in an answer given each set of passages: a unit of work that depends on nothing else.
 
         Args:
             question: The question, the same for all sets.
             answers: Aliases of the gold answer or, where it is a list, those of each of its items.
             passage_sets: What the reader sees each time; an empty set is the baseline.
+            draws: How many draws of N responses a belief is measured on, >= 1. Each has a seed of its own, the first
+                one that of a single draw; what a cache holds is not drawn again.
 
         Returns:
             One ``Belief`` per set, in order.
 
         Raises:
             UnscorableError: The question is longer than the reader's window.
+            ValueError: There are several draws, and they are without replacement.
         """
         known: dict[Pair, Tensor] = {}
         early_stop = self._early_stop(question, answers, known)
-        responses = self.responses(question, answers, passage_sets, early_stop)
+        drawn = [
+            self._redrawn(number).responses(question, answers, passage_sets, early_stop) for number in range(draws)
+        ]
+        responses = list(map(Responses.pooled, zip(*drawn, strict=True)))
         (beliefs,) = self.judge.beliefs([SampledQuestion(question, answers, responses, known)])
         return beliefs
 
@@ -227,7 +237,11 @@ class SePerScorer:
 
     def _measured(self, asked: Asked) -> Measured | UnscorableError:
         try:
-            beliefs = self.beliefs(asked.question, asked.answers, asked.contexts) if asked.contexts else ()
+            beliefs = (
+                self.beliefs(asked.question, asked.answers, asked.contexts, draws=asked.draws)
+                if asked.contexts
+                else []
+            )
         except UnscorableError as error:
             return error
         supports = (self.mutual_support(asked.question, text, asked.answers) for text in asked.texts)
@@ -311,6 +325,10 @@ class SePerScorer:
         other.reader = self.reader.with_sampling(**changes)
         other._refuse_distinct_draws()
         return other
+
+    def _redrawn(self, number: int) -> "SePerScorer":
+        """Return the scorer that makes the draw of this number, from 0: the first is that of the scorer itself."""
+        return self.with_sampling(seed=self.sampler.options.seed + number * _NEXT_DRAW) if number else self
 
     def _refuse_distinct_draws(self) -> None:
         weighting = self.estimator.weighting

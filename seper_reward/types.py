@@ -179,6 +179,28 @@ class Responses:
             draw_log_probs=chosen(self.draw_log_probs),
         )
 
+    @classmethod
+    def pooled(cls, draws: Sequence[Responses]) -> Responses:
+        """Return the responses of several draws of N to one prompt, each with a seed of its own, as one draw of all.
+
+        Raises:
+            ValueError: The responses of a draw are not independent of each other.
+        """
+        first, *others = draws
+        if not others:
+            return first
+        if not first.with_replacement:
+            raise ValueError("responses drawn without replacement cannot be pooled; set draw=independent")
+        chain = itertools.chain.from_iterable
+        return replace(
+            first,
+            texts=tuple(chain(each.texts for each in draws)),
+            token_log_probs=tuple(chain(each.token_log_probs for each in draws)),
+            token_ids=tuple(chain(each.token_ids for each in draws)),
+            finished=tuple(chain(each.finished for each in draws)),
+            draw_log_probs=tuple(chain(each.draw_log_probs for each in draws)),
+        )
+
     def and_leaves(self, leaves: Sequence[Leaf]) -> Responses:
         """Return the responses with known leaves behind them, each with its whole log-probability as one token's."""
         import torch
@@ -426,12 +448,14 @@ class Asked:
         answers: Aliases of its gold answer or, where that is a list, those of each of its items.
         contexts: Sets of passages that the reader is asked with; an empty set is the baseline.
         texts: Texts of a policy, each judged for how surely it states a gold answer.
+        draws: How many draws of N responses each belief is measured on, >= 1, each with a seed of its own.
     """
 
     question: str
     answers: Answers
     contexts: tuple[tuple[Passage, ...], ...] = ()
     texts: tuple[str, ...] = ()
+    draws: int = 1
 
 
 @dataclass(frozen=True)

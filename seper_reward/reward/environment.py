@@ -24,6 +24,11 @@ class Turn:
     passages: tuple[Passage, ...]
     seconds: float = 0.0
 
+    @property
+    def words(self) -> int:
+        """Number of words that it found."""
+        return sum(len(passage.text.split()) for passage in self.passages)
+
 
 class RetrievalEnvironment:
     """The search tool of one rollout and its record; TRL's trainers get it from ``environment_factory``.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from seper_reward.data.answers import exact_match
+from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.runtime.profiling import Profile
 from seper_reward.types import Belief
@@ -24,6 +25,9 @@ def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -
         "exact_match": [exact_match(row.answer, row.answers) if row.answers else None for row in rollouts],
         "baseline": [row[0].seper if row else None for row in beliefs],
         "gains": [None if score is None else score.gains for score in scores],
+        "turn_rewards": [
+            None if isinstance(credit, str) else turn_rewards(credit) for credit in map(credit_of, rollouts, scores)
+        ],
         "cost": [None if score is None else score.cost for score in scores],
         "belief_before": [describe_belief(row[0]) if row else None for row in beliefs],
         "belief_after": [describe_belief(row[-1]) if len(row) > 1 else None for row in beliefs],
@@ -59,7 +63,7 @@ def seconds(rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
         "retrieval": sum(turn.seconds for rollout in rollouts for turn in rollout.turns),
         "reward": profile.total_seconds,
     }
-    return {f"seper/seconds_{name}": value for name, value in parts.items()}
+    return {f"seconds_{name}": value for name, value in parts.items()}
 
 
 def rollout_metrics(
@@ -93,4 +97,4 @@ def rollout_metrics(
     deltas = [sum(score.gains) for rollout, score in pairs if rollout.turns and len(score.beliefs) > 1]
     if deltas:
         metrics |= {"delta_of_searches": deltas, "share_harmful": [float(delta < 0) for delta in deltas]}
-    return {f"seper/{name}": values for name, values in metrics.items()}
+    return metrics

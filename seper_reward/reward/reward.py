@@ -7,22 +7,26 @@
 
 import functools
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seper_reward.client import SePerClient
+from seper_reward.reward.baseline import random_passage
+from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import Formula, Variant
 from seper_reward.reward.metrics import rollout_metrics, seconds, table_columns
 from seper_reward.reward.policy_reader import PolicyReader, Weights
 from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
 from seper_reward.runtime.profiling import profiling
-from seper_reward.types import Answers, Asked, Belief, Measured, UnscorableError
+from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
 
 if TYPE_CHECKING:
     from seper_reward.scorer import SePerScorer
 
+Baseline = Literal["none", "placebo"]
 _MEMO = 4096  # beliefs in memory before it is emptied: a question's baseline serves its group, and later epochs
 
 
@@ -30,27 +34,40 @@ class SePerReward:
     """Scores rollouts; pass it as a reward function to a TRL trainer, or call it by hand.
 
     It needs the columns ``question`` (text) and ``answers`` (aliases of the gold answer or, where that is a list, the
-    aliases of each of its items). A rollout's searches come
-    from its environment, else from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search),
-    else from the texts of the completion's tool messages. A row of other types is a rollout that cannot be scored; a
-    whole column of another type is an error.
+    aliases of each of its items). A rollout's searches come from its environment, else from a column ``passages`` (a
+    list of texts or ``{id?, title?, text}``, one search), else from the texts of the completion's tool messages and
+    from what stands between passage tags. A row of other types is a rollout that cannot be scored; a whole column of
+    another type is an error.
 
     Args:
         scorer: Scorer that measures beliefs; or the URL of ``seper-reward serve``, or a client of it, which travel to
             other processes; ``None`` loads the embedded models at the first call.
-        variant: ``"delta"``, ``"stepwise"``, ``"answer"`` or ``"advantage"``: formulas in ``formula.py``.
+        variant: ``"delta"``, ``"stepwise"``, ``"answer"``, ``"advantage"`` or ``"both"``: formulas in ``formula.py``.
         price: Price λ of a search, in units of belief, >= 0.
         word_price: Price μ of a retrieved word, in units of belief, >= 0.
+        gain_weight: Weight β, >= 0, of what the searches gained in ``"both"``; other variants do not use it.
+        closed_book: Whether ``"both"`` subtracts the belief without a search, as ``"advantage"`` does; of use where a
+            trainer compares rollouts of several questions.
         needed: Baseline SePer below which a question counts as one that needs a search; rewards do not use it.
         reader: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` with the
             trainer's, without and with its adapter, once ``attach`` has been called.
+        passage_tag: Name of the tag that stands around what a search found in completions that are texts, such as
+            ``information``; a policy that can write the tag itself can fake passages. ``None`` if there is none.
+        baseline: What SePer(q, A) is in the formulas: ``"none"``, the belief without a passage; ``"placebo"``, that
+            with the placebo of the scorer's prompt style; or a list of passages, such as those of the corpus, for the
+            belief with a random one of them that does not hold the answer, the same for all rollouts of a question. A
+            rollout without a search has a gain of 0 with each.
+        pool_draws: Up to how many draws of N responses a belief is measured on, >= 1: each call that needs it again
+            adds a draw with a seed of its own, until there are so many. 1 keeps the first draw, and its error, for
+            ever. More need a scorer with a cache, and a reader whose weights do not move.
 
     Attributes:
+        formula: The formula with its prices and weights.
         failures: How many rollouts could not be scored, by reason.
 
     Raises:
-        ValueError: The variant or the reader is unknown, a price is negative, or a URL is none; or a server is to read
-            with the trainer's weights.
+        ValueError: The variant, the reader or the baseline is unknown, a price or weight is negative, or a URL is not
+            one; or a server is to read with the trainer's weights, or with a placebo; or draws cannot be pooled.
     """
 
     def __init__(
@@ -60,17 +77,38 @@ class SePerReward:
         variant: Variant = "delta",
         price: float = 0.0,
         word_price: float = 0.0,
+        gain_weight: float = 1.0,
+        closed_book: bool = False,
         needed: float = 0.5,
         reader: Weights = "separate",
+        passage_tag: str | None = None,
+        baseline: Baseline | Sequence[Passage] = "none",
+        pool_draws: int = 1,
+        name: str | None = None,
     ) -> None:
-        self.formula = Formula(variant, price, word_price)
-        self.__name__ = f"seper_{variant}"  # TRL names the metric after it
-        self.needed = needed
+        self.formula = Formula(variant, price, word_price, gain_weight, closed_book)
+        self.__name__ = name or f"seper_{variant}"  # TRL names the metric after it
+        self.needed, self.passage_tag = needed, passage_tag
         self.failures: Counter[str] = Counter()
         self._reader = PolicyReader(SePerClient(scorer) if isinstance(scorer, str) else scorer, reader)
+        self._baseline = baseline
+        if isinstance(baseline, str):
+            if baseline not in get_args(Baseline):
+                raise ValueError(f"baseline must be {' or '.join(get_args(Baseline))}, or passages, got {baseline!r}")
+        elif not baseline:
+            raise ValueError("baseline must hold a passage to draw, got none; take baseline='none'")
+        if baseline == "placebo" and self._reader.remote:
+            raise ValueError("the placebo is the server's; start it with --baseline placebo, and leave it out here")
+        if pool_draws < 1:
+            raise ValueError(f"pool_draws must be at least 1, got {pool_draws}")
+        if pool_draws > 1:
+            self._reader.refuse_pooling()
+        self._pool_draws = pool_draws
+        self._draws: dict[int, int] = {}  # draws that the beliefs in memory are measured on, by hash of their keys
         self._memo: dict[tuple[Any, ...], Belief] = {}
         self._reused: list[float] = []  # per belief of the last call: 1 where it was in memory
         self._last_call: float | None = None
+        self._warned = False
         self._recordings: list[list[tuple[Rollout, Score | None]]] = []
 
     def __call__(
@@ -87,22 +125,21 @@ class SePerReward:
         **_: Any,
     ) -> list[float | None]:
         """Return one reward per completion; ``None`` where it cannot be scored, with the reason in ``failures``."""
-        rollouts = read_rollouts(question, answers, completions, passages, environments)
+        rollouts = read_rollouts(question, answers, completions, passages, environments, self.passage_tag)
         with profiling() as profile:
             scores = self.score(rollouts)
         for recorded in self._recordings:
             recorded += zip(rollouts, scores, strict=True)
+        alone = self._alone(log_metric or log_extra)
         if log_extra is not None:
             for name, column in table_columns(rollouts, scores).items():
-                log_extra(name, column)
+                log_extra(name if alone else f"{self.__name__}/{name}", column)
         if log_metric is not None:
             single = seconds(rollouts, profile) | self._share_of_step(profile.total_seconds)
-            many = rollout_metrics(rollouts, scores, self.needed) | {"seper/reused_beliefs": self._reused}
-            for name, value in single.items():
-                log_metric(name, value)
-            for name, values in many.items():
+            many = rollout_metrics(rollouts, scores, self.needed) | {"reused_beliefs": self._reused}
+            for name, values in {**{name: [value] for name, value in single.items()}, **many}.items():
                 for value in values:  # TRL takes the mean over processes and steps
-                    log_metric(name, value)
+                    log_metric(f"{'seper' if alone else self.__name__}/{name}", value)
         return [None if score is None else score.reward for score in scores]
 
     @property
@@ -118,7 +155,8 @@ class SePerReward:
         try:
             yield recorded
         finally:
-            self._recordings.remove(recorded)
+            # by identity: an outer recording may hold the same
+            self._recordings = [each for each in self._recordings if each is not recorded]
 
     def score(self, rollouts: Sequence[Rollout]) -> list[Score | None]:
         """Score rollouts; each distinct pair of question and passages is measured once.
@@ -128,10 +166,31 @@ class SePerReward:
         """
         if self._reader.moves:
             self._memo.clear()  # the weights have changed since the last call
-        asked = [self.formula.asks(rollout) if rollout.answers else None for rollout in rollouts]
+        asked = [self._asks(rollout) if rollout.answers else None for rollout in rollouts]
         with self._reader.scorer() as scorer:
+            if self._baseline == "placebo" and not isinstance(scorer, SePerClient):
+                scorer = scorer.with_baseline("placebo")
             measured = self._measure(scorer, asked)
         return list(map(self._score, rollouts, measured))
+
+    def turn_rewards(self, rollout: Rollout) -> list[float]:
+        """Return what each message of a rollout's policy earned; the sum is its reward, to the bit.
+
+        A message earns what its searches gained, less their price; the last one also what the answer earned. There is
+        one number per message that the policy wrote, as trainers with a reward per turn expect it.
+
+        Args:
+            rollout: A rollout of ``read_rollouts``, whose completion shows the policy's messages.
+
+        Raises:
+            UnscorableError: The rollout cannot be scored, with the reason in ``failures``; or what its messages earned
+                is not known: of a variant that measures several searches together, or without its messages.
+        """
+        (score,) = self.score([rollout])
+        credit = credit_of(rollout, score)
+        if isinstance(credit, str):
+            raise UnscorableError(f"no reward per turn of question {rollout.question!r}: {credit}")
+        return turn_rewards(credit)
 
     def cost(self, rollout: Rollout) -> float:
         """Return the price of a rollout's searches: λ n + μ w."""
@@ -140,11 +199,18 @@ class SePerReward:
     def attach(self, trainer: Any) -> None:
         """Read with the trainer's weights from now on; ``PolicyReader.attach`` tells what is checked and raised."""
         self._memo.clear()
+        self._draws.clear()
         self._reader.attach(trainer)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave beliefs and recordings out of a pickle; ``PolicyReader`` leaves out the models."""
-        return {**self.__dict__, "_memo": {}, "_recordings": []}
+        return {**self.__dict__, "_memo": {}, "_draws": {}, "_recordings": []}
+
+    def _asks(self, rollout: Rollout) -> Asked:
+        if isinstance(self._baseline, str):
+            return self.formula.asks(rollout)
+        reference = random_passage(self._baseline, rollout.question, rollout.answers)
+        return self.formula.asks(rollout, (reference,))
 
     def _measure(self, scorer: "SePerScorer | SePerClient", asked: Sequence[Asked | None]) -> list[Measured | None]:
         """Return what was measured about each rollout, question by question; ``None`` where that cannot be done."""
@@ -157,11 +223,20 @@ class SePerReward:
         if len(self._memo) > _MEMO:
             self._memo = {}
         memo = self._memo  # another thread may begin a new one
-        self._reused = [float((*key, row) in memo) for key, (contexts, _) in questions.items() for row in contexts]
-        missing = [
-            Asked(*key, tuple(context for context in contexts if (*key, context) not in memo), tuple(texts))
-            for key, (contexts, texts) in questions.items()
-        ]
+        self._reused, missing = [], []
+        for key, (contexts, texts) in questions.items():
+            by_draws: dict[int, list[tuple[Passage, ...]]] = {1: []}
+            for context in contexts:
+                before = self._draws.get(hash((*key, context)), 0)
+                draws = min(before + 1, self._pool_draws)
+                reused = before == draws and (*key, context) in memo
+                self._reused.append(float(reused))
+                if not reused:
+                    by_draws.setdefault(draws, []).append(context)
+            # what a text says does not depend on draws: it is asked for once
+            missing += [
+                Asked(*key, tuple(each), tuple(texts) if draws == 1 else (), draws) for draws, each in by_draws.items()
+            ]
         missing = [each for each in missing if each.contexts or each.texts]
         supports: dict[tuple[Any, ...], float] = {}
         for each, found in zip(missing, scorer.measure(missing), strict=True):
@@ -170,6 +245,7 @@ class SePerReward:
                 continue
             key = (each.question, each.answers)
             memo |= {(*key, context): belief for context, belief in zip(each.contexts, found.beliefs, strict=True)}
+            self._draws |= {hash((*key, context)): each.draws for context in each.contexts}
             supports |= {(*key, text): support for text, support in zip(each.texts, found.supports, strict=True)}
         return [None if each is None else _recalled(each, memo, supports) for each in asked]
 
@@ -178,10 +254,31 @@ class SePerReward:
             self.failures[rollout.problem or "no gold answer"] += 1
         return None if measured is None else self.formula.score(rollout, measured)
 
+    def _alone(self, log: Callable[..., None] | None) -> bool:
+        """Return whether no other ``SePerReward`` logs with the same trainer, whose method ``log`` is.
+
+        Raises:
+            ValueError: Another one has the same name.
+        """
+        trainer = getattr(log, "__self__", None)
+        names = [each.__name__ for each in getattr(trainer, "reward_funcs", ()) if isinstance(each, SePerReward)]
+        if names.count(self.__name__) > 1:
+            raise ValueError(
+                f"{len(names)} rewards are named {', '.join(names)}; tell them apart: SePerReward(name=...)"
+            )
+        if self.formula.priced and getattr(trainer, "scale_rewards", None) == "group" and not self._warned:
+            self._warned = True
+            warnings.warn(
+                "scale_rewards='group' divides rewards by their deviation within a group: where searches gain alike, "
+                "any price of a search counts the same; set scale_rewards='none' or 'batch'",
+                stacklevel=3,
+            )
+        return len(names) < 2
+
     def _share_of_step(self, spent: float) -> dict[str, float]:
         """Return this call's share of the time since the previous call, which in training is one step."""
         now = time.perf_counter()
-        share = {} if self._last_call is None else {"seper/share_of_step": spent / (now - self._last_call)}
+        share = {} if self._last_call is None else {"share_of_step": spent / (now - self._last_call)}
         self._last_call = now
         return share
 

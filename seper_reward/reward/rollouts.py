@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -25,6 +26,8 @@ class Rollout:
         turns: The searches, in order.
         answer: The answer that the policy states last (``stated_answer``); empty if it was cut off before one.
         problem: Why it cannot be scored, of a rollout whose row is unusable; its other fields are empty then.
+        calls: How many of the searches each message of the policy asked for, in order; empty where the completion does
+            not show that, as when its passages come from a column.
     """
 
     question: str
@@ -32,6 +35,7 @@ class Rollout:
     turns: tuple[Turn, ...]
     answer: str
     problem: str = ""
+    calls: tuple[int, ...] = ()
 
     @property
     def passages(self) -> tuple[Passage, ...]:
@@ -41,7 +45,7 @@ class Rollout:
     @property
     def words(self) -> int:
         """Number of retrieved words; a passage found twice counts twice."""
-        return sum(len(passage.text.split()) for turn in self.turns for passage in turn.passages)
+        return sum(turn.words for turn in self.turns)
 
     def found_by(self, searches: int) -> tuple[Passage, ...]:
         """Return the passages that the first ``searches`` searches found, each once."""
@@ -58,12 +62,17 @@ class Score:
         cost: Price of the searches, in units of belief, >= 0.
         answer: How surely the policy's own answer states a gold answer, in [0, 1]; ``None`` where the variant does
             not need it.
+        search_rewards: What each search earned: its weighted gain, less its price; ``None`` where the variant measures
+            several searches together.
+        answer_reward: What the answer earned. The sum of ``search_rewards`` and this is ``reward``, to the bit.
     """
 
     reward: float
     beliefs: tuple[Belief, ...]
     cost: float
     answer: float | None = None
+    search_rewards: tuple[float, ...] | None = None
+    answer_reward: float = 0.0
 
     @property
     def gains(self) -> tuple[float, ...]:
@@ -74,15 +83,17 @@ class Score:
 def read_rollouts(
     question: Sequence[str],
     answers: Sequence[Answers],
-    completions: Sequence[Any] | None,
-    passages: Sequence[Sequence[Any] | None] | None,
-    environments: Sequence[Any] | None,
+    completions: Sequence[Any] | None = None,
+    passages: Sequence[Sequence[Any] | None] | None = None,
+    environments: Sequence[Any] | None = None,
+    passage_tag: str | None = None,
 ) -> list[Rollout]:
     """Return one rollout per row; a row that is unusable becomes a rollout that says so in ``problem``.
 
     A rollout's searches come from its environment (as many as the completion has results of its tools, since TRL rolls
     back results that are too long), else from the column ``passages`` (one search), else from the completion's tool
-    messages. The error of a failed call is no result. Numbers are read as texts.
+    messages, and from what stands between passage tags. The error of a failed call is no result. Numbers are read as
+    texts.
 
     Args:
         question: Column of questions.
@@ -90,6 +101,8 @@ def read_rollouts(
         completions: TRL's completions, texts or lists of messages; ``None`` stands for empty ones.
         passages: Column of the passages that one search found; ``None`` if there is no such column.
         environments: TRL's environments; ``None`` if the trainer has none.
+        passage_tag: Name of the tag that stands around what a search found in a policy's text, such as
+            ``information``; ``None`` if there is none.
 
     Raises:
         ValueError: A column has another type than these: ``question`` is one text, or no row of ``answers`` or
@@ -110,20 +123,30 @@ def read_rollouts(
         passages if passages is not None else [None] * len(question),
         strict=True,
     )
-    return list(itertools.starmap(_rollout, rows))
+    return [_rollout(*row, passage_tag) for row in rows]
 
 
-def _rollout(question: Any, answers: Any, completion: Any, environment: Any, passages: Any) -> Rollout:
-    if completion is None:
-        completion = ""
+def tagged_block(tag: str) -> re.Pattern[str]:
+    """Return the pattern of what stands between ``<tag>`` and ``</tag>``, tags included."""
+    return re.compile(rf"<{re.escape(tag)}>(.*?)</{re.escape(tag)}>", re.DOTALL)
+
+
+def _rollout(
+    question: Any, answers: Any, completion: Any, environment: Any, passages: Any, passage_tag: str | None
+) -> Rollout:
     try:
         if not is_list(answers):
             raise UnscorableError(f"answers must be a list of texts, got {type(answers).__name__}")
+        messages = _messages("" if completion is None else completion, passage_tag)
+        found = _found(messages, environment)
+        turns = _turns(list(itertools.chain.from_iterable(found)), environment, passages)
+        before, *calls = map(len, found)
         rollout = Rollout(
             _text(question, "question"),
             read_answers(answers, _text),
-            _turns(completion, environment, passages),
-            _last_answer(completion),
+            turns,
+            _last_answer(messages),
+            calls=tuple(calls) if before == 0 and sum(calls) == len(turns) else (),
         )
         texts = (rollout.answer, *(passage.full_text for passage in rollout.passages))
         return rollout if all(map(is_unicode, texts)) else _unusable("the rollout holds half a surrogate pair")
@@ -150,17 +173,56 @@ def _text(value: Any, name: str) -> str:
     return value.strip()
 
 
-def _turns(completion: Any, environment: Any, passages: Any) -> tuple[Turn, ...]:
+def _messages(completion: Any, passage_tag: str | None) -> list[Any]:
+    """Return a completion as messages; tagged passages within the policy's texts become messages of a tool."""
+    messages = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else list(completion)
+    if passage_tag is None:
+        return messages
+    block = tagged_block(passage_tag)
+    return [part for message in messages for part in _split(message, block)]
+
+
+def _split(message: Any, block: re.Pattern[str]) -> Iterator[Any]:
+    content = message.get("content")
+    if message.get("role") != "assistant" or not isinstance(content, str) or not block.search(content):
+        yield message
+        return
+    for place, text in enumerate(block.split(content)):  # text and passages by turns
+        if place % 2:
+            yield {"role": "tool", "content": text.strip()}
+        elif text.strip():
+            yield {"role": "assistant", "content": text}
+
+
+def _found(messages: Sequence[Any], environment: Any) -> list[list[str]]:
+    """Return what the searches found before the policy's first message, and after each of its messages.
+
+    Errors of failed calls, and the answer that there are no more searches, are left out; of an environment, only its
+    own tools count.
+    """
+    found: list[list[str]] = [[]]
+    for message in messages:
+        if message.get("role") == "assistant":
+            found.append([])
+        elif message.get("role") == "tool" and (
+            environment is None or hasattr(environment, message.get("name") or "search")
+        ):
+            text = str(message.get("content") or "")
+            if text != NO_MORE and not text.startswith(_ERRORS):
+                found[-1].append(text)
+    return found
+
+
+def _turns(found: Sequence[str], environment: Any, passages: Any) -> tuple[Turn, ...]:
     if environment is not None:
         # of what TRL rolls back, only the end of a rollout, the environment knows nothing
-        return tuple(environment.turns[: len(_tool_results(completion, environment))])
+        return tuple(environment.turns[: len(found)])
     if passages is not None:
         if not is_list(passages):
             raise UnscorableError(f"passages must be a list, got {type(passages).__name__}")
-        found = tuple(_passage(passage, f"passages[{place}]") for place, passage in enumerate(passages))
-        return (Turn("", found),) if found else ()
-    results = [text for text in _tool_results(completion) if text != NO_MORE]
-    return tuple(Turn("", (Passage(text),) if text and text != NOTHING_FOUND else ()) for text in results)
+        given = tuple(_passage(passage, f"passages[{place}]") for place, passage in enumerate(passages))
+        return (Turn("", given),) if given else ()
+    return tuple(Turn("", (Passage(text),) if text and text != NOTHING_FOUND else ()) for text in found)
 
 
 def _passage(value: Any, name: str) -> Passage:
@@ -173,20 +235,7 @@ def _passage(value: Any, name: str) -> Passage:
     return Passage(_text(value, name))
 
 
-def _tool_results(completion: Any, environment: Any = None) -> list[str]:
-    """Return what the tools answered, without the errors of failed calls; of an environment, its own tools only."""
-    if isinstance(completion, str):
-        return []
-    messages = [message for message in completion if message.get("role") == "tool"]
-    if environment is not None:
-        messages = [message for message in messages if hasattr(environment, message.get("name") or "search")]
-    results = [str(message.get("content") or "") for message in messages]
-    return [text for text in results if not text.startswith(_ERRORS)]
-
-
-def _last_answer(completion: Any) -> str:
-    if isinstance(completion, str):
-        return stated_answer(completion)
-    last = completion[-1] if len(completion) else {}
+def _last_answer(messages: Sequence[Any]) -> str:
+    last = messages[-1] if messages else {}
     # a completion that was cut off after a search has no answer
     return "" if last.get("role") != "assistant" or last.get("tool_calls") else stated_answer(last.get("content"))

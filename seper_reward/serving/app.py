@@ -23,6 +23,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from seper_reward.client import DEADLINE, belief_json
 from seper_reward.data.rows import shown
 from seper_reward.estimators.utility import utility
+from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import Formula
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.serving.bodies import BeliefsBody, OpenRLHFBody, QueryBody, RewardsBody, UtilitiesBody, VerifyBody
@@ -77,7 +78,7 @@ def build_app(
 
     async def ask(asked: Sequence[Asked], deadline: float | None) -> list[Measured | str]:
         """Return what was measured, or the reason why not, in order."""
-        if sum(len(each.contexts) + len(each.texts) for each in asked) > limits.contexts:
+        if sum(len(each.contexts) * each.draws + len(each.texts) for each in asked) > limits.contexts:
             raise HTTPException(413, f"expected at most {limits.contexts} contexts and texts a request; split it")
         distinct = list(dict.fromkeys(asked))
         try:
@@ -132,11 +133,13 @@ def build_app(
     @app.post("/rewards")
     async def rewards(body: RewardsBody, deadline: Deadline = None) -> dict[str, Any]:
         """Rewards of rollouts, with their parts."""
-        scored = await score(read_bodies(body.rollouts), body.formula(formula), deadline)
+        rollouts = read_bodies(body.rollouts)
+        scored = await score(rollouts, body.formula(formula), deadline)
         return {
             "rewards": [None if each is None else each.reward for each, _ in scored],
             "reasons": [reason for _, reason in scored],
             "scores": [None if each is None else _parts(each) for each, _ in scored],
+            "turn_rewards": [_turn_rewards(*pair) for pair in zip(rollouts, scored, strict=True)],
         }
 
     @app.post("/openrlhf")
@@ -347,6 +350,11 @@ def _parts(score: Score) -> dict[str, Any]:
         "cost": score.cost,
         "answer_support": score.answer,
     }
+
+
+def _turn_rewards(rollout: Rollout, scored: tuple[Score | None, str | None]) -> list[float] | None:
+    credit = credit_of(rollout, scored[0])
+    return None if isinstance(credit, str) else turn_rewards(credit)
 
 
 def _cost(score: Score | None) -> float:

@@ -1,6 +1,7 @@
 """Bodies of requests: what clients may send, checked field by field, and the questions that it asks."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -81,12 +82,13 @@ class AskedBody(_Body):
     answers: AnswersField
     contexts: list[PassageSet] = []
     texts: list[Annotated[str, Field(max_length=100_000)]] = []
+    draws: int = Field(1, ge=1, le=64, description="Draws of N responses, each with its seed, that a belief pools.")
 
     @property
     def asked(self) -> Asked:
         """The record."""
         contexts = tuple(tuple(each.passage for each in context) for context in self.contexts)
-        return Asked(self.question, _records(self.answers), contexts, tuple(self.texts))
+        return Asked(self.question, _records(self.answers), contexts, tuple(self.texts), self.draws)
 
 
 class BeliefsBody(_Body):
@@ -111,10 +113,12 @@ class RewardsBody(_Body):
     variant: Variant | None = None
     price: float | None = Field(None, ge=0)
     word_price: float | None = Field(None, ge=0)
+    gain_weight: float | None = Field(None, ge=0)
+    closed_book: bool | None = None
 
     def formula(self, default: Formula) -> Formula:
         """Return the formula of this request."""
-        given = {name: getattr(self, name) for name in ("variant", "price", "word_price")}
+        given = {each.name: getattr(self, each.name) for each in fields(Formula)}
         return Formula(**{**vars(default), **{name: value for name, value in given.items() if value is not None}})
 
 

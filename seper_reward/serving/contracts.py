@@ -29,12 +29,7 @@ def read_openrlhf(body: OpenRLHFBody, passage_tag: str | None) -> list[Rollout]:
     rollouts = []
     for query, prompt, label in zip(body.query, body.prompts, body.labels, strict=True):
         said = _CONTROL.sub("", query.partition(prompt)[2] if prompt in query else query)
-        found: list[str] = []
-        if passage_tag is not None:
-            block = re.compile(rf"<{re.escape(passage_tag)}>(.*?)</{re.escape(passage_tag)}>", re.DOTALL)
-            found, said = block.findall(said), block.sub("", said)
-        messages = [{"role": "tool", "content": text.strip()} for text in found]
-        rollouts.append(_labelled(label, [*messages, {"role": "assistant", "content": said}]))
+        rollouts.append(_labelled(label, said, passage_tag))
     return rollouts
 
 
@@ -54,7 +49,7 @@ def read_verify(body: VerifyBody) -> Rollout:
     return _read(question, answers, completion, None)
 
 
-def _labelled(label: Any, completion: list[dict[str, Any]]) -> Rollout:
+def _labelled(label: Any, completion: str, passage_tag: str | None) -> Rollout:
     row = label
     if isinstance(label, str):
         try:
@@ -64,12 +59,12 @@ def _labelled(label: Any, completion: list[dict[str, Any]]) -> Rollout:
     if not isinstance(row, Mapping):
         reason = f"a label must be {{question, answers, passages?}}, as an object or as JSON text, got {shown(label)}"
         return Rollout("", (), (), "", reason)
-    return _read(row.get("question"), row.get("answers"), completion, row.get("passages"))
+    return _read(row.get("question"), row.get("answers"), completion, row.get("passages"), passage_tag)
 
 
-def _read(question: Any, answers: Any, completion: Any, passages: Any) -> Rollout:
+def _read(question: Any, answers: Any, completion: Any, passages: Any, passage_tag: str | None = None) -> Rollout:
     try:
-        (rollout,) = read_rollouts([question], [answers], [completion], [passages], None)
+        (rollout,) = read_rollouts([question], [answers], [completion], [passages], None, passage_tag)
     except (ValueError, AttributeError, TypeError) as error:  # what would be at fault with a whole column
         return Rollout("", (), (), "", str(error))
     return rollout

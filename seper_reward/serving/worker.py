@@ -12,7 +12,7 @@ from seper_reward.labels.blocks import block_beliefs
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
 
-Key = tuple[Any, ...]  # question, answers, and the passages' texts
+Key = tuple[Any, ...]  # question, answers, the passages' texts, and the number of draws
 _log = logging.getLogger(__name__)
 
 
@@ -53,7 +53,7 @@ class _Job:
         """What the reader sees in each context; ids of passages are the clients' own."""
         asked = self.asked
         return [
-            (asked.question, asked.answers, tuple(passage.full_text for passage in context))
+            (asked.question, asked.answers, tuple(passage.full_text for passage in context), asked.draws)
             for context in asked.contexts
         ]
 
@@ -187,6 +187,7 @@ class Worker:
 
     def _learn(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
         """Put the beliefs that a block needs into memory, each measured once; unscorable ones are left out."""
+        jobs = [job for job in jobs if job.asked.draws == 1]  # several draws are measured question by question
         merged: dict[tuple[str, Answers], dict[Key, tuple[Passage, ...]]] = {}
         for job in jobs:
             contexts = merged.setdefault((job.asked.question, job.asked.answers), {})
@@ -194,7 +195,7 @@ class Worker:
         new = {question: contexts for question, contexts in merged.items() if contexts}
         self.counts.reused += sum(len(job.keys) for job in jobs) - sum(map(len, new.values()))
         self.counts.blocks += bool(new)
-        if len(jobs) == 1 or not new or scorer.adaptive is not None:
+        if len(jobs) < 2 or not new or scorer.adaptive is not None:
             return  # one question is measured as in process, and so are all with adaptive sampling
         asked = [Asked(*question, tuple(contexts.values())) for question, contexts in new.items()]
         for contexts, beliefs in zip(new.values(), block_beliefs(scorer, asked), strict=True):
@@ -205,7 +206,9 @@ class Worker:
         """Return what a job asks for, from memory where it is there."""
         asked = job.asked
         if missing := self._missing(job):
-            self._remember(missing, scorer.beliefs(asked.question, asked.answers, list(missing.values())))
+            contexts = list(missing.values())
+            beliefs = scorer.beliefs(asked.question, asked.answers, contexts, draws=asked.draws)
+            self._remember(missing, beliefs)
         for key in job.keys:
             self._beliefs.move_to_end(key)
         supports = [scorer.mutual_support(asked.question, text, asked.answers) for text in asked.texts]
@@ -230,7 +233,7 @@ class Worker:
 
 
 def _size(job: _Job) -> int:
-    return len(job.asked.contexts) + len(job.asked.texts)
+    return len(job.asked.contexts) * job.asked.draws + len(job.asked.texts)
 
 
 def _block_of(scorer: SePerScorer) -> int:

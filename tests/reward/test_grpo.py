@@ -185,8 +185,9 @@ def test_rloo(tmp_path, tiny_reader, tiny_scorer):
         processing_class=AutoTokenizer.from_pretrained(tiny_reader),
     )
     trainer.train()
-    (log,) = [row for row in trainer.state.log_history if "seper/search_rate" in row]
-    assert log["seper/search_rate"] == 1.0
+    (log,) = [row for row in trainer.state.log_history if "seper_delta/search_rate" in row]
+    assert log["seper_delta/search_rate"] == log["seper_answer/search_rate"] == 1.0
+    assert "seper_answer/baseline" not in log  # it needs no belief
     assert "rewards/seper_answer/mean" in log
     expected = [
         SePerReward(tiny_scorer)(**{name: [row[name]] for name in ("question", "answers", "passages")}) for row in rows

@@ -2,14 +2,19 @@
 
 import json
 import pickle
+import statistics
 from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seper_reward.data.queries import as_query
+from seper_reward.estimators.seper import Estimator
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
+from seper_reward.reward.baseline import random_passage
 from seper_reward.reward.environment import Turn, environment_factory
 from seper_reward.reward.formula import Formula
 from seper_reward.reward.policy_reader import borrowed_reader
@@ -17,7 +22,8 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, read_rollouts
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage, UnscorableError
+from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
+from tests.helpers import rebuilt
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ("Ida Voss",)
 MILL, SHEEP = Passage("Ida Voss runs Hallow's mill."), Passage("Sheep graze on the hill.")
@@ -79,6 +85,94 @@ def test_answer_and_advantage(tiny_scorer, seper):
     advantage = SePerReward(tiny_scorer, variant="advantage", price=0.1)
     assert reward_of(advantage, completion) == pytest.approx(1 - seper() - 0.1, abs=1e-5)
     assert reward_of(advantage, [{"role": "assistant", "content": ""}]) == pytest.approx(-seper(), abs=1e-5)
+
+
+def measured(*sepers, support=None):
+    """Return what a scorer measured: beliefs of these SePer, and how far the answer is supported."""
+    beliefs = tuple(Belief(Estimate(each, 0.0, each, each), Estimate(each, 0.0, each, each)) for each in sepers)
+    return Measured(beliefs, () if support is None else (support,))
+
+
+def rollout_of(*passage_sets, answer="Ida Voss"):
+    """Return a rollout with one search per set of passages, each asked for by a message of its own."""
+    turns = tuple(Turn("mill", passages) for passages in passage_sets)
+    return Rollout(QUESTION, ANSWERS, turns, answer, calls=(1,) * len(turns) + (0,))
+
+
+@pytest.mark.parametrize(
+    ("formula", "reward"),
+    [
+        (Formula("both", price=0.15), 0.75 + (0.9 - 0.2) - 2 * 0.15),
+        (Formula("both", price=0.15, gain_weight=0.5), 0.75 + 0.5 * (0.9 - 0.2) - 2 * 0.15),
+        (Formula("both", word_price=0.01, gain_weight=2.0), 0.75 + 2 * (0.9 - 0.2) - 0.01 * 10),
+        (Formula("both", price=0.15, closed_book=True), 0.75 - 0.2 + (0.9 - 0.2) - 2 * 0.15),
+        (Formula("both", gain_weight=0.0), 0.75),
+    ],
+)
+def test_both_by_hand(formula, reward):
+    rollout = rollout_of((SHEEP,), (MILL,))
+    asked = formula.asks(rollout)
+    assert asked.contexts == ((), (SHEEP,), (SHEEP, MILL))
+    assert asked.texts == ("Ida Voss",)
+    score = formula.score(rollout, measured(0.2, 0.1, 0.9, support=0.75))
+    assert score.reward == pytest.approx(reward, abs=1e-12)
+    assert score.answer == 0.75
+    first, second = score.search_rewards
+    each = formula.price + 5 * formula.word_price
+    assert first == pytest.approx(formula.gain_weight * -0.1 - each, abs=1e-12)
+    assert second == pytest.approx(formula.gain_weight * 0.8 - each, abs=1e-12)
+
+
+def test_what_delta_pays_alike_both_does_not(tiny_scorer):
+    """The same search; then the right answer, a wrong one, none, and a rollout that was cut off after the search."""
+    completions = [searched(MILL.text, answer=said) for said in ("Ida Voss", "Bob Lee", "")]
+    completions.append(searched(MILL.text)[:2])
+    delta, both = (SePerReward(tiny_scorer, variant=variant, price=0.15) for variant in ("delta", "both"))
+    gains = [reward_of(delta, each) for each in completions]
+    assert len(set(gains)) == 1
+    right, wrong, empty, cut = (reward_of(both, each) for each in completions)
+    assert right == pytest.approx(1 + gains[0], abs=1e-9)
+    assert empty == cut == pytest.approx(gains[0], abs=1e-9)
+    assert wrong < right
+    from_memory = [[{"role": "assistant", "content": said}] for said in ("Ida Voss", "Bob Lee")]
+    assert [reward_of(delta, each) for each in from_memory] == [0.0, 0.0]
+    right_from_memory, wrong_from_memory = (reward_of(both, each) for each in from_memory)
+    assert right_from_memory == 1.0
+    assert wrong_from_memory < 1.0
+
+
+def test_the_default_weight_is_the_greatest_at_which_a_right_answer_is_worth_more_than_any_search():
+    right, wrong = rollout_of(), rollout_of((MILL,), answer="Bob")
+
+    def best_search_less_right_answer(weight, price):
+        formula = Formula("both", price=price, **weight)
+        found = formula.score(wrong, measured(0.0, 1.0, support=0.0)).reward
+        return found - formula.score(right, measured(0.0, support=1.0)).reward
+
+    assert best_search_less_right_answer({}, 0.0) == 0
+    assert best_search_less_right_answer({}, 0.001) < 0
+    assert best_search_less_right_answer({"gain_weight": 1.01}, 0.001) > 0
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=9),
+    st.floats(0, 1),
+    st.floats(0, 3),
+    st.floats(0, 0.1),
+    st.floats(0, 5),
+    st.randoms(use_true_random=False),
+)
+def test_the_parts_of_a_reward_sum_up_to_the_bit(sepers, support, price, word_price, weight, random):
+    rollout = rollout_of(*[(SHEEP, MILL)[place % 2 :] for place in range(len(sepers) - 1)])
+    ends = Formula("delta", price, word_price).score(rollout, measured(sepers[0], sepers[-1]))
+    steps = Formula("stepwise", price, word_price).score(rollout, measured(*sepers))
+    both = Formula("both", price, word_price, weight).score(rollout, measured(*sepers, support=support))
+    for score in (steps, both):
+        parts = [*score.search_rewards, score.answer_reward]
+        random.shuffle(parts)
+        assert sum(parts) == score.reward
+    if len(sepers) > 1:
+        assert sum(steps.search_rewards) == ends.reward
 
 
 def test_a_policys_text_and_the_answer_have_to_entail_each_other(tiny_scorer, monkeypatch):
@@ -163,6 +257,42 @@ def test_rewards_are_the_labels(tiny_scorer):
         question=[QUESTION] * 3, answers=[list(ANSWERS)] * 3, passages=[[each] for each in record["passages"]]
     )
     assert found == pytest.approx(labels, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("completion", "passages", "calls", "answer"),
+    [
+        ("Ida", None, (0,), "Ida"),
+        (searched(MILL.text, SHEEP.text), None, (1, 1, 0), "Ida Voss"),
+        (searched(MILL.text)[:2], None, (1,), ""),
+        ([call("search"), *searched(MILL.text)], None, (0, 1, 0), "Ida Voss"),  # rolled back, or failed
+        ([{"role": "tool", "content": MILL.text}, {"role": "assistant", "content": "Ida"}], None, (), "Ida"),
+        ("Ida", [MILL.text], (), "Ida"),
+        (searched(MILL.text), [SHEEP.text], (1, 0), "Ida Voss"),
+        (searched(MILL.text, SHEEP.text), [SHEEP.text], (), "Ida Voss"),
+        ("<s>mill</s><info>Ida\nruns it</info>\n<s>Ida</s><info>x</info>\nIda Voss", None, (1, 1, 0), "Ida Voss"),
+        ("<s>mill</s><info>Ida</info> <info>x</info>", None, (2,), ""),
+        ([{"role": "assistant", "content": "<info>Ida</info>Bob"}], None, (), "Bob"),
+        ("<s>mill</s><info>Ida", None, (0,), "<s>mill</s><info>Ida"),
+    ],
+)
+def test_which_message_asked_for_which_search(completion, passages, calls, answer):
+    (rollout,) = read_rollouts([QUESTION], [ANSWERS], [completion], [passages], None, "info")
+    assert rollout.calls == calls
+    assert rollout.answer == answer
+    assert not calls or sum(calls) == len(rollout.turns)
+
+
+def test_calls_beside_an_environment():
+    """A failed call, another tool, two searches by one message, and one for which there is no more."""
+    environment = environment_factory(Finds(), max_turns=3)()
+    found = [said_by_tool(environment.search, query=str(number)) for number in range(4)]
+    error = {"role": "tool", "name": "search", "content": "{'error': 'no'}"}
+    other = {"role": "tool", "name": "calculator", "content": "4"}
+    completion = [call("search"), error, call("search"), *found[:2], call("search"), found[2], other, call("search")]
+    (rollout,) = read_rollouts([QUESTION], [ANSWERS], [[*completion, found[3]]], None, [environment])
+    assert rollout.calls == (0, 2, 1, 0)
+    assert len(rollout.turns) == 3
 
 
 def test_where_passages_come_from(tiny_scorer):
@@ -264,6 +394,34 @@ def test_what_the_tool_says_beside_passages_is_no_passage(tiny_scorer, seper, be
     assert reward_of(reward, completion, environments=environments[something]) == expected
 
 
+RAIN, GRASS = Passage("Rain fell on Hallow."), Passage("Grass grew.")
+
+
+def test_the_gain_over_a_random_passage(tiny_scorer, seper):
+    """It is drawn by the question, does not hold the answer, and stands for whatever found nothing."""
+    reward = SePerReward(tiny_scorer, price=0.1, baseline=[MILL, RAIN])
+    assert reward_of(reward, searched(MILL.text)) == pytest.approx(seper(MILL) - seper(RAIN) - 0.1, abs=1e-5)
+    assert reward_of(reward, searched("Nothing was found.")) == pytest.approx(-0.1)
+    assert reward_of(reward, "Ida Voss") == 0
+    advantage = SePerReward(tiny_scorer, variant="advantage", baseline=[RAIN])
+    assert reward_of(advantage, "Ida Voss") == pytest.approx(1 - seper(RAIN), abs=1e-5)
+    drawn = {random_passage([RAIN, GRASS], f"Who {number}?", ["Ida"]).text for number in range(20)}
+    assert drawn == {RAIN.text, GRASS.text}
+    assert random_passage([MILL], QUESTION, ANSWERS) == MILL  # there is no other
+    for wrong, match in [([], "must hold a passage"), ("mean", "baseline must be none or placebo, or passages")]:
+        with pytest.raises(ValueError, match=match):
+            SePerReward(tiny_scorer, baseline=wrong)
+
+
+def test_the_gain_over_the_placebo(tiny_scorer, seper):
+    placebo = Passage(tiny_scorer.reader.prompts.style.placebo)
+    reward = SePerReward(tiny_scorer, baseline="placebo")
+    assert reward_of(reward, searched(MILL.text)) == pytest.approx(seper(MILL) - seper(placebo), abs=1e-5)
+    assert tiny_scorer.reader.prompts.style.baseline == "none"  # the scorer itself is as it was
+    with pytest.raises(ValueError, match="start it with --baseline placebo"):
+        SePerReward("http://localhost:1", baseline="placebo")
+
+
 class Counting(SePerScorer):
     """A scorer that counts what it is asked for, and may fail."""
 
@@ -271,11 +429,11 @@ class Counting(SePerScorer):
         self.__dict__ |= scorer.__dict__
         self.asked, self.fails = [], fails
 
-    def beliefs(self, question, answers, sets):
+    def beliefs(self, question, answers, sets, *, draws=1):
         self.asked += [(question, *(passage.text for passage in shown)) for shown in sets]
         if question in self.fails:
             raise UnscorableError("question is longer than the window")
-        return super().beliefs(question, answers, sets)
+        return super().beliefs(question, answers, sets, draws=draws)
 
 
 def test_each_question_and_passage_is_measured_once(tiny_scorer):
@@ -294,6 +452,75 @@ def test_each_question_and_passage_is_measured_once(tiny_scorer):
     assert sorted(counting.asked) == sorted([(QUESTION,), (QUESTION, MILL.text), (QUESTION, SHEEP.text)])
     assert values[0] == values[1] != values[2]
     assert values[3] == 0
+
+
+@pytest.fixture
+def cached_scorer(tiny_sampler, tiny_judge):
+    return SePerScorer(
+        tiny_sampler, tiny_judge, prompt="brief", cache=Cache(":memory:"), estimator=Estimator(weighting="uniform")
+    )
+
+
+def test_later_visits_of_a_question_add_draws(cached_scorer):
+    """Each context has the draws of its own visits; what was drawn is not drawn again, and at the end all is kept."""
+    counting, metrics = Counting(cached_scorer), Metrics()
+    reward = SePerReward(counting, variant="both", pool_draws=3)
+    columns = {"question": [QUESTION] * 2, "answers": [list(ANSWERS)] * 2}
+    found = []
+    for visit in range(5):
+        group = [searched(MILL.text), searched(SHEEP.text) if visit > 1 else "Ida Voss"]
+        values = reward([""] * 2, group, **columns, log_metric=metrics.log)
+        found.append(values[0])
+    draws = [1, 2, 3, 3, 3]
+
+    def gain(number):
+        before, after = cached_scorer.beliefs(QUESTION, ANSWERS, [(), (MILL,)], draws=number)
+        return after.seper - before.seper
+
+    assert found == pytest.approx([1 + gain(number) for number in draws], abs=1e-5)
+    assert len(set(found)) == 3
+    # 3 measurements each of three contexts: the last one, first seen at the third visit, has them at the end
+    assert sorted(counting.asked) == sorted([(QUESTION,), (QUESTION, MILL.text), (QUESTION, SHEEP.text)] * 3)
+    assert metrics.values_of["seper/reused_beliefs"] == [0.0] * 4 + [0.0] * 3 + [1.0, 1.0, 0.0] * 2
+    sampled, _ = cached_scorer.beliefs(QUESTION, ANSWERS, [(), (MILL,)], draws=3)
+    assert sum(sampled.counts) == 3 * cached_scorer.sampler.options.num_samples
+
+
+def test_the_error_of_pooled_draws_falls(cached_scorer):
+    """With equal weights a pooled belief is the mean of its draws, so that it has no bias and a lesser variance."""
+    seeds = [cached_scorer.sampler.options.seed + number * 1_000_003 for number in range(3)]
+
+    def seper_of(seed, draws=1):
+        (belief,) = cached_scorer.with_sampling(seed=seed).beliefs(QUESTION, ANSWERS, [(MILL,)], draws=draws)
+        return belief.seper
+
+    singles = [seper_of(seed) for seed in seeds]
+    assert len(set(singles)) == 3
+    assert seper_of(seeds[0], draws=3) == pytest.approx(sum(singles) / 3, abs=1e-6)
+    one, four = ([seper_of(seed, draws) for seed in range(16)] for draws in (1, 4))
+    assert statistics.stdev(four) < 0.8 * statistics.stdev(one)
+    mean = statistics.fmean(one)
+    assert statistics.fmean(four) == pytest.approx(mean, abs=3 * statistics.stdev(one) / 4)
+
+
+def test_where_draws_cannot_be_pooled(tiny_scorer, cached_scorer):
+    distinct = SePerScorer(
+        rebuilt(cached_scorer.sampler, draw="without_replacement"),
+        cached_scorer.entailment,
+        prompt="brief",
+        cache=Cache(":memory:"),
+    )
+    for scorer, changes, match in [
+        (tiny_scorer, {}, "needs a scorer with a cache"),
+        (None, {}, "needs a scorer with a cache"),
+        (cached_scorer, {"reader": "policy"}, "a reader that does not move"),
+        (distinct, {}, "needs independent draws"),
+        (cached_scorer, {"pool_draws": 0}, "pool_draws must be at least 1, got 0"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            SePerReward(scorer, **{"pool_draws": 2, **changes})
+    with pytest.raises(ValueError, match="cannot be pooled"):
+        distinct.beliefs(QUESTION, ANSWERS, [()], draws=2)
 
 
 def test_a_failure_is_not_a_zero(tiny_scorer):
@@ -398,6 +625,50 @@ def test_metrics_and_table(tiny_scorer, seper):
     assert table["belief_after"][2] is None  # nothing was searched
 
 
+class Trainer:
+    """What a reward sees of TRL's trainers: methods that log."""
+
+    def __init__(self, *rewards, scale_rewards="none"):
+        self.reward_funcs, self.scale_rewards, self.logged, self.columns = rewards, scale_rewards, Metrics(), {}
+
+    def log_metric(self, name, value):
+        self.logged.log(name, value)
+
+    def log_extra(self, name, column):
+        self.columns.setdefault(name, []).extend(column)
+
+    def step(self, completion=()):
+        for reward in self.reward_funcs:
+            reward_of(reward, completion or searched(MILL.text), log_metric=self.log_metric, log_extra=self.log_extra)
+
+
+def test_two_rewards_of_a_trainer_log_under_their_names(tiny_scorer):
+    delta, answer = SePerReward(tiny_scorer, price=0.1), SePerReward(tiny_scorer, variant="answer", name="said")
+    alone, both = Trainer(delta), Trainer(delta, answer)
+    alone.step()
+    both.step()
+    both.step()
+    assert {name.partition("/")[0] for name in alone.logged} == {"seper"}
+    assert {name.partition("/")[0] for name in both.logged} == {"seper_delta", "said"}
+    assert both.logged["seper_delta/cost"] == alone.logged["seper/cost"] == 0.1
+    assert both.logged["said/cost"] == 0
+    assert alone.columns["cost"] == [0.1]
+    assert (both.columns["seper_delta/cost"], both.columns["said/cost"]) == ([0.1] * 2, [0.0] * 2)
+    with pytest.raises(ValueError, match="2 rewards are named seper_delta, seper_delta; tell them apart"):
+        Trainer(delta, SePerReward(tiny_scorer, price=0.2)).step()
+
+
+def test_a_price_that_scaling_wipes_out(tiny_scorer, recwarn):
+    Trainer(SePerReward(tiny_scorer), scale_rewards="group").step()
+    Trainer(SePerReward(tiny_scorer, price=0.1), scale_rewards="batch").step()
+    assert not recwarn.list
+    trainer = Trainer(SePerReward(tiny_scorer, price=0.1), scale_rewards="group")
+    with pytest.warns(UserWarning, match="any price of a search counts the same; set scale_rewards='none'"):
+        trainer.step()
+    trainer.step()
+    assert not recwarn.list  # once is enough
+
+
 def test_recording(tiny_scorer):
     reward = SePerReward(tiny_scorer)
     with reward.recording() as seen:
@@ -405,6 +676,12 @@ def test_recording(tiny_scorer):
     reward_of(reward, "x")
     ((rollout, score),) = seen
     assert (rollout.passages, rollout.answer, score.reward) == ((MILL,), "Ida Voss", value)
+    with reward.recording() as outer:
+        with reward.recording() as inner:
+            reward_of(reward, "x")
+        reward_of(reward, "y")
+    assert [rollout.answer for rollout, _ in inner] == ["x"]
+    assert [rollout.answer for rollout, _ in outer] == ["x", "y"]
 
 
 class OtherTokenizer:
@@ -419,7 +696,12 @@ def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
     assert (copy.__name__, copy.formula) == ("seper_answer", Formula("answer", price=0.2))
     with pytest.raises(ValueError, match="does not travel"):
         reward_of(copy, searched(MILL.text))
-    for wrong, match in [({"variant": "x"}, "variant"), ({"reader": "x"}, "reader"), ({"price": -1.0}, "prices")]:
+    for wrong, match in [
+        ({"variant": "x"}, "variant"),
+        ({"reader": "x"}, "reader"),
+        ({"price": -1.0}, "prices"),
+        ({"gain_weight": -1.0}, "gain_weight"),
+    ]:
         with pytest.raises(ValueError, match=match):
             SePerReward(tiny_scorer, **wrong)
     with pytest.raises(ValueError, match=r"needs attach\(trainer\)"):
@@ -443,11 +725,13 @@ HACKS = {
 def test_what_can_be_gamed(embedded_scorer):
     """The policy's words do not move `delta`; `answer` is moved by what the words state."""
     delta, answer = SePerReward(embedded_scorer, price=0.1), SePerReward(embedded_scorer, variant="answer")
+    both = SePerReward(embedded_scorer, variant="both", price=0.1)
     right = reward_of(answer, searched(MILL.text, answer="Ida Voss"))
     for text in HACKS.values():
         completion = searched(MILL.text, answer=text)
         assert reward_of(delta, completion) == reward_of(delta, searched(MILL.text))
         assert reward_of(answer, completion) < 0.5 < right
+        assert reward_of(both, completion) < reward_of(both, searched(MILL.text)) - 0.5
     honest = reward_of(delta, searched(MILL.text))
     # a query that is the gold answer finds what it finds: only the passages are paid for
     assert reward_of(delta, searched(SHEEP.text)) < 0.1 < honest

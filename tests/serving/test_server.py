@@ -87,7 +87,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("variant", ["delta", "stepwise", "answer", "advantage"])
+@pytest.mark.parametrize("variant", ["delta", "stepwise", "answer", "advantage", "both"])
 def test_a_url_in_place_of_a_scorer_gives_the_same_rewards(server, tiny_scorer, variant):
     by_url, in_process = (SePerReward(each, variant=variant, price=0.1) for each in (server.url, tiny_scorer))
     logged = {}
@@ -97,6 +97,16 @@ def test_a_url_in_place_of_a_scorer_gives_the_same_rewards(server, tiny_scorer, 
     assert rewards[2] is None
     assert logged["seper/unscored"] == [float(value is None) for value in rewards]
     assert by_url(**COLUMNS) == rewards
+
+
+def test_later_visits_add_draws_on_the_server(server, tiny_scorer):
+    columns = {"question": ["Who added draws?"], "answers": [ANSWERS], "passages": [[MILL]]}
+    reward = SePerReward(server.url, pool_draws=2)
+    for draws in (1, 2, 2):
+        sets = [(), (Passage(MILL),)]
+        before, after = tiny_scorer.beliefs("Who added draws?", ANSWERS, sets, draws=draws)
+        assert reward(**columns) == near([after.seper - before.seper])
+    assert SePerReward(server.url)(**columns) != reward(**columns)  # another client's single draw stays what it was
 
 
 def test_a_pickled_reward_scores_in_a_process_without_torch(server, tiny_scorer):
@@ -149,6 +159,12 @@ def test_rewards_of_rollouts(server, tiny_scorer):
     assert reasons[6]
     assert found["scores"][0]["cost"] == 0.25
     assert found["scores"][0]["gains"] == near([expected[0] + 0.25])
+    options = {"variant": "both", "price": 0.25, "gain_weight": 0.5, "closed_book": True}
+    found = post(server, "/rewards", {"rollouts": rollouts, **options}).json()
+    assert found["rewards"][:4] == near(SePerReward(tiny_scorer, **options)(**COLUMNS))
+    turns = found["turn_rewards"]  # who asked for the passages of the first and the fifth is not known
+    assert turns == [None, [found["rewards"][1]], None, None, None, None, None]
+    assert found["scores"][1]["answer_support"] == SePerReward(tiny_scorer, variant="answer")(**COLUMNS)[1]
 
 
 def test_async_clients_of_one_loop(server, tiny_scorer):
@@ -179,6 +195,7 @@ def test_async_clients_of_one_loop(server, tiny_scorer):
         ("/beliefs", {"asked": [{"question": "x" * 100_001, "answers": ["x"]}]}, "at most 100000 characters"),
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "variant": "best"}, "variant"),
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "price": -1}, "greater than or equal to 0"),
+        ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "gain_weight": -1}, "gain_weight"),
         ("/openrlhf", {"query": ["x"], "prompts": [], "labels": []}, "as many prompts and labels as queries"),
     ],
 )

@@ -1,0 +1,191 @@
+"""TRL's GRPOTrainer with credit per turn: an advantage of its own for the tokens of each message of the policy."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor
+from trl import GRPOTrainer
+
+from seper_reward.reward.credit import Credit, credit_of, message_advantages, shaped
+from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.rollouts import Rollout, Score, tagged_block
+
+Records = list[tuple[Rollout, Score | None]]
+
+
+class TurnCreditGRPOTrainer(GRPOTrainer):
+    """GRPO in which each message of the policy is credited with what it earned, and with what followed from it.
+
+    ``credit.py`` has the formula. Advantages have the shape ``(B, T)``, which TRL's losses take; reward functions
+    beside ``SePerReward`` count for all tokens, as ever. A message's tokens are found by TRL's tool mask (of tools,
+    environments, or ``env_mask`` of a ``rollout_func``), else by the reward's ``passage_tag`` in the text; what stands
+    between the tags then gets the advantage 0. A rollout in which they cannot be told apart, or that was not scored,
+    gets one advantage for all tokens, as from ``GRPOTrainer``; the metric ``credit/whole_rollouts`` is their share.
+
+    Args:
+        *args: Arguments of ``GRPOTrainer``. One at least of ``reward_funcs`` must be a ``SePerReward`` of a variant
+            that tells what each search gained: any but ``"delta"``, whose sum is that of ``"stepwise"``. Rewards must
+            not be scaled (``scale_rewards="none"``): a deviation of whole rewards can be 0 where their parts differ.
+        discount: γ, in [0, 1]: how much of what its successors earned is credited to a message. 1 credits all, so that
+            a first search is paid for what a second one could find by it; 0 credits each search with its own gain.
+        potential: Whether gains are put in their potential-based form; needs the variant ``"both"``.
+        **kwargs: Further arguments of ``GRPOTrainer``.
+
+    Attributes:
+        undivided: How many rollouts got one advantage for all tokens, by reason.
+
+    Raises:
+        ValueError: A setting is out of range, or does not go with the rewards or with TRL's own settings.
+        RuntimeError: TRL has no such method any more as this class overrides.
+    """
+
+    def __init__(self, *args: Any, discount: float = 1.0, potential: bool = False, **kwargs: Any) -> None:
+        if not 0 <= discount <= 1:
+            raise ValueError(f"discount must be in [0, 1], got {discount}")
+        for name in ("_calculate_rewards", "_generate_and_score_completions"):
+            if not hasattr(GRPOTrainer, name):
+                raise RuntimeError(f"this release of TRL has no GRPOTrainer.{name}; credit per turn needs trl 1.16")
+        super().__init__(*args, **kwargs)
+        self.discount, self.potential = discount, potential
+        self.undivided: Counter[str] = Counter()
+        self._credited = {at: each for at, each in enumerate(self.reward_funcs) if isinstance(each, SePerReward)}
+        self._gathered_rewards: Tensor | None = None
+        self._refuse_settings()
+
+    def _refuse_settings(self) -> None:
+        variants = [reward.formula.variant for reward in self._credited.values()]
+        if not variants or "delta" in variants:
+            raise ValueError(
+                "reward_funcs must hold a SePerReward, with a variant that tells what each search gained, got "
+                f"{', '.join(variants) or 'none'}; take variant='both', or 'stepwise', whose sum is that of 'delta'"
+            )
+        if self.potential and set(variants) != {"both"}:
+            raise ValueError(
+                f"potential leaves nothing of ΔSePer in the sum, so that it needs variant='both', got {variants}"
+            )
+        wanted = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
+        for name, value in wanted.items():
+            if getattr(self, name) != value:
+                raise ValueError(f"credit per turn needs {name}={value!r} in GRPOConfig, got {getattr(self, name)!r}")
+
+    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
+        self._gathered_rewards = super()._calculate_rewards(*args, **kwargs)
+        return self._gathered_rewards
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        with ExitStack() as stack:
+            records = {at: stack.enter_context(reward.recording()) for at, reward in self._credited.items()}
+            batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        batch["advantages"] = self._token_advantages(batch, records)
+        return batch
+
+    def _token_advantages(self, batch: Mapping[str, Any], records: Mapping[int, Records]) -> Tensor:
+        """Return advantages ``(B, T)``: TRL's, with the share of each ``SePerReward`` told apart by messages."""
+        rewards = self._gathered_rewards
+        assert rewards is not None
+        whole: Tensor = batch["advantages"]  # (B,)
+        advantages = whole[:, None].repeat(1, batch["completion_ids"].shape[1])
+        size = self.num_generations if self.model.training else self.num_generations_eval
+        here = slice(self.accelerator.process_index * len(whole), None)
+        undivided = torch.zeros(len(whole))
+        for at, rows in records.items():
+            reward, weight = self._credited[at], float(self.reward_weights[at])
+            earned = [self._credit(reward, *row) for row in rows]
+            by_message = _advantages_by_group(gather_object(earned), size, self.discount)[here]
+            shares = _less_group_mean(rewards, at, size)[here]
+            for row, credit in enumerate(earned):
+                messages = self._messages_of_tokens(batch, row, credit, reward.passage_tag)
+                if isinstance(messages, str):
+                    undivided[row] = 1
+                    self.undivided[messages] += 1
+                    continue
+                own = torch.tensor([*by_message[row], 0.0], device=whole.device)[messages]  # -1 is the last place
+                advantages[row] = (advantages[row] + weight * (own - shares[row])).masked_fill(messages < 0, 0.0)
+        share_of_rows = self.accelerator.gather(undivided.mean().to(whole.device)).mean().item()
+        self._metrics["train" if self.model.training else "eval"]["credit/whole_rollouts"].append(share_of_rows)
+        return advantages
+
+    def _credit(self, reward: SePerReward, rollout: Rollout, score: Score | None) -> Credit | str:
+        credit = credit_of(rollout, score)
+        if not self.potential or isinstance(credit, str) or score is None:
+            return credit
+        return shaped(credit, reward.formula.potentials(score), self.discount)
+
+    def _messages_of_tokens(
+        self, batch: Mapping[str, Any], row: int, credit: Credit | str, passage_tag: str | None
+    ) -> Tensor | str:
+        """Return which message each token is of, ``(T,)``, -1 for tokens of none; or why that is not known."""
+        if isinstance(credit, str):
+            return credit
+        mask = batch["completion_mask"][row].bool()
+        if "tool_mask" in batch:
+            messages = messages_by_mask(mask & batch["tool_mask"][row].bool())
+        elif passage_tag is not None:
+            ids = batch["completion_ids"][row]
+            pieces = self._tokenizer.batch_decode(ids[:, None].tolist(), skip_special_tokens=True)
+            messages = messages_by_tag(pieces, passage_tag).to(mask.device).masked_fill(~mask, -1)
+        else:
+            messages = messages_by_mask(mask)
+        if bool(mask.any()) and int(messages.max()) + 1 != len(credit.calls):
+            return "the completion's tokens do not show the policy's messages"
+        return messages
+
+
+def messages_by_mask(mask: Tensor) -> Tensor:
+    """Return the number of the run of true values that each token is in, from 0; -1 for tokens that are in none.
+
+    Args:
+        mask: ``(T,)`` bool: whether the policy wrote the token. TRL's tool results stand between two of its messages.
+
+    >>> messages_by_mask(torch.tensor([True, True, False, True, False])).tolist()
+    [0, 0, -1, 1, -1]
+    """
+    before = torch.nn.functional.pad(mask[:-1], (1, 0), value=False)
+    return ((mask & ~before).cumsum(0) - 1).masked_fill(~mask, -1)
+
+
+def messages_by_tag(pieces: Sequence[str], tag: str) -> Tensor:
+    r"""Return the number of the policy's message that each token is of, from 0; -1 for tokens of tagged passages.
+
+    A message is what stands between passages, if it is not blank. Blank text and tokens without a text, as at the end,
+    are of the message before them.
+
+    Args:
+        pieces: T texts of single tokens.
+        tag: Name of the tag around passages.
+
+    >>> messages_by_tag(["mill ", "<in", "fo>", "Ida", "</info>\n", "Ida", " Voss", ""], "info").tolist()
+    [0, -1, -1, -1, -1, 1, 1, 1]
+    """
+    ends = torch.tensor([len(piece) for piece in pieces]).cumsum(0).tolist()
+    text = "".join(pieces)
+    messages = torch.full((len(pieces),), -1)
+    number, start = -1, 0
+    blocks = [*(found.span() for found in tagged_block(tag).finditer(text)), (len(text), len(text) + 1)]
+    for opens, closes in blocks:
+        if text[start:opens].strip():
+            number += 1
+        for place, end in enumerate(ends):
+            begin = end - len(pieces[place])
+            if start <= begin and end <= opens:  # tokens that reach into a passage are of the passage
+                messages[place] = number
+        start = closes
+    return messages
+
+
+def _advantages_by_group(earned: Sequence[Credit | str], size: int, discount: float) -> list[list[float]]:
+    """Return the advantages of each rollout's messages; groups of ``size`` rollouts follow each other."""
+    known = [credit if isinstance(credit, Credit) else None for credit in earned]
+    groups = (known[start : start + size] for start in range(0, len(known), size))
+    return [advantages for group in groups for advantages in message_advantages(group, discount)]
+
+
+def _less_group_mean(rewards: Tensor, column: int, size: int) -> Tensor:
+    """Return one function's rewards less their group's mean, ``(N,)``, as they are part of TRL's advantages."""
+    unscored = rewards.isnan().all(dim=1)
+    values = rewards[:, column].nan_to_num(0.0).masked_fill(unscored, torch.nan).view(-1, size)
+    return (values - values.nanmean(dim=1, keepdim=True)).flatten()

@@ -1,0 +1,454 @@
+"""Credit per turn: by hand, against a slow loop and the exact gradient, and inside TRL's trainer on a tiny policy."""
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import trl
+from datasets import Dataset
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from seper_reward.reward import SePerReward, TurnCreditGRPOTrainer
+from seper_reward.reward.credit import Credit, credit_of, message_advantages, shaped, turn_rewards
+from seper_reward.reward.environment import Turn, environment_factory
+from seper_reward.reward.formula import Formula
+from seper_reward.reward.rollouts import Rollout, read_rollouts
+from seper_reward.reward.trainer import messages_by_mask, messages_by_tag
+from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
+from tests.helpers import ENVIRONMENT
+
+ROOT = Path(__file__).parents[2]
+
+MEMORY = Credit((0,), (), 0.2)
+ONE = Credit((1, 0), (0.5,), 1.0)
+TWO = Credit((1, 0, 1, 0), (-0.1, 0.4), 0.6)  # its second message failed to search
+GROUP = [MEMORY, None, ONE, TWO]
+# means: .4 / 3 of the first search, .4 / 3 of the second, 1.8 / 3 of the answer
+FIRST, SECOND, ANSWER = 0.4 / 3, 0.4 / 3, 0.6
+
+
+def test_advantages_by_hand():
+    memory, unknown, one, two = message_advantages(GROUP, discount=0.0)
+    assert unknown == []
+    assert memory == pytest.approx([0.2 - ANSWER - FIRST - SECOND])
+    assert one == pytest.approx([0.5 - FIRST, 1.0 - ANSWER - SECOND])
+    assert two == pytest.approx([-0.1 - FIRST, 0.0, 0.4 - SECOND, 0.6 - ANSWER])
+    discounted = message_advantages(GROUP, discount=0.5)[3]
+    assert discounted == pytest.approx([two[0] + two[2] / 4 + two[3] / 8, two[2] / 2 + two[3] / 4, two[2], two[3]])
+
+
+def test_undiscounted_it_is_the_return_from_here_on():
+    rewards = [sum(turn_rewards(credit)) for credit in GROUP if credit is not None]
+    _, _, one, two = message_advantages(GROUP, discount=1.0)
+    firsts = [found[0] for found in message_advantages(GROUP, discount=1.0) if found]
+    assert firsts == pytest.approx([each - sum(rewards) / 3 for each in rewards])
+    assert one[1] == pytest.approx(1.0 - ANSWER - SECOND)
+    assert two[1:] == pytest.approx([0.4 + 0.6 - SECOND - ANSWER, 0.4 + 0.6 - SECOND - ANSWER, 0.6 - ANSWER])
+
+
+def slowly(group, discount):
+    """Every pair of message and later message, with the definition of what each earned above the mean."""
+    most = max(len(credit.searches) for credit in group)
+    padded = [[*credit.searches, *[0.0] * (most - len(credit.searches))] for credit in group]
+    mean = [sum(column) / len(group) for column in zip(*padded, strict=True)]
+    mean_answer = sum(credit.answer for credit in group) / len(group)
+    found = []
+    for credit, searches in zip(group, padded, strict=True):
+        asked = [0, *itertools.accumulate(credit.calls)]
+        asked[-1] = most  # the last message also did without the searches that were left
+        own = []
+        for at in range(len(credit.calls)):
+            own.append(sum(searches[k] - mean[k] for k in range(asked[at], asked[at + 1])))
+        own[-1] += credit.answer - mean_answer
+        size = range(len(own))
+        found.append([sum(discount ** (later - at) * own[later] for later in size if later >= at) for at in size])
+    return found
+
+
+numbers = st.floats(-1, 1)
+
+
+@st.composite
+def credits_of_a_policy(draw):
+    calls = draw(st.lists(st.integers(0, 2), min_size=1, max_size=4))
+    searches = draw(st.lists(numbers, min_size=sum(calls), max_size=sum(calls)))
+    return Credit(tuple(calls), tuple(searches), draw(numbers))
+
+
+@given(st.lists(credits_of_a_policy(), min_size=1, max_size=5), st.floats(0, 1))
+def test_advantages_are_those_of_the_slow_loop(group, discount):
+    for found, expected in zip(message_advantages(group, discount), slowly(group, discount), strict=True):
+        assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_gradient_is_that_of_the_expected_reward():
+    """All groups of two rollouts of a policy that may search, once or twice, and answers; each weighed exactly.
+
+    Means over those messages only that came so far would favour or hinder the policy's going on.
+    """
+    logits = torch.tensor([0.3, -0.5, 0.2, -0.4, 0.6], dtype=torch.float64, requires_grad=True)
+    search, again, right = torch.sigmoid(logits[0]), torch.sigmoid(logits[1]), torch.sigmoid(logits[2:])
+    rollouts = []  # the probability of each message, and what the parts earned
+    for count, answered in itertools.product(range(3), (True, False)):
+        said = right[count] if answered else 1 - right[count]
+        asked = [[(1 - search) * said], [search, (1 - again) * said], [search, again, said]][count]
+        earned = ((), (0.5,), (0.5, -0.3))[count]
+        rollouts.append((asked, Credit((*[1] * count, 0), earned, float(answered))))
+    chances = [torch.stack(asked).prod() for asked, _ in rollouts]
+    assert float(sum(chances).detach()) == pytest.approx(1)
+    expected = sum(chance * sum(turn_rewards(credit)) for chance, (_, credit) in zip(chances, rollouts, strict=True))
+    (gradient,) = torch.autograd.grad(expected, logits, retain_graph=True)
+    objective = 0.0
+    for pair in itertools.product(range(len(rollouts)), repeat=2):
+        weight = (chances[pair[0]] * chances[pair[1]]).detach()
+        found = message_advantages([rollouts[at][1] for at in pair], discount=1.0)
+        for at, advantages in zip(pair, found, strict=True):
+            logs = torch.stack(rollouts[at][0]).log()
+            objective = objective + weight * (logs * torch.tensor(advantages, dtype=torch.float64)).sum() / 2
+    (found,) = torch.autograd.grad(objective, logits)
+    # each rollout is part of its own mean, so that a group of two gives half of the gradient, as in GRPO
+    assert torch.allclose(found, gradient / 2, atol=1e-12)
+
+
+def estimates(*sepers):
+    return tuple(Belief(Estimate(each, 0.0, each, each), Estimate(each, 0.0, each, each)) for each in sepers)
+
+
+def test_potentials_by_hand():
+    turns = (Turn("a", (Passage("x"),)), Turn("b", (Passage("y"),)))
+    rollout = Rollout("q", ("a",), turns, "a", calls=(1, 1, 0))
+    formula = Formula("both", price=0.25, gain_weight=0.5)
+    score = formula.score(rollout, Measured(estimates(0.2, 0.6, 1.0), (0.75,)))
+    credit = credit_of(rollout, score)
+    potentials = formula.potentials(score)
+    assert potentials == pytest.approx([0.1, 0.3, 0.5])
+    found = shaped(credit, potentials, discount=0.9)
+    assert found.searches == pytest.approx([0.9 * 0.3 - 0.1 - 0.25, 0.9 * 0.5 - 0.3 - 0.25])
+    assert found.answer == pytest.approx(0.75 - 0.5)
+    assert sum(turn_rewards(shaped(credit, potentials, 1.0))) == pytest.approx(0.75 - 0.1 - 2 * 0.25)  # no ΔSePer left
+
+
+def test_rewards_per_turn_sum_up_to_the_reward_to_the_bit(tiny_scorer):
+    texts = ["Ida Voss runs Hallow's mill.", "Sheep graze on the hill.", "Rain fell on Hallow."]
+    completion = []
+    for text in texts:
+        completion += [{"role": "assistant", "tool_calls": [{}]}, {"role": "tool", "content": text}]
+    completion.append({"role": "assistant", "content": "Ida Voss"})
+    (rollout,) = read_rollouts(["Who runs the mill?"], [["Ida Voss"]], [completion])
+    for variant in ("stepwise", "both"):
+        reward = SePerReward(tiny_scorer, variant=variant, price=0.1, word_price=0.003, gain_weight=0.7)
+        (score,) = reward.score([rollout])
+        found = reward.turn_rewards(rollout)
+        assert len(found) == 4
+        assert sum(found) == sum(reversed(found)) == score.reward
+        gains = [after.seper - before.seper for before, after in itertools.pairwise(score.beliefs)]
+        weight = 1 if variant == "stepwise" else 0.7
+        words = [len(text.split()) for text in texts]
+        expected = [weight * gain - 0.1 - 0.003 * count for gain, count in zip(gains, words, strict=True)]
+        assert found[:3] == pytest.approx(expected, abs=1e-9)
+        assert found[3] == (score.answer if variant == "both" else 0)
+    assert sum(SePerReward(tiny_scorer, variant="stepwise", price=0.1).turn_rewards(rollout)) == pytest.approx(
+        SePerReward(tiny_scorer, price=0.1).score([rollout])[0].reward, abs=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("reward", "rollout", "reason"),
+    [
+        (
+            {},
+            Rollout("q", ("a",), (Turn("", ()), Turn("", ())), "", calls=(2, 0)),
+            "measures several searches together",
+        ),
+        ({"variant": "both"}, Rollout("q", ("a",), (), "a"), "does not show which message"),
+        ({"variant": "both"}, Rollout("q", (), (), "a", calls=(0,)), "not scored"),
+    ],
+)
+def test_where_there_is_no_reward_per_turn(tiny_scorer, reward, rollout, reason):
+    with pytest.raises(UnscorableError, match=reason):
+        SePerReward(tiny_scorer, **reward).turn_rewards(rollout)
+
+
+def test_messages_in_tagged_text():
+    pieces = ["<s>mill</s>", "<info>", "Ida runs it", "</info>", "\n", "<s>Ida", "</s>", "<info>x</info>", "\n", ""]
+    assert messages_by_tag(pieces, "info").tolist() == [0, -1, -1, -1, 1, 1, 1, -1, 1, 1]
+    assert messages_by_tag(["<info>x</info>", "Ida"], "info").tolist() == [-1, 0]
+    assert messages_by_tag(["Ida", " <info>x"], "info").tolist() == [0, 0]
+    assert messages_by_mask(torch.tensor([False, True, True, False, False, True])).tolist() == [-1, 0, 0, -1, -1, 1]
+
+
+HOUSES = {str(at): Passage(f"House {at} belongs to Owner {at}.", id=str(at)) for at in range(4)}
+QUESTIONS = [
+    {
+        "prompt": [{"role": "user", "content": f"Who owns house {at}?"}],
+        "question": f"Who owns house {at}?",
+        "answers": [f"Owner {at}"],
+    }
+    for at in range(2)
+]
+
+
+class Finds:
+    """A retriever that finds the house with the number that the query ends in."""
+
+    def retrieve(self, questions, top_k):
+        return [(HOUSES[question[-1]],) for question in questions]
+
+
+class Spying(TurnCreditGRPOTrainer):
+    """Keeps the batches, whose rollouts follow each other as TRL made them; the policy says a few tokens at a time."""
+
+    def __init__(self, *args, **kwargs):
+        self.batches = []
+        super().__init__(*args, **kwargs)
+
+    def _generate_and_score_completions(self, inputs):
+        self.batches.append(super()._generate_and_score_completions(inputs))
+        return self.batches[-1]
+
+    def _generate_single_turn(self, prompt_ids, *_, **__):
+        end = self.processing_class.eos_token_id
+        return [[*range(20, 22 + place % 3), end] for place in range(len(prompt_ids))], None
+
+
+def trainer_of(folder, reader, rewards, kind=Spying, questions=QUESTIONS, credit=None, **changes):
+    tokenizer = AutoTokenizer.from_pretrained(reader)
+    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text()
+    options = {
+        "output_dir": str(folder), "max_steps": 1, "per_device_train_batch_size": 8, "num_generations": 4,
+        "report_to": "none", "max_completion_length": 200, "learning_rate": 1e-2, "use_cpu": True, "bf16": False,
+        "save_strategy": "no", "disable_tqdm": True, "max_tool_calling_iterations": 2, "logging_steps": 1, "seed": 3,
+        "scale_rewards": "none",
+    }  # fmt: skip
+    made = {name: changes.pop(name) for name in ("environment_factory", "rollout_func") if name in changes}
+    torch.manual_seed(0)
+    return kind(
+        model=AutoModelForCausalLM.from_pretrained(reader),
+        reward_funcs=rewards,
+        args=trl.GRPOConfig(**{**options, **changes}),
+        train_dataset=Dataset.from_list(questions),
+        processing_class=tokenizer,
+        **made,
+        **(credit or {}),
+    )
+
+
+def scripted(monkeypatch):
+    """Let rollout i of a group search i % 3 times, for houses 0 and 1, whatever tokens its policy says."""
+    begun = itertools.count()
+    wanted = []  # searches of the rollouts, in the order in which these begin
+
+    def parse(tokenizer, ids, prefix, **_):
+        done = tokenizer.decode(prefix).count("<tool_response>\n")
+        if not done:
+            wanted.append(next(begun) % 4 % 3)
+            asks = wanted[-1] > 0
+        else:
+            asks = done == 1 and waiting.pop(0) == 2
+        if not asks:
+            return {"role": "assistant", "content": "Owner 0"}
+        if not done:
+            waiting.append(wanted[-1])
+        call = {"type": "function", "function": {"name": "search", "arguments": {"query": f"house {done}"}}}
+        return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+    waiting = []  # of those that have searched once
+    monkeypatch.setattr(trl.trainer.grpo_trainer, "parse_response", parse)
+
+
+@pytest.mark.parametrize("credit", [{}, {"discount": 0.5, "potential": True}])
+def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, monkeypatch, credit):
+    """Tokens of each message have its advantage, beside another reward that counts for all of them."""
+    scripted(monkeypatch)
+    reward = SePerReward(tiny_scorer, variant="both", price=0.1)
+
+    def length(completion_ids, **_):
+        return [len(ids) / 100 for ids in completion_ids]
+
+    make = environment_factory(Finds(), max_turns=2)
+    trainer = trainer_of(
+        tmp_path, tiny_reader, [length, reward], environment_factory=make, reward_weights=[1.0, 2.0], credit=credit
+    )
+    before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
+    with reward.recording() as recorded:
+        trainer.train()
+    assert any(not torch.equal(before[name], weight) for name, weight in trainer.model.named_parameters())
+    (batch,) = trainer.batches
+    advantages, mask = batch["advantages"], (batch["completion_mask"] * batch["tool_mask"]).bool()
+    assert advantages.shape == mask.shape
+    assert not advantages[~mask].any()
+    assert sorted({rollout.calls for rollout, _ in recorded}) == [(0,), (1, 0), (1, 1, 0)]
+    assert trainer.undivided == {}
+    (log,) = [row for row in trainer.state.log_history if "credit/whole_rollouts" in row]
+    assert log["credit/whole_rollouts"] == 0.0
+    lengths = (batch["completion_mask"].sum(1) / 100).tolist()
+    discount = credit.get("discount", 1.0)
+    for start in (0, 4):
+        rows = range(start, start + 4)
+        group = [credit_of(*recorded[row]) for row in rows]
+        if "potential" in credit:
+            potentials = [reward.formula.potentials(recorded[row][1]) for row in rows]
+            group = [shaped(each, row, discount) for each, row in zip(group, potentials, strict=True)]
+        for row, found in zip(rows, slowly(group, discount), strict=True):
+            runs = messages_by_mask(mask[row])
+            beside = lengths[row] - sum(lengths[start : start + 4]) / 4
+            for message, value in enumerate(found):
+                assert advantages[row][runs == message].tolist() == pytest.approx(
+                    [beside + 2 * value] * int((runs == message).sum()), abs=1e-5
+                )
+    if not credit:  # the first message has the advantage of the whole rollout
+        whole = torch.tensor(list(trainer._logs["advantages"]))
+        assert torch.allclose(advantages[:, 0], whole, atol=1e-5)
+
+
+class Pretending(Spying):
+    """Says that the second rollout of each group searched, though no token of it shows that."""
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        for place, world in enumerate(self.environments):
+            if place % 4 == 1:
+                call = {"role": "assistant", "tool_calls": [{"function": {"name": "search", "arguments": {}}}]}
+                said = {"role": "tool", "name": "search", "content": world.search("house 0")}
+                completions[place] = [call, said, {"role": "assistant", "content": "Owner 0"}]
+        return super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+
+
+def test_a_rollout_whose_messages_are_not_found_has_one_advantage(tmp_path, tiny_reader, tiny_scorer):
+    reward = SePerReward(tiny_scorer, variant="both", price=0.1)
+    make = environment_factory(Finds())
+    questions = [QUESTIONS[0], {**QUESTIONS[1], "answers": []}]  # the second cannot be scored
+    trainer = trainer_of(
+        tmp_path, tiny_reader, [reward], Pretending, questions, environment_factory=make, max_completion_length=8
+    )
+    trainer.train()
+    assert trainer.undivided == {"the completion's tokens do not show the policy's messages": 1, "not scored": 4}
+    whole, (batch,) = list(trainer._logs["advantages"]), trainer.batches
+    mask = batch["completion_mask"].bool()
+    (pretended,) = [row for row in range(8) if row % 4 == 1 and whole[row]]
+    assert batch["advantages"][pretended][mask[pretended]].tolist() == pytest.approx(
+        [whole[pretended]] * int(mask[pretended].sum())
+    )
+    (log,) = [row for row in trainer.state.log_history if "credit/whole_rollouts" in row]
+    assert log["credit/whole_rollouts"] == 5 / 8
+
+
+SAID = "<search>house 0</search><information>House 0 belongs to Owner 0.</information>Owner 0"
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_transcripts_with_passage_tags(tmp_path, tiny_reader, tiny_scorer, masked):
+    """Texts of a rollout function, as Search-R1's; with a mask of what the policy did not write, and without."""
+
+    def rollouts(prompts, trainer):
+        tokenizer = trainer.processing_class
+        texts = [SAID if place % 2 else "Owner 1" for place in range(len(prompts))]
+        ids = [[*tokenizer(text, add_special_tokens=False).input_ids, tokenizer.eos_token_id] for text in texts]
+        made = {
+            "prompt_ids": [tokenizer(prompt).input_ids for prompt in prompts],
+            "completion_ids": ids,
+            "logprobs": [[0.0] * len(row) for row in ids],
+        }
+        if masked:
+            found = [messages_by_tag([tokenizer.decode([one]) for one in row], "information") for row in ids]
+            made["env_mask"] = [(row >= 0).long().tolist() for row in found]
+        return made
+
+    reward = SePerReward(tiny_scorer, variant="both", price=0.1, passage_tag="information")
+    questions = [{**row, "prompt": row["question"]} for row in QUESTIONS]
+    trainer = trainer_of(tmp_path, tiny_reader, [reward], questions=questions, rollout_func=rollouts)
+    with reward.recording() as recorded:
+        trainer.train()
+    assert [rollout.calls for rollout, _ in recorded] == [(0,), (1, 0)] * 4
+    assert {rollout.passages for rollout, _ in recorded[1::2]} == {(Passage("House 0 belongs to Owner 0."),)}
+    assert not trainer.undivided
+    (batch,) = trainer.batches
+    group = [credit_of(*row) for row in recorded[:4]]
+    decode, ids = trainer.processing_class.decode, batch["completion_ids"][1]
+    of_text = {}
+    for value in batch["advantages"][1].unique().tolist():
+        kept = (batch["advantages"][1] == value) & batch["completion_mask"][1].bool()
+        of_text[decode(ids[kept], skip_special_tokens=True)] = value
+    in_order = sorted(of_text, key=SAID.find)
+    assert in_order == [
+        "<search>house 0</search",
+        "><information>House 0 belongs to Owner 0.</information>",
+        "Owner 0",
+    ]
+    query, passage, answer = (of_text[text] for text in in_order)
+    assert [query, answer] == pytest.approx(slowly(group, 1.0)[1], abs=1e-5)
+    assert passage == 0.0
+
+
+@pytest.mark.parametrize(
+    ("reward", "options", "message"),
+    [
+        ({}, {}, "must hold a SePerReward, with a variant that tells what each search gained, got delta; take"),
+        ({"variant": "stepwise"}, {"credit": {"potential": True}}, "needs variant='both', got"),
+        ({"variant": "both"}, {"credit": {"discount": 1.5}}, r"discount must be in \[0, 1\], got 1.5"),
+        ({"variant": "both"}, {"scale_rewards": "group"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
+        (
+            {"variant": "both"},
+            {"multi_objective_aggregation": "normalize_then_sum"},
+            "needs multi_objective_aggregation='sum_then_normalize'",
+        ),
+    ],
+)
+def test_settings_that_do_not_go_together(tmp_path, tiny_reader, tiny_scorer, reward, options, message):
+    with pytest.raises(ValueError, match=message):
+        trainer_of(tmp_path, tiny_reader, [SePerReward(tiny_scorer, **reward)], **options)
+
+
+TWO_RANKS = """
+import itertools, sys
+import pytest, torch
+from accelerate.utils import gather_object
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.reward import SePerReward
+from seper_reward.reward.credit import credit_of
+from seper_reward.reward.environment import environment_factory
+from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.scorer import SePerScorer
+from tests.reward.test_credit import Finds, scripted, slowly, trainer_of
+
+folder, reader, entailment = sys.argv[1:]
+sampler = ResponseSampler.from_pretrained(
+    reader, ReaderOptions(dtype="float32", device="cpu"), num_samples=2, max_new_tokens=4
+)
+judge = EntailmentScorer.from_pretrained(entailment, LoadOptions(dtype="float32", device="cpu"))
+reward = SePerReward(SePerScorer(sampler, judge, prompt="brief"), variant="both", price=0.1)
+scripted(pytest.MonkeyPatch())
+make = environment_factory(Finds(), max_turns=2)
+trainer = trainer_of(folder, reader, [reward], environment_factory=make, per_device_train_batch_size=2)
+with reward.recording() as recorded:
+    trainer.train()
+(batch,) = trainer.batches
+assert len(recorded) == 2
+group = gather_object([credit_of(*row) for row in recorded])  # two rollouts of each rank
+assert [credit.calls for credit in group] == [(0,), (1, 0)] * 2
+rank = trainer.accelerator.process_index
+for row, advantages in enumerate(slowly(group, 1.0)[2 * rank : 2 * rank + 2]):
+    assert batch["advantages"][row, 0].item() == pytest.approx(advantages[0], abs=1e-5)
+print("rank", rank, "is right")
+"""
+
+
+@pytest.mark.slow
+def test_a_group_over_two_ranks(tmp_path, tiny_reader, tiny_entailment):
+    (tmp_path / "script.py").write_text(TWO_RANKS)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
+    done = subprocess.run(
+        [*command, tmp_path / "script.py", tmp_path / "run", tiny_reader, tiny_entailment],
+        env={**ENVIRONMENT, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert sorted(line for line in done.stdout.splitlines() if "is right" in line) == [
+        "rank 0 is right",
+        "rank 1 is right",
+    ]
