@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import trl
@@ -28,6 +28,7 @@ from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.formula import Variant
 from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.trainer import TurnCreditGRPOTrainer
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json, write_lines
@@ -77,8 +78,25 @@ class PolicyConfig(PolicyTaskConfig):
     variant: str = setting(
         "delta",
         "Reward before prices: delta (change of the reader's belief by all searches), stepwise (the same, logged by "
-        "search), answer (how far the policy's answer entails a gold answer) or advantage (that, less the reader's "
-        "belief without a search).",
+        "search), answer (how far the policy's answer entails a gold answer), advantage (that, less the reader's "
+        "belief without a search) or both (answer and delta).",
+    )
+    gain_weight: float = setting(1.0, "Weight of what the searches gained beside the answer, >= 0, in both.")
+    pool_draws: int = setting(
+        1,
+        "Up to how many draws of responses a belief is measured on, >= 1: each later visit of a question adds one. A "
+        "resumed run begins with the first.",
+    )
+    credit: Literal["rollout", "turn"] = setting(
+        "rollout",
+        "What gets an advantage of its own: the rollout, or each turn for what it earned and what followed; this "
+        "needs scale_rewards none, and the variant stepwise or both.",
+    )
+    discount: float = setting(
+        1.0, "How much of what follows is credited to a turn, in [0, 1]; 0: nothing. For credit turn."
+    )
+    potential: bool = setting(
+        False, "Whether gains are credited in their potential-based form; for credit turn and variant both."
     )
     price: float = setting(0.15, "Price of a search, in units of belief, >= 0.")
     word_price: float = setting(0.0, "Price of a retrieved word, in units of belief, >= 0.")
@@ -218,7 +236,10 @@ def new_trainer(
         style: The reader's wording.
     """
     torch.manual_seed(arguments.seed)  # for a new adapter: the trainer sets its seed only later
-    return GRPOTrainer(
+    trainer_class, credit = GRPOTrainer, {}
+    if config.credit == "turn":
+        trainer_class, credit = TurnCreditGRPOTrainer, {"discount": config.discount, "potential": config.potential}
+    return trainer_class(
         model=new_policy(config, loaded.model),
         reward_funcs=[reward],
         args=arguments,
@@ -228,14 +249,15 @@ def new_trainer(
         processing_class=with_tool_template(load_tokenizer(config.model)),
         environment_factory=tool,
         callbacks=[PriceWarmup(reward, config.price_warmup)],
+        **credit,
     )
 
 
 def new_reward(config: PolicyConfig, scorer: SePerScorer, variant: Variant) -> SePerReward:
     """Return a reward of the settings, of some variant."""
     return SePerReward(
-        scorer, variant=variant, price=config.price, word_price=config.word_price, needed=config.needed,
-        reader=config.reader,
+        scorer, variant=variant, price=config.price, word_price=config.word_price, gain_weight=config.gain_weight,
+        needed=config.needed, reader=config.reader, pool_draws=config.pool_draws,
     )  # fmt: skip
 
 

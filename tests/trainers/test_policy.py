@@ -64,6 +64,16 @@ def test_command(settings, tmp_path, reader):
     assert print_over_seeds(["--runs", str(tmp_path / "run")]) == 0
 
 
+def test_credit_per_turn(settings, tmp_path):
+    options = [
+        "--variant", "both", "--credit", "turn", "--potential", "true", "--discount", "0.9", "--pool_draws", "2",
+    ]  # fmt: skip
+    assert policy.main([*settings, *options, "--scale_rewards", "none", "--logging_steps", "1"]) == 0
+    (checkpoint,) = (tmp_path / "run").glob("checkpoint-2")
+    log = json.loads((checkpoint / "trainer_state.json").read_text())["log_history"]
+    assert [row["credit/whole_rollouts"] for row in log if "credit/whole_rollouts" in row] == [0.0, 0.0]
+
+
 def test_evaluation_only(settings, tmp_path):
     assert policy.main([*settings, "--evaluate_only", "true"]) == 0
     found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
