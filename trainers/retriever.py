@@ -178,6 +178,9 @@ def train_once(
         model.add_adapter(new_lora(TaskType.FEATURE_EXTRACTION, config.lora_r))
     if config.only_head:
         freeze_body(model)
+    # a batch for each process, however few rows there are: otherwise there would be no step
+    most = max(1, len(rows) // process_state().num_processes)
+    arguments = replace(arguments, per_device_train_batch_size=min(arguments.per_device_train_batch_size, most))
     prompts = {"query": model.prompts.get("query", ""), "passages": model.prompts.get("document", "")}
     trainer = SentenceTransformerTrainer(
         model=model,
