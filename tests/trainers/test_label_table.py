@@ -203,10 +203,10 @@ def test_the_table_alone_trains_nothing_and_resumes(settings, tmp_path, capsys, 
         seeds["label"].add(self.scorer.sampler.options.seed)
         return label(self, query)
 
-    def judges(self, question, answers, passage_sets):
+    def judges(self, question, answers, passage_sets, **options):
         if passage_sets != [()] and len(passage_sets) == 1:
             seeds["judge"].add((self.sampler.name, self.sampler.options.seed))
-        return beliefs(self, question, answers, passage_sets)
+        return beliefs(self, question, answers, passage_sets, **options)
 
     monkeypatch.setattr(DeltaSePerLabeler, "label", labels)
     monkeypatch.setattr(SePerScorer, "beliefs", judges)
