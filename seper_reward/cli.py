@@ -121,7 +121,7 @@ def _run(name: str, command: Callable[[list[str]], None], arguments: list[str]) 
 def _label(arguments: list[str]) -> None:
     config = _parse(LabelConfig, arguments, "seper-reward label")
     from seper_reward.data.rows import BadRowError
-    from seper_reward.labels.labelers import load_labeler
+    from seper_reward.labels.labelers import LabelerOptions, load_labeler
     from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.provenance import backend_of
     from seper_reward.labels.run import LabelRun
@@ -143,7 +143,8 @@ def _label(arguments: list[str]) -> None:
     settings = asdict(config)
     if config.backend == "auto":  # a resumed run stays with the backend that it began with
         config = replace(config, backend=together(lambda: backend_of(config.output_dir)) or config.backend)
-    labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed), sets)
+    options = LabelerOptions(**config.labeler_options)
+    labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed), sets, options)
     run = LabelRun(
         config.output_dir,
         labeler,

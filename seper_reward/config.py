@@ -272,6 +272,27 @@ class CommandConfig(ScorerConfig):
 
 
 @dataclass
+class LabelerConfig:
+    """Settings of the labelers that have some, shared by the commands and the trainers."""
+
+    erag_preset: Literal["default", "paper", "official"] = setting(
+        "default",
+        "How eRAG's label follows from answers: default (mean of the metric over the responses, less that without a "
+        "passage) or paper and official (the metric of one greedy response; nothing is subtracted).",
+    )
+    erag_metric: str = setting(
+        "exact_match",
+        "Metric of the labeler erag: exact_match, token_f1, rouge_l, accuracy (equal but for case), contains_answer, "
+        "or package.module:name of a callable of a response and the gold answer that returns a number in [0, 1].",
+    )
+
+    @property
+    def labeler_options(self) -> dict[str, Any]:
+        """The fields of ``LabelerOptions``."""
+        return {each.name: getattr(self, each.name) for each in fields(LabelerConfig)}
+
+
+@dataclass
 class SetsConfig:
     """Settings of labels of sets of passages, shared by the command and the trainers."""
 
@@ -298,15 +319,16 @@ class SetsConfig:
 
 
 @dataclass
-class LabelConfig(SetsConfig, CommandConfig):
+class LabelConfig(LabelerConfig, SetsConfig, CommandConfig):
     """Label passages by what each did to the reader's belief in the right answer (ΔSePer), or by another labeler."""
 
     labeler: str = setting(
         "delta_seper",
         "What a label is: delta_seper or delta_seper_hard (change of the belief), delta_belief (half of it, and half "
-        "the change of the gold answer's own likelihood; rows hold all three), erag, erag_token_f1 "
-        "or erag_rouge_l (change of the responses' exact match, token F1 or ROUGE-L), likelihood (change of the gold "
-        "answer's log-probability), gold (people's marks), or the score of a reranker, given by its folder.",
+        "the change of the gold answer's own likelihood; rows hold all three), erag (the responses' erag_metric), "
+        "erag_token_f1 or erag_rouge_l (their token F1 or ROUGE-L), likelihood (change of the gold answer's "
+        "log-probability), contains (whether the passage holds the answer), gold (people's marks), or the score of a "
+        "reranker, given by its folder.",
     )
 
     input: str = setting(

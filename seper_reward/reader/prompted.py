@@ -219,19 +219,24 @@ class PromptedReader:
             prompts = [prompts[at] for at in self.cache.missing(keys)]
         self.sampler.expect(prompts)
 
-    def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
+    def ahead(self, queries: Iterable[Query], *, closed_book: bool = True) -> Iterator[Query]:
         """Yield the queries, and have an engine begin with the next ones while the caller measures one.
 
         Servers answer many prompts at once; only the time depends on it.
+
+        Args:
+            queries: The queries.
+            closed_book: Whether the caller also asks without a passage.
         """
         waiting: deque[Query] = deque()
-        prompts = 0
+        prompts, bare = 0, int(not closed_book)
         for query in queries:
+            contexts = query.contexts[bare:]
             waiting.append(query)
-            prompts += len(query.contexts)
-            self.expect(query.question, query.contexts)
+            prompts += len(contexts)
+            self.expect(query.question, contexts)
             while prompts > self.sampler.prompts_ahead:
-                prompts -= len(waiting[0].contexts)
+                prompts -= len(waiting[0].contexts) - bare
                 yield waiting.popleft()
         yield from waiting
 

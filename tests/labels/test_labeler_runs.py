@@ -63,6 +63,19 @@ def test_a_labelers_folder_is_like_any_other(words, labeler, tmp_path, capsys):
     assert "labels made otherwise" in capsys.readouterr().err
 
 
+def test_published_erag_runs_like_any_other(words, tmp_path, capsys):
+    assert main([*words("erag", "out"), "--erag_preset", "paper", "--erag_metric", "token_f1"]) == 0
+    rows = labels_of(tmp_path / "out")
+    assert "baseline" not in rows[0]
+    assert rows[0]["passages"][0]["responses"][0]["count"] == 1
+    assert {row.baseline_error for row in read_labels(tmp_path / "out")} == {0.0}
+    capsys.readouterr()
+    assert main([*words("erag", "out"), "--erag_metric", "token_f1"]) == 2
+    assert "labels made otherwise" in capsys.readouterr().err
+    assert main([*words("erag", "other"), "--erag_metric", "f2"]) == 2
+    assert "metric must be one of" in capsys.readouterr().err
+
+
 def test_gold_marks_need_no_reader(words, tmp_path):
     assert main([*words("gold", "out"), "--reader", "no/such-model"]) == 0
     labeled = read_labels(tmp_path / "out")

@@ -10,8 +10,19 @@ from seper_reward import SePerScorer
 from seper_reward.data.rows import BadRowError
 from seper_reward.estimators.draws import drawn_by_mass
 from seper_reward.estimators.seper import Estimator
-from seper_reward.labels.labelers import LABELERS, DeltaSePerLabeler, ERAGLabeler, GoldLabeler, load_labeler
+from seper_reward.labels.labelers import (
+    LABELERS,
+    ContainsLabeler,
+    DeltaSePerLabeler,
+    ERAGLabeler,
+    ERAGOptions,
+    GoldLabeler,
+    LabelerOptions,
+    load_labeler,
+)
+from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import label_row, labeled_query
+from seper_reward.labels.sets import SetLabeler
 from seper_reward.types import Passage, Query, Responses, UnscorableError
 
 QUERY = Query(
@@ -145,6 +156,85 @@ def test_erags_standard_error_by_hand():
     assert found.std_errors[0] == pytest.approx(math.sqrt(2.5 * 2.5 / 25 * 5 / 16 + 3.5 * 1.5 / 25 * 5 / 16))
     assert found.details[0]["low"] < 0.25 < found.details[0]["high"]
     assert found.baseline_error == found.baseline["std_error"] == pytest.approx(math.sqrt(2.5 * 2.5 / 25 * 5 / 16))
+
+
+def length(response, answers):
+    return min(len(response) / 100, 1.0)
+
+
+@pytest.mark.parametrize("preset", ["paper", "official"])
+def test_published_erag_scores_one_greedy_response_and_subtracts_nothing(preset, tiny_scorer):
+    labeler = ERAGLabeler(tiny_scorer, length, ERAGOptions.preset(preset))
+    found = labeler.label(QUERY)
+    greedy = tiny_scorer.with_sampling(num_samples=1, temperature=0.0)
+    sampled = greedy.responses(QUERY.question, (), [(passage,) for passage in QUERY.passages])
+    said = [row.texts[0] for row in sampled]
+    assert found.labels == tuple(length(text, ()) for text in said)
+    assert len(set(found.labels)) > 1
+    assert found.std_errors == (0.0, 0.0, 0.0)
+    assert found.baseline == {}
+    assert "baseline" not in label_row(found, labeler.name)
+    assert labeler.fingerprint["sampling"]["temperature"] == 0.0
+
+
+def test_published_erag_never_asks_without_a_passage(tiny_scorer, monkeypatch):
+    labeler = ERAGLabeler(tiny_scorer, length, ERAGOptions.preset("paper"))
+    reader, asked = labeler.scorer.reader, []
+    monkeypatch.setattr(reader, "expect", lambda question, contexts: asked.extend(contexts))
+    responses = reader.responses
+    monkeypatch.setattr(
+        reader, "responses", lambda question, contexts: asked.extend(contexts) or responses(question, contexts)
+    )
+    assert list(labeler.ahead([QUERY])) == [QUERY]
+    labeler.label(QUERY)
+    assert asked == [(passage,) for passage in QUERY.passages] * 2
+
+
+def test_published_erag_of_sets_is_what_a_passage_adds_to_the_metric(tiny_scorer):
+    labeler = SetLabeler(ERAGLabeler(tiny_scorer, length, ERAGOptions.preset("paper")), SetOptions("pairs"))
+    greedy = tiny_scorer.with_sampling(num_samples=1, temperature=0.0)
+    labeled = labeler.label(QUERY)
+    for each in labeled.sets:
+        shown = [tuple(QUERY.passages[at] for at in places) for places in (each.shown, each.given)]
+        together, before = (length(row.texts[0], ()) for row in greedy.responses(QUERY.question, (), shown))
+        assert each.utility.value == pytest.approx(together)
+        assert each.gain.value == pytest.approx(together - before)
+        assert each.gain.std_error == 0.0
+
+
+def test_a_metric_of_a_users_own_by_dotted_path(tiny_scorer):
+    options = LabelerOptions(erag_metric="tests.labels.test_labelers:length", erag_preset="paper")
+    labeler = load_labeler("erag", lambda: tiny_scorer, options=options)
+    assert labeler.name == "erag_length"
+    assert labeler.fingerprint["metric"] == "tests.labels.test_labelers:length"
+    assert (
+        labeler.label(QUERY).labels
+        == ERAGLabeler(tiny_scorer, length, ERAGOptions.preset("paper")).label(QUERY).labels
+    )
+    for path, said in {
+        "nowhere:length": "cannot be imported",
+        "math:no_such": "cannot be imported",
+        "math:pi": "must be callable",
+        ":length": "must be package.module:name",
+        "f2": "metric must be one of exact_match",
+    }.items():
+        with pytest.raises(ValueError, match=said):
+            ERAGLabeler(tiny_scorer, path)
+    with pytest.raises(ValueError, match="erag_preset must be one of default, paper, official, got 'best'"):
+        load_labeler("erag", lambda: tiny_scorer, options=LabelerOptions(erag_preset="best"))
+
+
+def test_passages_that_contain_the_answer_as_words():
+    texts = ["Ann B. Lee did.", "Anna Lee did.", "Ann, Lee's aunt."]
+    passages = (Passage("He did.", "Ann Lee"), *map(Passage, texts))
+    query = Query("q", "Who?", ("Ann Lee", "Ann B. Lee"), passages)
+    assert ContainsLabeler().label(query).labels == (1.0, 1.0, 0.0, 1.0)
+    assert ContainsLabeler().label(replace(query, answers=(("Ann Lee",), ("He", "Bob")))).labels == (
+        1.0,
+        0.0,
+        0.0,
+        0.5,
+    )
 
 
 def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):
