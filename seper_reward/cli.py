@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import yaml
 
@@ -18,6 +18,7 @@ from seper_reward.config import (
     CorrelationConfig,
     CounterfactualConfig,
     EquivalenceConfig,
+    ERAGConfig,
     ExportConfig,
     LabelConfig,
     MarkedConfig,
@@ -31,12 +32,16 @@ from seper_reward.config import (
 )
 from seper_reward.runtime.json_files import naming
 
+if TYPE_CHECKING:
+    from seper_reward.data.queries import Examples
+
 C = TypeVar(
     "C",
     LabelConfig,
     CorrelationConfig,
     CounterfactualConfig,
     EquivalenceConfig,
+    ERAGConfig,
     ExportConfig,
     ReestimateConfig,
     ReportConfig,
@@ -54,6 +59,7 @@ commands:
   label                    label how much each passage helps to answer its question
   evaluate correlation     compare ΔSePer and other measures with people's marks of relevance
   evaluate counterfactual  compare ΔSePer of passages with planted wrong answers and of relevant ones
+  evaluate erag            correlate metrics of retrieved lists, by several labels, with how well the reader answers
   evaluate equivalence     compare the entailment model with people's verdicts on responses
   evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
   reestimate               compute labels again by other options of SePer, without asking the reader
@@ -76,6 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "label": _label,
         "evaluate correlation": _correlation,
         "evaluate counterfactual": _counterfactual,
+        "evaluate erag": _erag,
         "evaluate equivalence": _equivalence,
         "evaluate stress": _stress,
         "reestimate": _reestimate,
@@ -188,6 +195,35 @@ def _counterfactual(arguments: list[str]) -> None:
     _show(counterfactual(load_scorer(config, config.seed), _marked(config)), config)
 
 
+def _erag(arguments: list[str]) -> None:
+    config = _parse(ERAGConfig, arguments, "seper-reward evaluate erag")
+    from seper_reward.data.queries import pool_passages, read_examples
+    from seper_reward.evaluation.erag import erag
+    from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, LabelerOptions, load_labeler
+    from seper_reward.reports.tables import erag_tables
+    from seper_reward.retrieval import load_retriever
+
+    _need_file(config)
+    examples, corpus = read_examples(config.file, config.corpus)
+    queries = _chosen(config, examples)
+    if corpus is None:
+        corpus, queries = pool_passages(queries)
+    scorer = load_scorer(config, config.seed)
+    options = LabelerOptions(**config.labeler_options)
+    # a list is scored as the preset says, also one without a passage
+    greedy = ERAGOptions.preset(config.erag_preset).greedy
+    result = erag(
+        queries,
+        {name: load_retriever(name, corpus) for name in config.retrievers},
+        {name: load_labeler(name, lambda: scorer, options=options) for name in config.labelers},
+        ERAGLabeler(scorer, config.erag_metric, ERAGOptions(greedy=greedy)),
+        depths=config.depths,
+        margin=config.margin,
+    )
+    print(erag_tables(result))
+    _write(result, config)
+
+
 def _equivalence(arguments: list[str]) -> None:
     config = _parse(EquivalenceConfig, arguments, "seper-reward evaluate equivalence")
     from seper_reward.estimators.entailment import EntailmentScorer
@@ -220,12 +256,21 @@ def _stress(arguments: list[str]) -> None:
 def _marked(config: MarkedConfig) -> list[Any]:
     """Read the questions of the split; raise if a row is unusable."""
     from seper_reward.data.queries import read_queries
+
+    _need_file(config)
+    return _chosen(config, read_queries(config.file))
+
+
+def _need_file(config: MarkedConfig) -> None:
+    if not config.file:
+        raise ValueError("--file is required: questions whose passages carry 'relevant'")
+
+
+def _chosen(config: MarkedConfig, examples: "Examples") -> list[Any]:
+    """Return the questions of the split; raise if a row is unusable."""
     from seper_reward.data.rows import BadRowError
     from seper_reward.data.splits import split_of, spread
 
-    if not config.file:
-        raise ValueError("--file is required: questions whose passages carry 'relevant'")
-    examples = read_queries(config.file)
     if examples.rejected:
         first = examples.rejected[0]
         raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")

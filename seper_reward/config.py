@@ -472,6 +472,38 @@ class CounterfactualConfig(MarkedConfig):
 
 
 @dataclass
+class ERAGConfig(LabelerConfig, MarkedConfig):
+    """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
+
+    file: str = setting(
+        "",
+        "Questions: JSON, JSONL (also .gz) or Parquet, or 'demo'; marks of their own passages hold where these are "
+        "retrieved. Required.",
+    )
+    corpus: str | None = setting(
+        None,
+        "Corpus to retrieve from: JSONL, JSONL.gz or Parquet of {id, title?, text}; not given: the passages of all "
+        "questions together.",
+    )
+    retrievers: list[str] = setting(
+        ["bm25", "minilm"], "Retrievers: bm25, minilm (dense, embedded), or hub ids or folders of other bi-encoders."
+    )
+    labelers: list[str] = setting(
+        ["erag", "delta_seper", "likelihood", "contains", "gold"],
+        "Labelers of single passages, by their names in `seper-reward label`.",
+    )
+    depths: list[int] = setting([1, 2, 5], "Numbers of passages that the reader sees together, each >= 1.")
+    margin: float = setting(
+        0.05, "Label above which a passage is relevant for MAP and MRR; recall and nDCG take labels below 0 as 0."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.depths or not all(isinstance(depth, int) and depth >= 1 for depth in self.depths):
+            raise ValueError(f"depths must be whole numbers of at least 1, got {self.depths}")
+
+
+@dataclass
 class EquivalenceConfig(JudgeConfig):
     """Compare entailment with people's verdicts on whether a response states the gold answer."""
 

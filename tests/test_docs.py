@@ -27,6 +27,7 @@ COMMANDS = [
     "label",
     "evaluate correlation",
     "evaluate counterfactual",
+    "evaluate erag",
     "evaluate equivalence",
     "evaluate stress",
     "reestimate",
