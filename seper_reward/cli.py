@@ -440,8 +440,10 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     """Read the questions to label, with retrieved passages where they have none, and the rejected rows."""
     from seper_reward.data.queries import Rejected, read_examples
     from seper_reward.data.splits import spread
+    from seper_reward.labels.labelers import needs_answers
 
-    examples, corpus = read_examples(config.input, config.corpus)
+    answers_needed = needs_answers(config.labeler)
+    examples, corpus = read_examples(config.input, config.corpus, answers_needed=answers_needed)
     queries = spread(examples.queries, config.limit)
     bare = [position for position, query in enumerate(queries) if not query.passages]
     if bare and corpus is not None:

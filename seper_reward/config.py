@@ -286,6 +286,38 @@ class LabelerConfig:
         "or package.module:name of a callable of a response and the gold answer that returns a number in [0, 1].",
     )
 
+    item_preset: Literal["default", "paper", "official"] = setting(
+        "default",
+        "Options of the labeler item where the next ones are not given: paper and default (3 rounds, the 5 first "
+        "passages, 5 orders) or official (5 rounds, 6 of ar; the 10 first passages, 6 orders).",
+    )
+    item_method: Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"] = (
+        setting(
+            "a_s",
+            "How the labeler item judges: ITEM by a pseudo-answer (a), with an order by relevance between (ar), which "
+            "chooses a set (s) or the first of an order by utility (r); one round by an explicit (exp_a) or implicit "
+            "(imp_a) answer or by none (vanilla); votes over several orders (k_sampling); or relevance (rank_gpt).",
+        )
+    )
+    item_form: Literal["listwise", "pointwise"] = setting(
+        "listwise", "Whether the reader judges all passages at once or each by itself (vanilla, exp_a, imp_a, a_s)."
+    )
+    item_pseudo_answer: Literal["explicit", "implicit"] = setting(
+        "explicit", "What ITEM judges by: the reader's answer, or what one must know to answer (implicit)."
+    )
+    item_rounds: int | None = setting(None, "Most rounds of ITEM, >= 1; not given: the preset's.")
+    item_top_k: int | None = setting(None, "Passages of an order that are chosen, >= 1; not given: the preset's.")
+    item_samples: int | None = setting(None, "Orders that k_sampling votes over, >= 1; not given: the preset's.")
+    item_same_answer: float | None = setting(
+        None,
+        "ROUGE-L of two successive pseudo-answers, in (0, 1], from which on ITEM ends; not given: none are compared.",
+    )
+    item_prompts: str | None = setting(
+        None,
+        "YAML file whose prompts replace ours (labels/judgment_prompts.yaml), some of them or all; not given: none.",
+    )
+    item_max_new_tokens: int = setting(128, "Longest judgment in tokens, >= 1; longer ones are not understood.")
+
     @property
     def labeler_options(self) -> dict[str, Any]:
         """The fields of ``LabelerOptions``."""
@@ -327,8 +359,8 @@ class LabelConfig(LabelerConfig, SetsConfig, CommandConfig):
         "What a label is: delta_seper or delta_seper_hard (change of the belief), delta_belief (half of it, and half "
         "the change of the gold answer's own likelihood; rows hold all three), erag (the responses' erag_metric), "
         "erag_token_f1 or erag_rouge_l (their token F1 or ROUGE-L), likelihood (change of the gold answer's "
-        "log-probability), contains (whether the passage holds the answer), gold (people's marks), or the score of a "
-        "reranker, given by its folder.",
+        "log-probability), item (the reader's own judgment, without a gold answer), contains (whether the passage "
+        "holds the answer), gold (people's marks), or the score of a reranker, given by its folder.",
     )
 
     input: str = setting(

@@ -86,6 +86,16 @@ def test_gold_marks_need_no_reader(words, tmp_path):
     assert output.read_text().startswith("q0 0 q0:s 3\nq0 0 u 0\n")
 
 
+def test_questions_without_answers_are_for_labelers_that_need_none(words, tmp_path, capsys):
+    rows = [{key: value for key, value in row.items() if key != "answers"} for row in records(2)]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main([*words("gold", "out")]) == 0
+    assert [row["answers"] for row in labels_of(tmp_path / "out")] == [[], []]
+    assert [row.labels for row in read_labels(tmp_path / "out")] == [(1.0, 0.0)] * 2
+    assert main(words("contains", "other")) == 2
+    assert "answers must be a list with at least one text" in capsys.readouterr().err
+
+
 def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
     assert main(words("delta_seper", "out")) == 0
     rows = (tmp_path / "out" / "labels.jsonl").read_bytes()

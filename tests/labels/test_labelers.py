@@ -37,7 +37,11 @@ QUERY = Query(
 )
 
 
-@pytest.mark.parametrize("name", LABELERS)
+# what a random reader judges cannot be understood: tests/labels/test_item.py has one that follows a script
+NAMES = sorted({*LABELERS} - {"item"})
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_labeler_keeps_the_protocol(name, tiny_scorer):
     judge = load_labeler(name, lambda: tiny_scorer)
     row = judge.label(QUERY)
@@ -116,7 +120,7 @@ def test_delta_belief_needs_one_answer(tiny_scorer):
         judge.label(LIST)
 
 
-@pytest.mark.parametrize("name", sorted({*LABELERS} - {"delta_belief"}))
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"delta_belief"}))
 def test_every_labeler_takes_lists(name, tiny_scorer):
     judge = load_labeler(name, lambda: tiny_scorer)
     turned = replace(LIST, answers=(("Bob",), ("Ann B. Lee", "Ann Lee")))

@@ -6,8 +6,9 @@ from seper_reward.labels.labelers.cross_encoder import CrossEncoderLabeler
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
 from seper_reward.labels.labelers.erag import ERAGLabeler, ERAGOptions
 from seper_reward.labels.labelers.gold import GoldLabeler
+from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
-from seper_reward.labels.labelers.registry import LABELERS, LabelerOptions, check_labeler, load_labeler
+from seper_reward.labels.labelers.registry import LABELERS, LabelerOptions, check_labeler, load_labeler, needs_answers
 
 __all__ = [
     "LABELERS",
@@ -17,9 +18,11 @@ __all__ = [
     "ERAGLabeler",
     "ERAGOptions",
     "GoldLabeler",
+    "ItemLabeler",
     "LabelerOptions",
     "LikelihoodLabeler",
     "PassageLabeler",
     "check_labeler",
     "load_labeler",
+    "needs_answers",
 ]

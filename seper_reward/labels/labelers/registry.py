@@ -4,12 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from seper_reward.labels.judgment_prompts import JudgmentPrompts
+from seper_reward.labels.judgments import Form, JudgmentOptions, JudgmentPreset, Method, PseudoAnswer
 from seper_reward.labels.labelers.base import PassageLabeler, ReaderLabeler
 from seper_reward.labels.labelers.contains import ContainsLabeler
 from seper_reward.labels.labelers.cross_encoder import CrossEncoderLabeler
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
 from seper_reward.labels.labelers.erag import ERAGLabeler, ERAGOptions, ERAGPreset
 from seper_reward.labels.labelers.gold import GoldLabeler
+from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.sets import SetLabeler
@@ -25,14 +28,64 @@ class LabelerOptions:
     Attributes:
         erag_preset: How eRAG's labels follow from answers, see ``ERAGOptions.preset``.
         erag_metric: Metric of the labeler ``erag``, see ``answer_metric``.
+        item_preset: Published options of ITEM, see ``JudgmentOptions.preset``.
+        item_method: How passages are judged, see ``JudgmentOptions`` for this and the next six.
+        item_form: Whether the reader sees all passages at once.
+        item_pseudo_answer: What passages are judged by.
+        item_rounds: Most rounds; ``None`` keeps the preset's, as for the next two.
+        item_top_k: How many passages of an order are chosen.
+        item_samples: Orders that are voted over.
+        item_same_answer: Likeness of two successive pseudo-answers that ends the rounds; ``None`` compares none.
+        item_prompts: YAML file with prompts in place of ours; ``None`` for none.
+        item_max_new_tokens: Longest judgment in tokens.
+
+    Raises:
+        ValueError: An option is not allowed.
     """
 
     erag_preset: ERAGPreset = "default"
     erag_metric: str = "exact_match"
+    item_preset: JudgmentPreset = "default"
+    item_method: Method = "a_s"
+    item_form: Form = "listwise"
+    item_pseudo_answer: PseudoAnswer = "explicit"
+    item_rounds: int | None = None
+    item_top_k: int | None = None
+    item_samples: int | None = None
+    item_same_answer: float | None = None
+    item_prompts: str | None = None
+    item_max_new_tokens: int = 128
+
+    def __post_init__(self) -> None:
+        ERAGOptions.preset(self.erag_preset)
+        self.judgments()
 
     def erag(self, scorer: SePerScorer, metric: str | None = None) -> ERAGLabeler:
         """Return eRAG's labeler with its options; ``metric`` takes the place of theirs."""
         return ERAGLabeler(scorer, metric or self.erag_metric, ERAGOptions.preset(self.erag_preset))
+
+    def judgments(self, method: Method | None = None) -> JudgmentOptions:
+        """Return the options of ITEM; ``method`` takes the place of theirs."""
+        return JudgmentOptions.preset(
+            self.item_preset,
+            method or self.item_method,
+            form=self.item_form,
+            pseudo_answer=self.item_pseudo_answer,
+            rounds=self.item_rounds,
+            top_k=self.item_top_k,
+            samples=self.item_samples,
+            same_answer=self.item_same_answer,
+        )
+
+    def item(self, scorer: SePerScorer, method: Method | None = None) -> ItemLabeler:
+        """Return ITEM's labeler; ``method`` takes the place of its option's, and is the name of the labels."""
+        return ItemLabeler(
+            scorer,
+            self.judgments(method),
+            JudgmentPrompts.load(self.item_prompts),
+            max_new_tokens=self.item_max_new_tokens,
+            name=method or "item",
+        )
 
 
 LABELERS: dict[str, Callable[[LoadScorer, LabelerOptions], PassageLabeler]] = {
@@ -43,9 +96,11 @@ LABELERS: dict[str, Callable[[LoadScorer, LabelerOptions], PassageLabeler]] = {
     "erag_token_f1": lambda load, options: options.erag(load(), "token_f1"),
     "erag_rouge_l": lambda load, options: options.erag(load(), "rouge_l"),
     "likelihood": lambda load, options: LikelihoodLabeler(load()),
+    "item": lambda load, options: options.item(load()),
     "contains": lambda load, options: ContainsLabeler(),
     "gold": lambda load, options: GoldLabeler(),
 }
+_WITHOUT_ANSWERS = {"item", "gold"}
 
 
 def load_labeler(
@@ -73,6 +128,11 @@ def load_labeler(
     if not isinstance(labeler, ReaderLabeler):
         raise ValueError(f"labeler {name!r} has no measure of a reader that sets could be labelled by; take sets=none")
     return SetLabeler(labeler, sets)
+
+
+def needs_answers(name: str) -> bool:
+    """Return whether the labeler of this name needs gold answers; a reranker in a folder needs none."""
+    return name in LABELERS and name not in _WITHOUT_ANSWERS
 
 
 def check_labeler(name: str) -> None:
