@@ -20,6 +20,7 @@ from seper_reward.config import (
     EquivalenceConfig,
     ERAGConfig,
     ExportConfig,
+    JudgmentsConfig,
     LabelConfig,
     MarkedConfig,
     ReestimateConfig,
@@ -43,6 +44,7 @@ C = TypeVar(
     EquivalenceConfig,
     ERAGConfig,
     ExportConfig,
+    JudgmentsConfig,
     ReestimateConfig,
     ReportConfig,
     SaveConfig,
@@ -60,6 +62,7 @@ commands:
   evaluate correlation     compare ΔSePer and other measures with people's marks of relevance
   evaluate counterfactual  compare ΔSePer of passages with planted wrong answers and of relevant ones
   evaluate erag            correlate metrics of retrieved lists, by several labels, with how well the reader answers
+  evaluate judgments       compare judgments of what is useful with people's marks, and by the answers they lead to
   evaluate equivalence     compare the entailment model with people's verdicts on responses
   evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
   reestimate               compute labels again by other options of SePer, without asking the reader
@@ -83,6 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate correlation": _correlation,
         "evaluate counterfactual": _counterfactual,
         "evaluate erag": _erag,
+        "evaluate judgments": _judgments,
         "evaluate equivalence": _equivalence,
         "evaluate stress": _stress,
         "reestimate": _reestimate,
@@ -221,6 +225,37 @@ def _erag(arguments: list[str]) -> None:
         margin=config.margin,
     )
     print(erag_tables(result))
+    _write(result, config)
+
+
+def _judgments(arguments: list[str]) -> None:
+    config = _parse(JudgmentsConfig, arguments, "seper-reward evaluate judgments")
+    from seper_reward.data.queries import read_examples
+    from seper_reward.evaluation.judgments import judgments
+    from seper_reward.labels.judgments import METHODS
+    from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
+    from seper_reward.reports.tables import judgments_tables
+
+    _need_file(config)
+    options = LabelerOptions(**config.labeler_options)
+    for name in {*config.judges, config.reference} - {*METHODS, "none"}:
+        check_labeler(name)
+    queries = _chosen(config, read_examples(config.file)[0])
+    scorer = load_scorer(config, config.seed)
+
+    def judge(name: str) -> Any:
+        if name in METHODS:
+            return options.item(scorer, name)
+        return load_labeler(name, lambda: scorer, options=options)
+
+    result = judgments(
+        scorer,
+        queries,
+        {name: judge(name) for name in config.judges},
+        reference=None if config.reference == "none" else judge(config.reference),
+        margin=config.margin,
+    )
+    print(judgments_tables(result))
     _write(result, config)
 
 

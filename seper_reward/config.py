@@ -359,8 +359,9 @@ class LabelConfig(LabelerConfig, SetsConfig, CommandConfig):
         "What a label is: delta_seper or delta_seper_hard (change of the belief), delta_belief (half of it, and half "
         "the change of the gold answer's own likelihood; rows hold all three), erag (the responses' erag_metric), "
         "erag_token_f1 or erag_rouge_l (their token F1 or ROUGE-L), likelihood (change of the gold answer's "
-        "log-probability), item (the reader's own judgment, without a gold answer), contains (whether the passage "
-        "holds the answer), gold (people's marks), or the score of a reranker, given by its folder.",
+        "log-probability), item (the reader's own judgment) or delta_seper_pseudo (change of the belief in the "
+        "reader's own answer), which need no gold answer, contains (whether the passage holds the answer), gold "
+        "(people's marks), or the score of a reranker, given by its folder.",
     )
 
     input: str = setting(
@@ -533,6 +534,27 @@ class ERAGConfig(LabelerConfig, MarkedConfig):
         super().__post_init__()
         if not self.depths or not all(isinstance(depth, int) and depth >= 1 for depth in self.depths):
             raise ValueError(f"depths must be whole numbers of at least 1, got {self.depths}")
+
+
+@dataclass
+class JudgmentsConfig(LabelerConfig, MarkedConfig):
+    """Compare judgments of which passages are useful with people's marks, and by the answers they lead to (ITEM)."""
+
+    file: str = setting(
+        "",
+        "Questions: JSON, JSONL (also .gz) or Parquet, or 'demo'; their passages carry 'relevant': true or false. "
+        "Required.",
+    )
+    judges: list[str] = setting(
+        ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r", "delta_seper_pseudo"],
+        "Who judges: methods of item (see item_method, which then has no effect), or labelers by their names in "
+        "`seper-reward label`.",
+    )
+    reference: str = setting(
+        "delta_seper",
+        "Labeler whose labels are compared with those of the judges; 'none' compares them with marks only.",
+    )
+    margin: float = setting(0.05, "Label above which a passage counts as chosen.")
 
 
 @dataclass

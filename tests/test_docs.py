@@ -28,6 +28,7 @@ COMMANDS = [
     "evaluate correlation",
     "evaluate counterfactual",
     "evaluate erag",
+    "evaluate judgments",
     "evaluate equivalence",
     "evaluate stress",
     "reestimate",

@@ -32,6 +32,20 @@ _FUNCTION_WORDS = {
     "by",
 }
 _BETWEEN_ITEMS = r"\s*(?:[;\n]|,(?!\d)|(?<=\s)&(?=\s)|\b(?:and|or)\b)\s*"
+_ABSTENTIONS = {
+    "unknown",
+    "i don t know",
+    "i do not know",
+    "don t know",
+    "do not know",
+    "not known",
+    "not mentioned",
+    "not stated",
+    "not specified",
+    "no answer",
+    "unanswerable",
+    "n/a",
+}
 AnswerMetric = Callable[[str, Answers], float]  # (response, gold answer) -> [0, 1]
 
 
@@ -89,6 +103,15 @@ def stated_parts(text: str, answers: Answers) -> list[str]:
     cut = re.compile(rf"(?<!\w)({aliases})(?!\w)|{_BETWEEN_ITEMS}", re.IGNORECASE)
     parts = cut.sub(lambda found: found[1] or "\n", text).split("\n")
     return [part.strip() for part in parts if re.search(r"\w", part)] or [text]
+
+
+def abstains(text: str) -> bool:
+    """Return whether a text says, in some usual wording and nothing else, that the answer is not known.
+
+    >>> abstains("N/A."), abstains("I don't know"), abstains("The Unknown Soldier")
+    (True, True, False)
+    """
+    return normalize_answer(text) in _ABSTENTIONS
 
 
 def only_echoes(text: str, question: str, answer: str) -> bool:

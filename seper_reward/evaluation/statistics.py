@@ -1,11 +1,12 @@
 """Statistics that evaluations share: intervals over questions and seeds, sample sizes, and rounding. Pure."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _DIGITS = 4
 _BATCH = 100  # resamples at once
+_POOLED_RESAMPLES = 1000
 
 
 def interval_over_questions(
@@ -162,6 +163,44 @@ def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | N
     freedom = variance**2 / sum(part**2 / free for part, free in squared_errors)
     lead, half = float((one - two).mean()), float(t.ppf(0.975, freedom)) * math.sqrt(variance)
     return [rounded(lead - half), rounded(lead + half)]
+
+
+class PooledPearson:
+    """Pearson's r of measures with one target over the contexts of all questions, which are resampled as wholes.
+
+    Contexts of one question, such as its passages, are not independent.
+
+    Args:
+        columns: Values by measure, one per context.
+        target: What they are correlated with, one number per context.
+        owner: Number of each context's question, from 0.
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[float]], target: Sequence[float], owner: Sequence[int]) -> None:
+        import numpy as np
+
+        self._columns = {name: np.array(values, dtype=float) for name, values in columns.items()}
+        self._target, owners = np.array(target, dtype=float), np.array(owner)
+        self._rows_of_question = [np.flatnonzero(owners == number) for number in range(max(owner, default=-1) + 1)]
+
+    def interval(self, statistic: Callable[[Any], float]) -> list[float] | None:
+        """Return the 95 % interval of a statistic, a function of question numbers; see ``interval_over_questions``."""
+        return interval_over_questions(statistic, len(self._rows_of_question), resamples=_POOLED_RESAMPLES)
+
+    def pearson(self, name: str, numbers: Any) -> float:
+        """Return a measure's correlation with the target over the contexts of some questions; NaN for a constant."""
+        import numpy as np
+
+        rows = np.concatenate([self._rows_of_question[int(number)] for number in numbers])
+        with np.errstate(invalid="ignore", divide="ignore"):  # a constant has no correlation
+            return float(np.corrcoef(self._columns[name][rows], self._target[rows])[0, 1])
+
+    def described(self, name: str) -> dict[str, Any]:
+        """Return ``pearson`` of a measure over all questions and its ``interval``; ``None`` where there is none."""
+        questions = len(self._rows_of_question)
+        value = self.pearson(name, range(questions)) if questions else math.nan
+        interval = self.interval(lambda numbers: self.pearson(name, numbers))
+        return {"pearson": rounded_or_none(value), "interval": interval}
 
 
 def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:

@@ -133,6 +133,35 @@ def erag_tables(result: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def judgments_tables(result: Mapping[str, Any]) -> str:
+    """Return how good judgments are as text: by marks, by answers, by agreement, and what a question costs.
+
+    Args:
+        result: What ``judgments`` returned.
+    """
+    judges = result["judges"]
+    depths = [name for row in judges.values() for name in row if name.startswith("ndcg")]
+    names = list(dict.fromkeys(["precision", "recall", "f1", "f1_of_means", *depths]))
+    by_marks = [
+        [name, str(row["questions"]), *(cell(row[each]["mean"] if each in depths else row[each]) for each in names)]
+        for name, row in judges.items()
+    ]
+    shown = {f"{name} passages": row for name, row in result["answers"].items()}
+    answers = {**shown, **{name: row["answers"] for name, row in judges.items()}}
+    metrics = list(next(iter(answers.values())))
+    by_answers = [[name, *(interval_cell(row[metric]) for metric in metrics)] for name, row in answers.items()]
+    against = list(dict.fromkeys(name for row in judges.values() for name in row["agreement"]))
+    agreement = [[name, *(_pearson(row["agreement"][each]) for each in against)] for name, row in judges.items()]
+    return "\n\n".join(
+        [
+            text_table(["judge", "questions", *names], by_marks),
+            text_table(["answers with", *metrics], by_answers),
+            text_table(["Pearson of labels with", *against], agreement),
+            costs_table({name: row["per_question"] for name, row in judges.items()}, "a question costs"),
+        ]
+    )
+
+
 def costs_table(costs: Mapping[str, Mapping[str, float | None]], title: str) -> str:
     """Return what labels or questions cost as text, one row per labeler."""
     names = list(next(iter(costs.values()), {}))
@@ -223,6 +252,10 @@ def _laid_out(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, 
 
 def _tau(row: Mapping[str, Any]) -> str:
     return interval_cell({"mean": row["kendall"]["value"], "interval": row["kendall"]["interval"]})
+
+
+def _pearson(row: Mapping[str, Any]) -> str:
+    return interval_cell({"mean": row["pearson"], "interval": row["interval"]})
 
 
 def _interval(interval: Sequence[float]) -> str:

@@ -24,6 +24,7 @@ from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.labels.sets import SetLabeler
 from seper_reward.types import Passage, Query, Responses, UnscorableError
+from tests.helpers import ScriptedSampler
 
 QUERY = Query(
     "q",
@@ -252,6 +253,35 @@ def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):
     of_list = [(max(row[:2]) + row[2]) / 2 for row in (baseline, *rows)]
     found = load_labeler("likelihood", lambda: tiny_scorer).label(LIST)
     assert found.labels == pytest.approx([value - of_list[0] for value in of_list[1:]])
+
+
+def test_delta_seper_towards_the_readers_own_answer(tiny_scorer):
+    greedy = tiny_scorer.with_sampling(num_samples=1, temperature=0.0)
+    own = greedy.reader.responses(QUERY.question, [QUERY.passages])[0].texts[0]
+    found = load_labeler("delta_seper_pseudo", lambda: tiny_scorer).label(replace(QUERY, answers=()))
+    expected = DeltaSePerLabeler(tiny_scorer).label(replace(QUERY, answers=(own,)))
+    assert found.labels == expected.labels
+    assert found.passage_errors == expected.passage_errors
+    row = label_row(found, "delta_seper_pseudo")
+    assert (row["answers"], row["pseudo_answer"]) == ([], own)
+    assert row["baseline"]["seper"] == pytest.approx(expected.baseline["seper"], abs=1e-6)
+    assert not any(name.startswith("delta_") and name != "delta_seper_pseudo" for name in row["passages"][0])
+    assert labeled_query(row).labels == pytest.approx(found.labels, abs=1e-6)
+    assert labeled_query(row).baseline_error == pytest.approx(found.baseline_error, abs=1e-6)
+
+
+def test_a_reader_that_knows_no_answer_makes_no_labels(tiny_sampler, tiny_judge):
+    def reply(prompt):
+        return {"Who?": "Ann", "When?": "Unknown."}.get(prompt.rpartition("Question: ")[2].partition("<")[0], "")
+
+    scorer = SePerScorer(ScriptedSampler(tiny_sampler.tokenizer, reply), tiny_judge, prompt="brief")
+    labeler = load_labeler("delta_seper_pseudo", lambda: scorer)
+    queries = [replace(QUERY, id=each, question=each) for each in ("Who?", "When?", "Why?", "why " * 5000)]
+    one, unknown, blank, long = labeler.label_block(queries)
+    assert one.labels == (0.0, 0.0, 0.0)
+    assert "knows no answer from all passages, it says 'Unknown.'" in str(unknown)
+    assert isinstance(blank, UnscorableError)
+    assert "no room" in str(long)
 
 
 def test_gold_marks():
