@@ -44,14 +44,14 @@ def judgments(
         margin: Label above which a passage is chosen.
 
     Returns:
-        ``questions`` and ``without_relevant``, how many are used and left out; ``answers`` with ``all`` passages, with
-        the ``relevant`` and with ``none``; and ``judges``, by name: ``left_out`` (why questions have no labels, one
-        reason each), ``chosen`` (mean number of passages), ``precision``, ``recall`` and ``f1`` over the passages of
-        all questions (micro), ``mean_precision`` and ``mean_recall`` over questions (0 where none was chosen) with
-        ``f1_of_means``, the harmonic mean of the two, which ITEM's authors report; ``ndcg@k`` of the judged order;
-        ``answers`` with the chosen passages; ``agreement`` of labels with ``marks``, and with ``reference``; and the
-        costs ``per_question``. Answers have ``exact_match`` and ``token_f1``. A mean has ``mean`` and a 95 % bootstrap
-        ``interval`` over questions.
+        ``questions`` and ``without_relevant``, how many are used and left out; ``answers`` with ``all passages``, with
+        the ``relevant passages`` and with ``no passage``; and ``judges``, by name: ``questions`` that have labels,
+        ``left_out`` (why others have none, one reason each), ``chosen`` (mean number of passages), ``precision``,
+        ``recall`` and ``f1`` over the passages of all questions (micro), ``mean_precision`` and ``mean_recall`` over
+        questions (0 where none was chosen) with ``f1_of_means``, the harmonic mean of the two, which ITEM's authors
+        report; ``ndcg@k`` of the judged order; ``answers`` with the chosen passages; ``agreement`` of labels with
+        ``marks``, and with ``reference``; and the costs ``per_question``. Answers have ``exact_match`` and
+        ``token_f1``. A mean has ``mean`` and a 95 % bootstrap ``interval`` over questions.
 
     Raises:
         ValueError: No question has a relevant passage, or one has no mark at all.
@@ -63,9 +63,9 @@ def judgments(
     reader = scorer.with_sampling(**GREEDY).reader
     compared = {} if reference is None else _by_id(label_all(reference, used))
     shown: dict[str, list[tuple[Passage, ...]]] = {
-        "all": [query.passages for query in used],
-        "relevant": [_at(query, [at for at, mark in enumerate(marks[query.id]) if mark]) for query in used],
-        "none": [() for _ in used],
+        "all passages": [query.passages for query in used],
+        "relevant passages": [_at(query, [at for at, mark in enumerate(marks[query.id]) if mark]) for query in used],
+        "no passage": [() for _ in used],
     }
     return {
         "questions": len(used),
@@ -108,7 +108,7 @@ def _judged(labeled: LabeledQuery, marks: list[bool], margin: float) -> _Judged:
 
 
 def _precision_and_recall(judged: Sequence[_Judged]) -> dict[str, Any]:
-    """Return both over the passages of all questions, and their means over questions."""
+    """Return both over the passages of all questions, and their means over questions; ``None`` without a question."""
     hits = [sum(each.marks[place] for place in each.chosen) for each in judged]
     chosen, relevant = [len(each.chosen) for each in judged], [sum(each.marks) for each in judged]
     precision, recall = _ratio(sum(hits), sum(chosen)), _ratio(sum(hits), sum(relevant))
@@ -116,13 +116,13 @@ def _precision_and_recall(judged: Sequence[_Judged]) -> dict[str, Any]:
         "mean_precision": mean_over_questions([_ratio(*row) for row in zip(hits, chosen, strict=True)]),
         "mean_recall": mean_over_questions([_ratio(*row) for row in zip(hits, relevant, strict=True)]),
     }
-    return {
-        "precision": rounded(precision),
-        "recall": rounded(recall),
-        "f1": rounded(_harmonic(precision, recall)),
-        **means,
-        "f1_of_means": rounded(_harmonic(*(row["mean"] or 0.0 for row in means.values()))),
+    found = {
+        "precision": precision,
+        "recall": recall,
+        "f1": _harmonic(precision, recall),
+        "f1_of_means": _harmonic(*(row["mean"] or 0.0 for row in means.values())),
     }
+    return {**means, **{name: rounded(value) if judged else None for name, value in found.items()}}
 
 
 def _answers(

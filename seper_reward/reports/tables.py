@@ -146,8 +146,7 @@ def judgments_tables(result: Mapping[str, Any]) -> str:
         [name, str(row["questions"]), *(cell(row[each]["mean"] if each in depths else row[each]) for each in names)]
         for name, row in judges.items()
     ]
-    shown = {f"{name} passages": row for name, row in result["answers"].items()}
-    answers = {**shown, **{name: row["answers"] for name, row in judges.items()}}
+    answers = {**result["answers"], **{name: row["answers"] for name, row in judges.items()}}
     metrics = list(next(iter(answers.values())))
     by_answers = [[name, *(interval_cell(row[metric]) for metric in metrics)] for name, row in answers.items()]
     against = list(dict.fromkeys(name for row in judges.values() for name in row["agreement"]))

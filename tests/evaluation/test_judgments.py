@@ -76,8 +76,8 @@ def test_judgments_by_hand(scorer):
     # the reader is right with the chosen ones of a and b, and half right without any
     assert found["answers"]["exact_match"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
     assert found["answers"]["token_f1"]["mean"] == pytest.approx((2 + 2 / 3) / 3, abs=1e-4)
-    assert result["answers"]["none"]["token_f1"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
-    assert result["answers"]["relevant"]["exact_match"]["mean"] == 1.0
+    assert result["answers"]["no passage"]["token_f1"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
+    assert result["answers"]["relevant passages"]["exact_match"]["mean"] == 1.0
     labels = [label for row in LABELS.values() for label in row]
     marks = [mark for name in LABELS for mark in MARKS[name]]
     assert found["agreement"]["marks"]["pearson"] == pytest.approx(np.corrcoef(labels, marks)[0, 1], abs=1e-4)
@@ -96,6 +96,7 @@ def test_a_judge_of_ranks_has_an_order_of_its_own(scorer):
 def test_a_judge_that_is_never_understood_has_no_numbers(scorer):
     found = judgments(scorer, QUERIES, {"j": Scripted("abc")}, reference=GoldLabeler())["judges"]["j"]
     assert (found["questions"], len(found["left_out"])) == (0, 3)
+    assert found["precision"] is found["f1_of_means"] is None
     assert found["answers"]["exact_match"] == found["ndcg@1"] == {"mean": None, "interval": None}
     assert found["agreement"]["marks"] == {"pearson": None, "interval": None}
 

@@ -98,8 +98,9 @@ def test_pointwise_judgments_ask_again_for_their_own_passage_only(make):
             return "yes"
         return "It says so." if "Ann" in prompt else "no"
 
-    labeler.writer._reader.sampler.reply = reply
+    labeler.deciding._reader.sampler.reply = reply
     assert labeler.label(QUERY).labels == (0.0, 1.0, 0.0)
+    assert labeler.deciding.sampling["max_new_tokens"] == 16
     assert list(map(len, asked)) == [3, 1]
     assert "Ann" in asked[1][0]
 

@@ -16,6 +16,7 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 
 _ASKED_AGAIN = 2  # times, after a reply that could not be understood
+_YES_OR_NO_TOKENS = 16
 
 
 class ItemLabeler(PassageLabeler):
@@ -29,7 +30,7 @@ class ItemLabeler(PassageLabeler):
         scorer: Scorer whose reader judges.
         options: How passages are judged.
         prompts: What the reader is told and asked; ``None`` for ours.
-        max_new_tokens: Longest reply in tokens, >= 1.
+        max_new_tokens: Longest reply in tokens, >= 1; yes or no takes at most 16.
         name: Name of the labels in rows and logs.
 
     Raises:
@@ -51,6 +52,7 @@ class ItemLabeler(PassageLabeler):
         self.name, self.scorer, self.options = name, scorer, options
         self.prompts = prompts or JudgmentPrompts.load()
         self.writer = Writer(scorer.reader, max_new_tokens)
+        self.deciding = Writer(scorer.reader, min(max_new_tokens, _YES_OR_NO_TOKENS))
         self.answering = scorer.with_sampling(**GREEDY).reader
         self.similarity = operator.eq if options.same_answer is None else _rouge_l()
 
@@ -81,24 +83,30 @@ class ItemLabeler(PassageLabeler):
                 each.after([next(waiting) for _ in each.wanted])
         return [each.labeled() for each in questions]
 
+    def writer_for(self, ask: Ask) -> Writer | None:
+        """Return who writes the reply; ``None`` for an answer, which the reader gives as to any question."""
+        if ask.task == "answer":
+            return None
+        return self.deciding if ask.task == "point" else self.writer
+
     def _converse(self, wanted: Sequence["_Conversation"]) -> None:
         """Ask until each conversation has a reply or an error, or was asked often enough."""
         for _ in range(1 + _ASKED_AGAIN):
-            for write in (True, False):
-                asked = [each for each in wanted if each.open and each.writes == write]
-                texts = self._texts(write, [each.prompt for each in asked])
+            for writer in (None, self.writer, self.deciding):
+                asked = [each for each in wanted if each.open and each.writer is writer]
+                texts = self._texts(writer, [each.prompt for each in asked])
                 for each, text in zip(asked, texts, strict=True):
                     each.take(text)
 
-    def _texts(self, write: bool, prompts: Sequence[str]) -> list[str | UnscorableError]:
+    def _texts(self, writer: Writer | None, prompts: Sequence[str]) -> list[str | UnscorableError]:
         """Return the reader's text after each prompt; where it fails for one of a batch, each is asked by itself."""
         try:
-            if write:
-                return list(self.writer.write(prompts))
+            if writer is not None:
+                return list(writer.write(prompts))
             sampled = self.answering.sample(sorted(set(prompts)))
             return [sampled[prompt].texts[0] for prompt in prompts]
         except UnscorableError as error:
-            return [error] if len(prompts) == 1 else [self._texts(write, [prompt])[0] for prompt in prompts]
+            return [error] if len(prompts) == 1 else [self._texts(writer, [prompt])[0] for prompt in prompts]
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ class _Conversation:
 
     Attributes:
         open: Whether the reader is to be asked, once more.
-        writes: Whether the reader is asked in a conversation, and not as for an answer.
+        writer: Who continues the conversation; ``None`` where the reader is asked as for any answer.
         prompt: What the reader is asked with next.
         found: The reply; ``UnscorableError`` where the reader cannot be asked.
     """
@@ -124,7 +132,7 @@ class _Conversation:
         self._passages = [question.query.passages[place] for place in ask.shown]
         self._more: list[Turn] = []
         self._unclear = 0
-        self.writes, self.prompt = ask.task != "answer", ""
+        self.writer, self.prompt = question.labeler.writer_for(ask), ""
         self.found: _Replied | UnscorableError = _Replied(None, 0)
         self.open = True
         self._prepare()
@@ -144,7 +152,7 @@ class _Conversation:
 
     def _prepare(self) -> None:
         try:
-            self.prompt = self._written() if self.writes else self._answered()
+            self.prompt = self._answered() if self.writer is None else self._written(self.writer)
         except UnscorableError as error:
             self.found, self.open = error, False
 
@@ -152,8 +160,8 @@ class _Conversation:
         (prompt,) = self._labeler.answering.build_prompts(self._question, [self._passages])
         return prompt
 
-    def _written(self) -> str:
-        writer, prompts, kind = self._labeler.writer, self._labeler.prompts, self._labeler.options.kind
+    def _written(self, writer: Writer) -> str:
+        prompts, kind = self._labeler.prompts, self._labeler.options.kind
         question = writer.as_data(self._question)
         ask = Ask(self._ask.task, self._ask.shown, writer.as_data(self._ask.pseudo_answer))
 
