@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import yaml
 
@@ -18,7 +18,9 @@ from seper_reward.config import (
     CorrelationConfig,
     CounterfactualConfig,
     EquivalenceConfig,
+    ERAGConfig,
     ExportConfig,
+    JudgmentsConfig,
     LabelConfig,
     MarkedConfig,
     ReestimateConfig,
@@ -31,13 +33,18 @@ from seper_reward.config import (
 )
 from seper_reward.runtime.json_files import naming
 
+if TYPE_CHECKING:
+    from seper_reward.data.queries import Examples
+
 C = TypeVar(
     "C",
     LabelConfig,
     CorrelationConfig,
     CounterfactualConfig,
     EquivalenceConfig,
+    ERAGConfig,
     ExportConfig,
+    JudgmentsConfig,
     ReestimateConfig,
     ReportConfig,
     SaveConfig,
@@ -54,6 +61,8 @@ commands:
   label                    label how much each passage helps to answer its question
   evaluate correlation     compare ΔSePer and other measures with people's marks of relevance
   evaluate counterfactual  compare ΔSePer of passages with planted wrong answers and of relevant ones
+  evaluate erag            correlate metrics of retrieved lists, by several labels, with how well the reader answers
+  evaluate judgments       compare judgments of what is useful with people's marks, and by the answers they lead to
   evaluate equivalence     compare the entailment model with people's verdicts on responses
   evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
   reestimate               compute labels again by other options of SePer, without asking the reader
@@ -76,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "label": _label,
         "evaluate correlation": _correlation,
         "evaluate counterfactual": _counterfactual,
+        "evaluate erag": _erag,
+        "evaluate judgments": _judgments,
         "evaluate equivalence": _equivalence,
         "evaluate stress": _stress,
         "reestimate": _reestimate,
@@ -121,7 +132,7 @@ def _run(name: str, command: Callable[[list[str]], None], arguments: list[str]) 
 def _label(arguments: list[str]) -> None:
     config = _parse(LabelConfig, arguments, "seper-reward label")
     from seper_reward.data.rows import BadRowError
-    from seper_reward.labels.labelers import load_labeler
+    from seper_reward.labels.labelers import LabelerOptions, load_labeler
     from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.provenance import backend_of
     from seper_reward.labels.run import LabelRun
@@ -143,7 +154,8 @@ def _label(arguments: list[str]) -> None:
     settings = asdict(config)
     if config.backend == "auto":  # a resumed run stays with the backend that it began with
         config = replace(config, backend=together(lambda: backend_of(config.output_dir)) or config.backend)
-    labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed), sets)
+    options = LabelerOptions(**config.labeler_options)
+    labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed), sets, options)
     run = LabelRun(
         config.output_dir,
         labeler,
@@ -187,6 +199,66 @@ def _counterfactual(arguments: list[str]) -> None:
     _show(counterfactual(load_scorer(config, config.seed), _marked(config)), config)
 
 
+def _erag(arguments: list[str]) -> None:
+    config = _parse(ERAGConfig, arguments, "seper-reward evaluate erag")
+    from seper_reward.data.queries import pool_passages, read_examples
+    from seper_reward.evaluation.erag import erag
+    from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, LabelerOptions, load_labeler
+    from seper_reward.reports.tables import erag_tables
+    from seper_reward.retrieval import load_retriever
+
+    _need_file(config)
+    examples, corpus = read_examples(config.file, config.corpus)
+    queries = _chosen(config, examples)
+    if corpus is None:
+        corpus, queries = pool_passages(queries)
+    scorer = load_scorer(config, config.seed)
+    options = LabelerOptions(**config.labeler_options)
+    # a list is scored as the preset says, also one without a passage
+    greedy = ERAGOptions.preset(config.erag_preset).greedy
+    result = erag(
+        queries,
+        {name: load_retriever(name, corpus) for name in config.retrievers},
+        {name: load_labeler(name, lambda: scorer, options=options) for name in config.labelers},
+        ERAGLabeler(scorer, config.erag_metric, ERAGOptions(greedy=greedy)),
+        depths=config.depths,
+        margin=config.margin,
+    )
+    print(erag_tables(result))
+    _write(result, config)
+
+
+def _judgments(arguments: list[str]) -> None:
+    config = _parse(JudgmentsConfig, arguments, "seper-reward evaluate judgments")
+    from seper_reward.data.queries import read_examples
+    from seper_reward.evaluation.judgments import judgments
+    from seper_reward.labels.judgments import METHODS
+    from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
+    from seper_reward.reports.tables import judgments_tables
+
+    _need_file(config)
+    options = LabelerOptions(**config.labeler_options)
+    for name in {*config.judges, config.reference} - {*METHODS, "none"}:
+        check_labeler(name)
+    queries = _chosen(config, read_examples(config.file)[0])
+    scorer = load_scorer(config, config.seed)
+
+    def judge(name: str) -> Any:
+        if name in METHODS:
+            return options.item(scorer, name)
+        return load_labeler(name, lambda: scorer, options=options)
+
+    result = judgments(
+        scorer,
+        queries,
+        {name: judge(name) for name in config.judges},
+        reference=None if config.reference == "none" else judge(config.reference),
+        margin=config.margin,
+    )
+    print(judgments_tables(result))
+    _write(result, config)
+
+
 def _equivalence(arguments: list[str]) -> None:
     config = _parse(EquivalenceConfig, arguments, "seper-reward evaluate equivalence")
     from seper_reward.estimators.entailment import EntailmentScorer
@@ -219,12 +291,21 @@ def _stress(arguments: list[str]) -> None:
 def _marked(config: MarkedConfig) -> list[Any]:
     """Read the questions of the split; raise if a row is unusable."""
     from seper_reward.data.queries import read_queries
+
+    _need_file(config)
+    return _chosen(config, read_queries(config.file))
+
+
+def _need_file(config: MarkedConfig) -> None:
+    if not config.file:
+        raise ValueError("--file is required: questions whose passages carry 'relevant'")
+
+
+def _chosen(config: MarkedConfig, examples: "Examples") -> list[Any]:
+    """Return the questions of the split; raise if a row is unusable."""
     from seper_reward.data.rows import BadRowError
     from seper_reward.data.splits import split_of, spread
 
-    if not config.file:
-        raise ValueError("--file is required: questions whose passages carry 'relevant'")
-    examples = read_queries(config.file)
     if examples.rejected:
         first = examples.rejected[0]
         raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")
@@ -395,8 +476,10 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     """Read the questions to label, with retrieved passages where they have none, and the rejected rows."""
     from seper_reward.data.queries import Rejected, read_examples
     from seper_reward.data.splits import spread
+    from seper_reward.labels.labelers import needs_answers
 
-    examples, corpus = read_examples(config.input, config.corpus)
+    answers_needed = needs_answers(config.labeler)
+    examples, corpus = read_examples(config.input, config.corpus, answers_needed=answers_needed)
     queries = spread(examples.queries, config.limit)
     bare = [position for position, query in enumerate(queries) if not query.passages]
     if bare and corpus is not None:

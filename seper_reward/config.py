@@ -272,6 +272,59 @@ class CommandConfig(ScorerConfig):
 
 
 @dataclass
+class LabelerConfig:
+    """Settings of the labelers that have some, shared by the commands and the trainers."""
+
+    erag_preset: Literal["default", "paper", "official"] = setting(
+        "default",
+        "How eRAG's label follows from answers: default (mean of the metric over the responses, less that without a "
+        "passage) or paper and official (the metric of one greedy response; nothing is subtracted).",
+    )
+    erag_metric: str = setting(
+        "exact_match",
+        "Metric of the labeler erag: exact_match, token_f1, rouge_l, accuracy (equal but for case), contains_answer, "
+        "or package.module:name of a callable of a response and the gold answer that returns a number in [0, 1].",
+    )
+
+    item_preset: Literal["default", "paper", "official"] = setting(
+        "default",
+        "Options of the labeler item where the next ones are not given: paper and default (3 rounds, the 5 first "
+        "passages, 5 orders) or official (5 rounds, 6 of ar; the 10 first passages, 6 orders).",
+    )
+    item_method: Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"] = (
+        setting(
+            "a_s",
+            "How the labeler item judges: ITEM by a pseudo-answer (a), with an order by relevance between (ar), which "
+            "chooses a set (s) or the first of an order by utility (r); one round by an explicit (exp_a) or implicit "
+            "(imp_a) answer or by none (vanilla); votes over several orders (k_sampling); or relevance (rank_gpt).",
+        )
+    )
+    item_form: Literal["listwise", "pointwise"] = setting(
+        "listwise", "Whether the reader judges all passages at once or each by itself (vanilla, exp_a, imp_a, a_s)."
+    )
+    item_pseudo_answer: Literal["explicit", "implicit"] = setting(
+        "explicit", "What ITEM judges by: the reader's answer, or what one must know to answer (implicit)."
+    )
+    item_rounds: int | None = setting(None, "Most rounds of ITEM, >= 1; not given: the preset's.")
+    item_top_k: int | None = setting(None, "Passages of an order that are chosen, >= 1; not given: the preset's.")
+    item_samples: int | None = setting(None, "Orders that k_sampling votes over, >= 1; not given: the preset's.")
+    item_same_answer: float | None = setting(
+        None,
+        "ROUGE-L of two successive pseudo-answers, in (0, 1], from which on ITEM ends; not given: none are compared.",
+    )
+    item_prompts: str | None = setting(
+        None,
+        "YAML file whose prompts replace ours (labels/judgment_prompts.yaml), some of them or all; not given: none.",
+    )
+    item_max_new_tokens: int = setting(128, "Longest judgment in tokens, >= 1; longer ones are not understood.")
+
+    @property
+    def labeler_options(self) -> dict[str, Any]:
+        """The fields of ``LabelerOptions``."""
+        return {each.name: getattr(self, each.name) for each in fields(LabelerConfig)}
+
+
+@dataclass
 class SetsConfig:
     """Settings of labels of sets of passages, shared by the command and the trainers."""
 
@@ -298,16 +351,18 @@ class SetsConfig:
 
 
 @dataclass
-class LabelConfig(SetsConfig, CommandConfig):
+class LabelConfig(LabelerConfig, SetsConfig, CommandConfig):
     """Label passages by what each did to the reader's belief in the right answer (ΔSePer), or by another labeler."""
 
     labeler: str = setting(
         "delta_seper",
         "What a label is: delta_seper or delta_seper_hard (change of the belief), delta_belief (half of it, and half "
-        "the change of the gold answer's own likelihood; rows hold all three), erag, erag_token_f1 "
-        "or erag_rouge_l (change of the responses' exact match, token F1 or ROUGE-L), likelihood (change of the gold "
-        "answer's log-probability), gold (people's marks), "
-        "repaired_gold (these, and what ΔSePer finds helpful), or the score of a reranker, given by its folder.",
+        "the change of the gold answer's own likelihood; rows hold all three), erag (the responses' erag_metric), "
+        "erag_token_f1 or erag_rouge_l (their token F1 or ROUGE-L), likelihood (change of the gold answer's "
+        "log-probability), item (the reader's own judgment) or delta_seper_pseudo (change of the belief in the "
+        "reader's own answer), which need no gold answer, contains (whether the passage holds the answer), gold "
+        "(people's marks), repaired_gold (these, and what ΔSePer finds helpful), or the score of a reranker, given by "
+        "its folder.",
     )
 
     input: str = setting(
@@ -455,6 +510,59 @@ class CorrelationConfig(MarkedConfig):
 @dataclass
 class CounterfactualConfig(MarkedConfig):
     """Compare ΔSePer of passages with a planted wrong answer ('counterfactual': true) and of relevant ones (RGB)."""
+
+
+@dataclass
+class ERAGConfig(LabelerConfig, MarkedConfig):
+    """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
+
+    file: str = setting(
+        "",
+        "Questions: JSON, JSONL (also .gz) or Parquet, or 'demo'; marks of their own passages hold where these are "
+        "retrieved. Required.",
+    )
+    corpus: str | None = setting(
+        None,
+        "Corpus to retrieve from: JSONL, JSONL.gz or Parquet of {id, title?, text}; not given: the passages of all "
+        "questions together.",
+    )
+    retrievers: list[str] = setting(
+        ["bm25", "minilm"], "Retrievers: bm25, minilm (dense, embedded), or hub ids or folders of other bi-encoders."
+    )
+    labelers: list[str] = setting(
+        ["erag", "delta_seper", "likelihood", "contains", "gold"],
+        "Labelers of single passages, by their names in `seper-reward label`.",
+    )
+    depths: list[int] = setting([1, 2, 5], "Numbers of passages that the reader sees together, each >= 1.")
+    margin: float = setting(
+        0.05, "Label above which a passage is relevant for MAP and MRR; recall and nDCG take labels below 0 as 0."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.depths or not all(isinstance(depth, int) and depth >= 1 for depth in self.depths):
+            raise ValueError(f"depths must be whole numbers of at least 1, got {self.depths}")
+
+
+@dataclass
+class JudgmentsConfig(LabelerConfig, MarkedConfig):
+    """Compare judgments of which passages are useful with people's marks, and by the answers they lead to (ITEM)."""
+
+    file: str = setting(
+        "",
+        "Questions: JSON, JSONL (also .gz) or Parquet, or 'demo'; their passages carry 'relevant': true or false. "
+        "Required.",
+    )
+    judges: list[str] = setting(
+        ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r", "delta_seper_pseudo"],
+        "Who judges: methods of item (see item_method, which then has no effect), or labelers by their names in "
+        "`seper-reward label`.",
+    )
+    reference: str = setting(
+        "delta_seper",
+        "Labeler whose labels are compared with those of the judges; 'none' compares them with marks only.",
+    )
+    margin: float = setting(0.05, "Label above which a passage counts as chosen.")
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """What tests of several folders use: prompts, rebuilt samplers, the slow reference, commands as users run them."""
 
+import copy
 import json
 import os
 import subprocess
@@ -9,7 +10,8 @@ from dataclasses import replace
 import torch
 
 from seper_reward import ResponseSampler
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
+from seper_reward.types import Responses
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 PROMPTS = [
@@ -63,3 +65,35 @@ def evaluation_arguments(tiny_reader, tiny_entailment, path, out):
     words = ["--file", path, "--reader", tiny_reader, "--entailment", tiny_entailment, "--dtype", "float32"]
     words += ["--device", "cpu", "--num_samples", 4, "--max_new_tokens", 8, "--prompt", "brief", "--json", out]
     return [str(word) for word in words]
+
+
+class ScriptedSampler:
+    """A reader that replies to each prompt as a function says, all its samples alike; ``asked`` are the batches."""
+
+    backend, name, weights_hash = "process", "scripted", "scripted"
+    max_batch_tokens = prompts_ahead = 0
+    knows_leaves = refill = compiled = False
+    layout, device = None, torch.device("cpu")
+
+    def __init__(self, tokenizer, reply, window=4096):
+        self.tokenizer, self.reply, self.window = tokenizer, reply, window
+        self.options, self.asked = SamplingOptions(), []
+
+    @property
+    def max_prompt_tokens(self):
+        return self.window - self.options.max_new_tokens
+
+    def sample(self, prompts, first=None, more=None, given=None):
+        self.asked.append(list(prompts))
+        texts = [self.reply(prompt) for prompt in prompts]
+        count = self.options.num_samples
+        tokens = [tuple(self.tokenizer(text).input_ids) for text in texts]
+        return [
+            Responses((text,) * count, (torch.zeros(len(ids)),) * count, (ids,) * count, (True,) * count)
+            for text, ids in zip(texts, tokens, strict=True)
+        ]
+
+    def with_options(self, options):
+        other = copy.copy(self)
+        other.options = options
+        return other

@@ -21,12 +21,12 @@ STOREYS = [
 PURE = {
     "estimators/seper.py", "estimators/entropy.py", "estimators/clustering.py", "estimators/draws.py",
     "estimators/belief.py", "estimators/utility.py", "reader/in_process/gumbel.py", "reader/in_process/masks.py",
-    "labels/targets.py", "labels/heterogeneity.py", "labels/plans.py", "evaluation/statistics.py",
-    "evaluation/gating.py",
+    "labels/targets.py", "labels/heterogeneity.py", "labels/plans.py", "labels/judgments.py", "labels/replies.py",
+    "evaluation/statistics.py", "evaluation/gating.py", "evaluation/list_metrics.py",
 }  # fmt: skip
 PURE_MAY_IMPORT = {
     "torch", "typing", "collections", "dataclasses", "math", "hashlib", "struct", "itertools", "random", "statistics",
-    "numpy", "scipy",
+    "numpy", "scipy", "re", "operator",
 }  # fmt: skip
 
 

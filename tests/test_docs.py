@@ -27,6 +27,8 @@ COMMANDS = [
     "label",
     "evaluate correlation",
     "evaluate counterfactual",
+    "evaluate erag",
+    "evaluate judgments",
     "evaluate equivalence",
     "evaluate stress",
     "reestimate",

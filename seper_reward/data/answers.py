@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from seper_reward.data.rows import BadRowError, shown
-from seper_reward.runtime.imports import need
+from seper_reward.runtime.imports import named_callable, need
 from seper_reward.types import Answers, Belief, answer_aliases, answer_items
 
 _FUNCTION_WORDS = {
@@ -32,6 +32,20 @@ _FUNCTION_WORDS = {
     "by",
 }
 _BETWEEN_ITEMS = r"\s*(?:[;\n]|,(?!\d)|(?<=\s)&(?=\s)|\b(?:and|or)\b)\s*"
+_ABSTENTIONS = {
+    "unknown",
+    "i don t know",
+    "i do not know",
+    "don t know",
+    "do not know",
+    "not known",
+    "not mentioned",
+    "not stated",
+    "not specified",
+    "no answer",
+    "unanswerable",
+    "n/a",
+}
 AnswerMetric = Callable[[str, Answers], float]  # (response, gold answer) -> [0, 1]
 
 
@@ -91,6 +105,15 @@ def stated_parts(text: str, answers: Answers) -> list[str]:
     return [part.strip() for part in parts if re.search(r"\w", part)] or [text]
 
 
+def abstains(text: str) -> bool:
+    """Return whether a text says, in some usual wording and nothing else, that the answer is not known.
+
+    >>> abstains("N/A."), abstains("I don't know"), abstains("The Unknown Soldier")
+    (True, True, False)
+    """
+    return normalize_answer(text) in _ABSTENTIONS
+
+
 def only_echoes(text: str, question: str, answer: str) -> bool:
     """Return whether a text has no word beyond the question's and function words, while the answer has one.
 
@@ -139,6 +162,18 @@ def exact_match(response: str, answers: Sequence[str]) -> float:
 
 
 @_recall
+def accuracy(response: str, answers: Sequence[str]) -> float:
+    """Return 1 if the response is one of the answers but for case and space around it, else 0; of a list, the share.
+
+    This suits answers that are classes, such as those of FEVER.
+
+    >>> accuracy(" supports", ["SUPPORTS"]), accuracy("supports.", ["SUPPORTS"])
+    (1.0, 0.0)
+    """
+    return float(response.strip().casefold() in {answer.strip().casefold() for answer in answers})
+
+
+@_recall
 def contains_answer(response: str, answers: Sequence[str]) -> float:
     """Return 1 if the normalised response holds one of the answers, else 0 (lexical match); of a list, the share."""
     normalized = normalize_answer(response)
@@ -167,18 +202,42 @@ def rouge_l() -> AnswerMetric:
 
 
 def answer_metric(name: str) -> AnswerMetric:
-    """Return a metric by name: ``exact_match``, ``contains_answer``, ``token_f1`` or ``rouge_l``.
+    """Return a metric by name.
+
+    Args:
+        name: ``exact_match``, ``contains_answer``, ``accuracy``, ``token_f1``, ``rouge_l``, or ``package.module:name``
+            of a callable: of a response and the gold answer (aliases or, where it is a list, the aliases of each
+            item), which returns a number in [0, 1].
 
     Raises:
         ValueError: There is no such metric.
         OSError: The metric needs a library that is not installed.
     """
-    known = {"exact_match": exact_match, "contains_answer": contains_answer, "token_f1": token_f1}
+    known = {
+        "exact_match": exact_match,
+        "contains_answer": contains_answer,
+        "accuracy": accuracy,
+        "token_f1": token_f1,
+    }
     if name == "rouge_l":
         return rouge_l()
+    if ":" in name:
+        return named_callable("metric", name)
     if name not in known:
-        raise ValueError(f"metric must be one of {', '.join([*known, 'rouge_l'])}, got {name!r}")
+        raise ValueError(
+            f"metric must be one of {', '.join([*known, 'rouge_l'])} or package.module:name, got {name!r}"
+        )
     return known[name]
+
+
+def share_held(text: str, answers: Answers) -> float:
+    """Return the share of an answer's items of which a text holds an alias as words, normalised; 0 or 1 of no list.
+
+    >>> share_held("The mill was run by Ida Voss.", ["Voss"]), share_held("Vossberg mill", ["Voss"])
+    (1.0, 0.0)
+    """
+    words, items = f" {normalize_answer(text)} ", answer_items(answers)
+    return sum(any(f" {normalize_answer(alias)} " in words for alias in aliases) for aliases in items) / len(items)
 
 
 def _words(text: str) -> set[str]:

@@ -40,7 +40,9 @@ class Examples:
     rejected: tuple[Rejected, ...]
 
 
-def read_queries(path: str | Path, corpus: Mapping[str, Passage] | None = None) -> Examples:
+def read_queries(
+    path: str | Path, corpus: Mapping[str, Passage] | None = None, *, answers_needed: bool = True
+) -> Examples:
     """Read questions with answers and passages.
 
     Args:
@@ -49,6 +51,7 @@ def read_queries(path: str | Path, corpus: Mapping[str, Passage] | None = None) 
             corpus, ``{id}``; other fields are kept as metadata. An id may also be called ``_id``, that of a passage
             ``passage_id``, so that a file of labels can be read, too.
         corpus: Passages by id. With a corpus, rows may lack ``passages``; a retriever fills them in later.
+        answers_needed: Whether each row must have ``answers``.
 
     Raises:
         OSError: The file is missing or cannot be read.
@@ -60,7 +63,7 @@ def read_queries(path: str | Path, corpus: Mapping[str, Passage] | None = None) 
         try:
             if isinstance(row, BrokenRow):
                 raise BadRowError(row.reason)
-            query = as_query(row, corpus)
+            query = as_query(row, corpus, answers_needed=answers_needed)
             if query.id in queries:
                 raise BadRowError(f"id {query.id!r} was used by an earlier row; expected unique ids; rename one")
             queries[query.id] = query
@@ -69,16 +72,20 @@ def read_queries(path: str | Path, corpus: Mapping[str, Passage] | None = None) 
     return Examples(tuple(queries.values()), tuple(rejected))
 
 
-def read_examples(source: str, corpus_file: str | None = None) -> tuple[Examples, dict[str, Passage] | None]:
+def read_examples(
+    source: str, corpus_file: str | None = None, *, answers_needed: bool = True
+) -> tuple[Examples, dict[str, Passage] | None]:
     """Read questions and the corpus their passages are in, if there is one.
 
     Args:
         source: A file or folder for ``read_queries``, or ``"demo"`` for the project's own questions.
         corpus_file: A file for ``read_corpus``; ``None`` for no corpus, or for the demo's own.
+        answers_needed: Whether each question must have ``answers``.
     """
     corpus_path = corpus_file or (CORPUS if source == "demo" else None)
     corpus = read_corpus(corpus_path) if corpus_path else None
-    return read_queries(QUESTIONS if source == "demo" else source, corpus), corpus
+    examples = read_queries(QUESTIONS if source == "demo" else source, corpus, answers_needed=answers_needed)
+    return examples, corpus
 
 
 def read_corpus(path: str | Path) -> dict[str, Passage]:
@@ -115,11 +122,11 @@ def read_corpus(path: str | Path) -> dict[str, Passage]:
     return corpus
 
 
-def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
+def as_query(row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_needed: bool = True) -> Query:
     """Check one record ``{id?, question, answers, passages}``; equal answers count once, other fields are metadata.
 
     ``answers`` is a list of the aliases of one answer or, where the answer is a list, of lists: the aliases of each of
-    its items.
+    its items. Unless ``answers_needed``, it may be absent or empty.
 
     Raises:
         BadRowError: The record is unusable; the message names the field, what was expected, what came and what to do.
@@ -129,13 +136,8 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None) -> Query:
     if not isinstance(row, Mapping):
         raise BadRowError(f"expected an object {{question, answers, passages}}, got {shown(row)}")
     question = _text(row.get("question"), "question")
-    answers = row.get("answers")
-    if not isinstance(answers, Sequence) or isinstance(answers, str) or not answers:
-        raise BadRowError(
-            f"answers must be a list with at least one text, got {shown(answers)}; "
-            "wrap a single answer in a list, drop unanswerable questions"
-        )
-    answers = _distinct(read_answers(answers, _text))
+    without = not answers_needed and row.get("answers") in (None, [])
+    answers = () if without else _answers(row.get("answers"))
     passages = _passages(row.get("passages"), corpus)
     id_field = _id_field(row, _IDS)
     metadata = _metadata(row, {"id", id_field, "question", "answers", "passages"}, "")
@@ -160,6 +162,15 @@ def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Qu
             passages.setdefault(identity, replace(passage, id=identity))
         renamed.append(replace(query, passages=tuple(passages.values())))
     return corpus, renamed
+
+
+def _answers(value: Any) -> Answers:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise BadRowError(
+            f"answers must be a list with at least one text, got {shown(value)}; "
+            "wrap a single answer in a list, drop unanswerable questions"
+        )
+    return _distinct(read_answers(value, _text))
 
 
 def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[Passage, ...]:

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,11 +12,9 @@ from tqdm.auto import tqdm
 from seper_reward.data.answers import AnswerMetric, best_alias_mean, exact_match, expected_metric, rouge_l
 from seper_reward.data.marks import relevance_of
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluation.statistics import interval_over_questions, mean, rounded_or_none
+from seper_reward.evaluation.statistics import PooledPearson, mean, rounded_or_none
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Passage, Query, answer_aliases
-
-_RESAMPLES = 1000  # resamples per bootstrap interval
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
     pearson = {name: float(test.statistic) for name, test in tests.items()}
     rivals = [name for name in columns if not name.startswith("delta_")]
     best = max(rivals, key=lambda name: -1.0 if math.isnan(pearson[name]) else pearson[name])
-    resampled = _Resampled(columns, relevance, owner)
+    resampled = PooledPearson(columns, relevance, owner)
     ours = "delta_seper_soft"
     return {
         "pearson": {name: rounded_or_none(value) for name, value in pearson.items()},
@@ -108,37 +106,6 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, Any]
         "n": len(relevance),
         "questions": len(queries),
     }
-
-
-class _Resampled:
-    """Pearson's r with the marks in resamples of whole questions, as passages of one question are not independent.
-
-    Args:
-        columns: Values by measure, one per context.
-        relevance: Relevance of each context, in [0, 1].
-        owner: Number of each context's question, from 0.
-    """
-
-    def __init__(
-        self, columns: Mapping[str, Sequence[float]], relevance: Sequence[float], owner: Sequence[int]
-    ) -> None:
-        import numpy as np
-
-        self._columns = {name: np.array(values) for name, values in columns.items()}
-        self._relevance, owners = np.array(relevance), np.array(owner)
-        self._rows_of_question = [np.flatnonzero(owners == number) for number in range(max(owner) + 1)]
-
-    def interval(self, statistic: Callable[[Any], float]) -> list[float] | None:
-        """Return the 95 % interval of a statistic, a function of question numbers; see ``interval_over_questions``."""
-        return interval_over_questions(statistic, len(self._rows_of_question), resamples=_RESAMPLES)
-
-    def pearson(self, name: str, numbers: Any) -> float:
-        """Return a measure's correlation with the marks over the contexts of some questions; NaN for a constant."""
-        import numpy as np
-
-        rows = np.concatenate([self._rows_of_question[int(number)] for number in numbers])
-        with np.errstate(invalid="ignore", divide="ignore"):  # a constant has no correlation
-            return float(np.corrcoef(self._columns[name][rows], self._relevance[rows])[0, 1])
 
 
 def contexts_of(query: Query) -> list[Context]:

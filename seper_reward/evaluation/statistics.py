@@ -1,11 +1,12 @@
 """Statistics that evaluations share: intervals over questions and seeds, sample sizes, and rounding. Pure."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _DIGITS = 4
 _BATCH = 100  # resamples at once
+_POOLED_RESAMPLES = 1000
 
 
 def interval_over_questions(
@@ -187,6 +188,97 @@ def interval_over_seeds(values: Sequence[float]) -> list[float] | None:
     middle = float(np.mean(values))
     half = float(t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
     return [rounded(middle - half), rounded(middle + half)]
+
+
+class PooledPearson:
+    """Pearson's r of measures with one target over the contexts of all questions, which are resampled as wholes.
+
+    Contexts of one question, such as its passages, are not independent.
+
+    Args:
+        columns: Values by measure, one per context.
+        target: What they are correlated with, one number per context.
+        owner: Number of each context's question, from 0.
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[float]], target: Sequence[float], owner: Sequence[int]) -> None:
+        import numpy as np
+
+        self._columns = {name: np.array(values, dtype=float) for name, values in columns.items()}
+        self._target, owners = np.array(target, dtype=float), np.array(owner)
+        self._rows_of_question = [np.flatnonzero(owners == number) for number in range(max(owner, default=-1) + 1)]
+
+    def interval(self, statistic: Callable[[Any], float]) -> list[float] | None:
+        """Return the 95 % interval of a statistic, a function of question numbers; see ``interval_over_questions``."""
+        return interval_over_questions(statistic, len(self._rows_of_question), resamples=_POOLED_RESAMPLES)
+
+    def pearson(self, name: str, numbers: Any) -> float:
+        """Return a measure's correlation with the target over the contexts of some questions; NaN for a constant."""
+        import numpy as np
+
+        rows = np.concatenate([self._rows_of_question[int(number)] for number in numbers])
+        with np.errstate(invalid="ignore", divide="ignore"):  # a constant has no correlation
+            return float(np.corrcoef(self._columns[name][rows], self._target[rows])[0, 1])
+
+    def described(self, name: str) -> dict[str, Any]:
+        """Return ``pearson`` of a measure over all questions and its ``interval``; ``None`` where there is none."""
+        questions = len(self._rows_of_question)
+        value = self.pearson(name, range(questions)) if questions else math.nan
+        interval = self.interval(lambda numbers: self.pearson(name, numbers))
+        return {"pearson": rounded_or_none(value), "interval": interval}
+
+
+def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
+    """Return how far two measures rank the questions alike, with 95 % bootstrap intervals over questions.
+
+    Args:
+        values: ``(Q,)`` numbers.
+        others: ``(Q,)`` numbers of the same questions.
+        resamples: Number of resamples per interval.
+
+    Returns:
+        ``kendall`` (tau-b; Kendall, Biometrika 33, 1945) and ``spearman`` (rho; ties have their mean rank), each with
+        ``value`` and ``interval``, both ``None`` where a measure is the same for all questions, as intervals are where
+        ``interval_over_questions`` has none.
+
+    Raises:
+        ValueError: The numbers of questions differ.
+    """
+    import numpy as np
+
+    columns = [np.asarray(each, dtype=float) for each in (values, others)]
+    questions = len(columns[0])
+    if len(columns[1]) != questions:
+        raise ValueError(f"expected as many numbers on either side, got {questions} and {len(columns[1])}")
+    if not questions or any(each.min() == each.max() for each in columns):
+        return {name: {"value": None, "interval": None} for name in ("kendall", "spearman")}
+    # of a resample only the pairs of its questions count, each as often as both are in it
+    first, second = (np.sign(each[:, None] - each[None, :]) for each in columns)
+
+    def counts(numbers: Any) -> Any:
+        return np.stack([np.bincount(row, minlength=questions) for row in np.atleast_2d(numbers)]).astype(float)
+
+    def kendall(numbers: Any) -> Any:
+        drawn = counts(numbers)  # (R, Q)
+        products = (first * second, first**2, second**2)
+        both, one, other = (((drawn @ each) * drawn).sum(-1) for each in products)
+        with np.errstate(invalid="ignore"):
+            return both / np.sqrt(one * other)
+
+    def spearman(numbers: Any) -> Any:
+        drawn = counts(numbers)
+        one, other = (drawn @ each.T for each in (first, second))  # twice the ranks, less a constant
+        covariance, own, others_own = ((drawn * each).sum(-1) for each in (one * other, one**2, other**2))
+        with np.errstate(invalid="ignore"):
+            return covariance / np.sqrt(own * others_own)
+
+    return {
+        name: {
+            "value": rounded(float(statistic(np.arange(questions))[0])),
+            "interval": interval_over_questions(statistic, questions, resamples=resamples, vectorized=True),
+        }
+        for name, statistic in (("kendall", kendall), ("spearman", spearman))
+    }
 
 
 def rounded(value: float) -> float:

@@ -31,7 +31,7 @@ def block_size(labeler: "PassageLabeler", wanted: int) -> int:
 
 def reads_ahead(labeler: "PassageLabeler") -> bool:
     """Tell whether the labeler announces coming queries to an engine, so that a process holds many at once."""
-    return labeler.scorer is not None and bool(labeler.scorer.sampler.prompts_ahead)
+    return labeler.samples and labeler.scorer is not None and bool(labeler.scorer.sampler.prompts_ahead)
 
 
 def label_blocks(

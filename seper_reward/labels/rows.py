@@ -32,13 +32,14 @@ SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_beli
 _DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 INPUT = "input"
 _QUERY_FIELDS = {
-    "id", "question", "answers", "labeler", "baseline", "sufficient_set", "reader_calls", "passages", "sets", INPUT,
+    "id", "question", "answers", "labeler", "baseline", "sufficient_set", "reader_calls", "judgment",
+    "pseudo_answer", "passages", "sets", INPUT,
 }  # fmt: skip
 SHAPLEY = "shapley"
 _ENDS = ("std_error", "low", "high")
 _PASSAGE_FIELDS = {
     "passage_id", "title", "text", "truncated", "seper", "seper_hard", "delta_log_odds", "answer_log_prob",
-    "unseen_mass", "known_leaves", "responses", INPUT,
+    "unseen_mass", "known_leaves", "responses", "judged_rank", INPUT,
     *SUFFIXES, SHAPLEY, *(f"{name}{suffix}" for name in _ENDS for suffix in (*SUFFIXES.values(), f"_{SHAPLEY}")),
 }  # fmt: skip
 

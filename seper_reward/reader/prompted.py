@@ -13,6 +13,7 @@ from seper_reward.reader.prompts import Baseline, PromptBuilder, PromptStyle
 from seper_reward.reader.sampler import NeedsMore, Sampler
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
+from seper_reward.runtime.profiling import count
 from seper_reward.types import Passage, Query, Responses, UnscorableError
 
 _BEGINNING, _BEGINNING_TOKENS = 60, 12  # characters and tokens in which a thought shows that it is one
@@ -151,7 +152,9 @@ class PromptedReader:
         def compute(missing: list[int]) -> list[dict[str, Any]]:
             batch = [prompts[at] for at in missing]
             first, more = (None, None) if early_stop is None else (early_stop.first, early_stop.needs_more)
-            return [row.to_json() for row in self.sampler.sample(batch, first, more, given)]
+            sampled = self.sampler.sample(batch, first, more, given)
+            count(lambda: self._asked(batch, [len(row) for each in sampled for row in each.token_log_probs]))
+            return [row.to_json() for row in sampled]
 
         if not self.sampler.knows_leaves:
             given = {}
@@ -198,13 +201,23 @@ class PromptedReader:
         ]
 
         def compute(missing: list[int]) -> list[float]:
-            log_probs = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
+            batch, texts = zip(*(pairs[at] for at in missing), strict=True)
+            log_probs = self.sampler.log_probs(batch, texts)
+            count(lambda: self._asked(batch, list(map(len, log_probs))))
             return [float(row.mean()) for row in log_probs]
 
         longest = self.sampler.options.max_new_tokens
         keys = [(longest, *pair) for pair in pairs]
         means = answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
         return [means[start : start + len(answers)] for start in range(0, len(means), len(answers))]
+
+    def _asked(self, prompts: Sequence[str], response_tokens: Sequence[int]) -> dict[str, int]:
+        prompt_tokens = map(len, self.sampler.tokenizer(list(prompts)).input_ids)
+        return {
+            "calls": len(prompts),
+            "prompt_tokens": sum(prompt_tokens),
+            "response_tokens": sum(response_tokens),
+        }
 
     def expect(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> None:
         """Begin to sample what ``responses`` will be called with, if the sampler can; only the time changes."""
@@ -219,19 +232,24 @@ class PromptedReader:
             prompts = [prompts[at] for at in self.cache.missing(keys)]
         self.sampler.expect(prompts)
 
-    def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
+    def ahead(self, queries: Iterable[Query], *, closed_book: bool = True) -> Iterator[Query]:
         """Yield the queries, and have an engine begin with the next ones while the caller measures one.
 
         Servers answer many prompts at once; only the time depends on it.
+
+        Args:
+            queries: The queries.
+            closed_book: Whether the caller also asks without a passage.
         """
         waiting: deque[Query] = deque()
-        prompts = 0
+        prompts, bare = 0, int(not closed_book)
         for query in queries:
+            contexts = query.contexts[bare:]
             waiting.append(query)
-            prompts += len(query.contexts)
-            self.expect(query.question, query.contexts)
+            prompts += len(contexts)
+            self.expect(query.question, contexts)
             while prompts > self.sampler.prompts_ahead:
-                prompts -= len(waiting[0].contexts)
+                prompts -= len(waiting[0].contexts) - bare
                 yield waiting.popleft()
         yield from waiting
 

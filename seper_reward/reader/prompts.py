@@ -2,7 +2,7 @@
 
 import copy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -19,7 +19,12 @@ PLACEBO = (
 )
 
 
-def _check_template(name: str, template: str, fields: Sequence[str]) -> None:
+def check_template(name: str, template: str, fields: Sequence[str]) -> None:
+    """Refuse a template that does not have exactly these fields, given in alphabetical order.
+
+    Raises:
+        ValueError: A field is missing, or there is another one or another brace.
+    """
     found = sorted({part.partition("}")[0] for part in template.split("{")[1:]})
     if found != fields:
         wanted, got = (", ".join(f"{{{field}}}" for field in names) or "none" for names in (fields, found))
@@ -68,8 +73,8 @@ class PromptStyle:
     placebo: str = PLACEBO
 
     def __post_init__(self) -> None:
-        _check_template("closed_book_prompt", self.closed_book_prompt, ["question"])
-        _check_template("passages_prompt", self.passages_prompt, ["question", "reference"])
+        check_template("closed_book_prompt", self.closed_book_prompt, ["question"])
+        check_template("passages_prompt", self.passages_prompt, ["question", "reference"])
         if self.baseline not in get_args(Baseline):
             raise ValueError(f"baseline must be one of {', '.join(get_args(Baseline))}, got {self.baseline!r}")
         if not self.placebo.strip():
@@ -82,7 +87,7 @@ class PromptStyle:
         ['Passage: [1] Ida.', '[2] Bob.', 'Question: Who?']
         """
         template = self.passages_prompt if passages else self.closed_book_prompt
-        return _fill(template, reference=_reference(passages), question=question)
+        return fill_template(template, reference=_reference(passages), question=question)
 
 
 _PAPER_CLOSED = (
@@ -194,31 +199,46 @@ class PromptBuilder:
         Raises:
             UnscorableError: The question alone is longer than ``max_prompt_tokens``.
         """
-        # what a passage says cannot end its turn and answer in the reader's name
-        question = self._control_tokens.break_up(question)
+        question = self.as_data(question)
         if not passages and self.style.baseline == "placebo":
             passages = (Passage(self.style.placebo),)
-        texts = [self._control_tokens.break_up(passage.full_text) for passage in passages]
+        return self.fit(passages, lambda texts: self._render(question, texts), self.max_prompt_tokens)
+
+    def as_data(self, text: str) -> str:
+        """Return a text in which nothing is a control token: it cannot end its turn and answer for the reader."""
+        return self._control_tokens.break_up(text)
+
+    def fit(self, passages: Sequence[Passage], render: Callable[[Sequence[str]], str], most: int) -> str:
+        """Return a prompt, with passages cut (all to one common length) until it fits.
+
+        Args:
+            passages: The passages.
+            render: Function that returns the prompt with given texts of the passages, in order.
+            most: Longest prompt in tokens.
+
+        Raises:
+            UnscorableError: The prompt is longer even with nothing of the passages.
+        """
+        texts = [self.as_data(passage.full_text) for passage in passages]
         if self.max_passage_tokens is not None:
             texts = [self._cut(text, self.max_passage_tokens) for text in texts]
-        prompt = self._render(question, texts)
-        if self._count(prompt) <= self.max_prompt_tokens:
+        prompt = render(texts)
+        if self._count(prompt) <= most:
             return prompt
-        overhead = self._count(self._render(question, [""] * len(texts)))
-        if overhead > self.max_prompt_tokens:
+        overhead = self._count(render([""] * len(texts)))
+        if overhead > most:
             raise UnscorableError(
-                f"question has no room: the prompt without passages takes {overhead} tokens of "
-                f"{self.max_prompt_tokens}; shorten the question or use a reader with a longer window"
+                f"question has no room: the prompt without passages takes {overhead} tokens of {most}; shorten the "
+                "question or use a reader with a longer window"
             )
-        room = self.max_prompt_tokens - overhead
-        longest = _common_length([self._count(text) for text in texts], room)
+        longest = _common_length([self._count(text) for text in texts], most - overhead)
         while longest >= 0:
-            prompt = self._render(question, [self._cut(text, longest) for text in texts])
-            excess = self._count(prompt) - self.max_prompt_tokens
+            prompt = render([self._cut(text, longest) for text in texts])
+            excess = self._count(prompt) - most
             if excess <= 0:
                 return prompt
             longest -= max(1, excess // len(texts))  # tokens merge differently where texts meet
-        return self._render(question, [""] * len(texts))
+        return render([""] * len(texts))
 
     def cuts(self, question: str, passages: Sequence[Passage]) -> bool:
         """Tell whether ``build`` cuts a passage."""
@@ -228,7 +248,7 @@ class PromptBuilder:
 
     def response_text(self, answer: str) -> str:
         """Return an answer as it would continue a prompt: after a space where there is no chat template."""
-        answer = self._control_tokens.break_up(answer)
+        answer = self.as_data(answer)
         return answer if self.chat.exists else f" {answer}"
 
     def _render(self, question: str, passages: Sequence[str]) -> str:
@@ -271,7 +291,8 @@ def _reference(passages: Sequence[str]) -> str:
     return "\n".join(numbered if len(passages) > 1 else passages)
 
 
-def _fill(template: str, **fields: str) -> str:
+def fill_template(template: str, **fields: str) -> str:
+    """Return a template with its fields filled; what braces the values hold stays as it is."""
     # each field is filled once: a passage may hold braces, and a question may hold "{reference}"
     parts = template.split("{")
     filled = parts[0]

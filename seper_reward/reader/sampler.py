@@ -19,6 +19,11 @@ Layout = Literal["tree", "repeat", "alone", "reread"]
 #: Whether the responses of a prompt are drawn independently, or all distinct.
 Draw = Literal["independent", "without_replacement"]
 
+#: Fields of ``SamplingOptions`` for the one likeliest response.
+GREEDY: Mapping[str, Any] = MappingProxyType(
+    {"num_samples": 1, "temperature": 0.0, "top_p": 1.0, "draw": "independent"}
+)
+
 #: Takes the first responses by prompt and returns the prompts that need all N.
 NeedsMore = Callable[[Mapping[str, Responses]], set[str]]
 

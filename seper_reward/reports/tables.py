@@ -112,6 +112,62 @@ def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     return f"placebo, a passage that answers nothing: {label}, {effect['questions']} questions"
 
 
+def erag_tables(result: Mapping[str, Any]) -> str:
+    """Return Kendall's tau of each labeler's metrics with the reader's score as text, a table per retriever and depth.
+
+    Args:
+        result: What ``erag`` returned.
+    """
+    parts = []
+    for retriever, found in result["retrievers"].items():
+        for depth, score in found["end_to_end"].items():
+            title = f"{retriever}, {depth} passages: {result['metric']} {interval_cell(score)}"
+            rows = {labeler: by_depth[depth] for labeler, by_depth in found["correlation"].items()}
+            metrics = list(next(iter(rows.values()), {}))
+            cells = [
+                [labeler, str(found["labels"][labeler]["questions"]), *(_tau(row[metric]) for metric in metrics)]
+                for labeler, row in rows.items()
+            ]
+            parts.append(f"{title}\n{text_table(['Kendall tau of', 'questions', *metrics], cells)}")
+        parts.append(costs_table({name: row["per_label"] for name, row in found["labels"].items()}, "a label costs"))
+    return "\n\n".join(parts)
+
+
+def judgments_tables(result: Mapping[str, Any]) -> str:
+    """Return how good judgments are as text: by marks, by answers, by agreement, and what a question costs.
+
+    Args:
+        result: What ``judgments`` returned.
+    """
+    judges = result["judges"]
+    depths = [name for row in judges.values() for name in row if name.startswith("ndcg")]
+    names = list(dict.fromkeys(["precision", "recall", "f1", "f1_of_means", *depths]))
+    by_marks = [
+        [name, str(row["questions"]), *(cell(row[each]["mean"] if each in depths else row[each]) for each in names)]
+        for name, row in judges.items()
+    ]
+    answers = {**result["answers"], **{name: row["answers"] for name, row in judges.items()}}
+    metrics = list(next(iter(answers.values())))
+    by_answers = [[name, *(interval_cell(row[metric]) for metric in metrics)] for name, row in answers.items()]
+    against = list(dict.fromkeys(name for row in judges.values() for name in row["agreement"]))
+    agreement = [[name, *(_pearson(row["agreement"][each]) for each in against)] for name, row in judges.items()]
+    return "\n\n".join(
+        [
+            text_table(["judge", "questions", *names], by_marks),
+            text_table(["answers with", *metrics], by_answers),
+            text_table(["Pearson of labels with", *against], agreement),
+            costs_table({name: row["per_question"] for name, row in judges.items()}, "a question costs"),
+        ]
+    )
+
+
+def costs_table(costs: Mapping[str, Mapping[str, float | None]], title: str) -> str:
+    """Return what labels or questions cost as text, one row per labeler."""
+    names = list(next(iter(costs.values()), {}))
+    rows = [[labeler, *(cell(row[name]) for name in names)] for labeler, row in costs.items()]
+    return text_table([title, *(name.replace("_", " ") for name in names)], rows)
+
+
 def equivalence_table(result: Mapping[str, Any]) -> str:
     """Return F1 / accuracy (%) by column and method as text, with thresholds and calibration error.
 
@@ -191,6 +247,14 @@ def _laid_out(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, 
     return tabulate(
         cells, list(header), tablefmt=style, disable_numparse=True, colalign=alignment, headersalign=alignment
     )
+
+
+def _tau(row: Mapping[str, Any]) -> str:
+    return interval_cell({"mean": row["kendall"]["value"], "interval": row["kendall"]["interval"]})
+
+
+def _pearson(row: Mapping[str, Any]) -> str:
+    return interval_cell({"mean": row["pearson"], "interval": row["interval"]})
 
 
 def _interval(interval: Sequence[float]) -> str:

@@ -4,5 +4,14 @@ from seper_reward.retrieval.base import Retriever
 from seper_reward.retrieval.bm25 import BM25Retriever
 from seper_reward.retrieval.dense import DenseRetriever
 from seper_reward.retrieval.hops import next_hop, next_query, retrieve_hops
+from seper_reward.retrieval.loading import load_retriever
 
-__all__ = ["BM25Retriever", "DenseRetriever", "Retriever", "next_hop", "next_query", "retrieve_hops"]
+__all__ = [
+    "BM25Retriever",
+    "DenseRetriever",
+    "Retriever",
+    "load_retriever",
+    "next_hop",
+    "next_query",
+    "retrieve_hops",
+]

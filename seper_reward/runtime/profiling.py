@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 
@@ -24,11 +24,14 @@ class Profile:
         seconds: Seconds by stage; those of threads that work side by side add up.
         tokens: Tokens by stage: of prompts (prefill), of responses (decode), drawn from logits (draw), and of judged
             pairs with padding (entailment).
+        counts: What a reader was asked, without what a cache knew already: ``calls`` (prompts), ``prompt_tokens``, and
+            ``response_tokens`` of all responses.
     """
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.tokens: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         self._start = time.perf_counter()
         self._lock, self._running = threading.Lock(), threading.local()
 
@@ -53,6 +56,11 @@ class Profile:
         with self._lock:
             self.seconds[stage] += seconds
             self.tokens[stage] += tokens
+
+    def count(self, numbers: Mapping[str, int]) -> None:
+        """Add to ``counts``."""
+        with self._lock:
+            self.counts.update(numbers)
 
     def stack(self) -> list[float]:
         """Return, for each running stage of this thread, the seconds that the stages nested in it took."""
@@ -79,6 +87,7 @@ def profiling() -> Iterator[Profile]:
         if before is not None:
             for stage, seconds in inner.seconds.items():
                 before.add(stage, seconds, inner.tokens[stage])
+            before.count(inner.counts)
             for enclosing in before.stack()[-1:]:
                 before.stack()[-1] = enclosing + sum(inner.seconds.values())
 
@@ -91,6 +100,12 @@ def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:
         tokens: How many tokens the block puts through a model.
     """
     return _OFF if _profile is None else _Stage(_profile, stage, tokens)
+
+
+def count(numbers: Callable[[], Mapping[str, int]]) -> None:
+    """Add what a function returns to the profile's ``counts``; it is called inside of ``profiling`` only."""
+    if _profile is not None:
+        _profile.count(numbers())
 
 
 class _Stage(AbstractContextManager[None]):

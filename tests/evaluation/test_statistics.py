@@ -12,6 +12,7 @@ from seper_reward.evaluation.statistics import (
     lead_over_questions,
     mean_over_questions,
     questions_for_lead,
+    rank_correlation,
     rounded_or_none,
 )
 from tests.benchmarks.label_noise import SEEDS, coverage
@@ -136,3 +137,30 @@ def test_more_power_takes_more_questions():
     for wrong in ({"lead": 0.0}, {"paired_sd": -1.0}, {"power": 1.0}, {"power": 0.01}, {"alpha": 0.0}):
         with pytest.raises(ValueError, match="expected paired_sd >= 0, lead > 0"):
             questions_for_lead(**{"paired_sd": 0.3, "lead": 0.1, **wrong})
+
+
+def test_rank_correlations_are_scipys_in_every_resample():
+    random = np.random.default_rng(7)
+    values = random.integers(0, 4, size=30)  # with ties
+    others = values + random.normal(scale=2.0, size=30).round()
+    found = rank_correlation(values, others, resamples=200)
+    for name, theirs in (("kendall", stats.kendalltau), ("spearman", stats.spearmanr)):
+        assert found[name]["value"] == pytest.approx(theirs(values, others).statistic, abs=1e-4)
+        slow = interval_over_questions(
+            lambda at, theirs=theirs: theirs(values[at], others[at]).statistic, 30, resamples=200
+        )
+        assert found[name]["interval"] == pytest.approx(slow, abs=1e-4)
+
+
+def test_a_rank_correlation_by_hand():
+    # of the six pairs four agree and one does not; one is tied on the left
+    found = rank_correlation([1.0, 1.0, 2.0, 3.0], [5.0, 6.0, 8.0, 7.0], resamples=9)
+    assert found["kendall"]["value"] == pytest.approx((4 - 1) / math.sqrt(5 * 6), abs=1e-4)
+
+
+def test_what_has_no_rank_correlation():
+    nothing = {"value": None, "interval": None}
+    assert rank_correlation([1.0, 1.0], [0.0, 1.0]) == {"kendall": nothing, "spearman": nothing}
+    assert rank_correlation([], []) == {"kendall": nothing, "spearman": nothing}
+    with pytest.raises(ValueError, match="got 1 and 2"):
+        rank_correlation([1.0], [1.0, 2.0])

@@ -63,6 +63,19 @@ def test_a_labelers_folder_is_like_any_other(words, labeler, tmp_path, capsys):
     assert "labels made otherwise" in capsys.readouterr().err
 
 
+def test_published_erag_runs_like_any_other(words, tmp_path, capsys):
+    assert main([*words("erag", "out"), "--erag_preset", "paper", "--erag_metric", "token_f1"]) == 0
+    rows = labels_of(tmp_path / "out")
+    assert "baseline" not in rows[0]
+    assert rows[0]["passages"][0]["responses"][0]["count"] == 1
+    assert {row.baseline_error for row in read_labels(tmp_path / "out")} == {0.0}
+    capsys.readouterr()
+    assert main([*words("erag", "out"), "--erag_metric", "token_f1"]) == 2
+    assert "labels made otherwise" in capsys.readouterr().err
+    assert main([*words("erag", "other"), "--erag_metric", "f2"]) == 2
+    assert "metric must be one of" in capsys.readouterr().err
+
+
 def test_gold_marks_need_no_reader(words, tmp_path):
     assert main([*words("gold", "out"), "--reader", "no/such-model"]) == 0
     labeled = read_labels(tmp_path / "out")
@@ -71,6 +84,16 @@ def test_gold_marks_need_no_reader(words, tmp_path):
     output = tmp_path / "qrels"
     assert main(["export", "--labels", str(tmp_path / "out"), "--format", "trec", "--output", str(output)]) == 0
     assert output.read_text().startswith("q0 0 q0:s 3\nq0 0 u 0\n")
+
+
+def test_questions_without_answers_are_for_labelers_that_need_none(words, tmp_path, capsys):
+    rows = [{key: value for key, value in row.items() if key != "answers"} for row in records(2)]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main([*words("gold", "out")]) == 0
+    assert [row["answers"] for row in labels_of(tmp_path / "out")] == [[], []]
+    assert [row.labels for row in read_labels(tmp_path / "out")] == [(1.0, 0.0)] * 2
+    assert main(words("contains", "other")) == 2
+    assert "answers must be a list with at least one text" in capsys.readouterr().err
 
 
 def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):

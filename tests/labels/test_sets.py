@@ -160,6 +160,6 @@ def test_leave_one_out_shows_all_others_in_the_questions_order(tiny_scorer):
 
 
 def test_marks_ask_no_reader(tiny_scorer):
-    with pytest.raises(ValueError, match="'gold' asks no reader"):
+    with pytest.raises(ValueError, match="'gold' has no measure of a reader"):
         load_labeler("gold", lambda: tiny_scorer, SetOptions())
     assert GoldLabeler().whole is False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from seper_reward.config import LEARN_FROM_HELP, LearnFrom, ScorerConfig, SetsConfig
+from seper_reward.config import LEARN_FROM_HELP, LabelerConfig, LearnFrom, ScorerConfig, SetsConfig
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.queries import pool_passages, read_examples
 from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_of, spread
@@ -18,7 +18,7 @@ from seper_reward.types import Passage, Query, answer_aliases, answer_items
 
 
 @dataclass
-class RankingConfig(SetsConfig, ScorerConfig):
+class RankingConfig(LabelerConfig, SetsConfig, ScorerConfig):
     """Settings of what a ranking model learns from and is measured on, shared by retriever and reranker."""
 
     input: str = setting(
@@ -57,11 +57,11 @@ class RankingConfig(SetsConfig, ScorerConfig):
     labeler: str = setting(
         "delta_seper",
         "What a label is: delta_seper or delta_seper_hard (change of the reader's belief in the answer), delta_belief "
-        "(half of it, and half the change of the answer's own likelihood), erag, "
-        "erag_token_f1 or erag_rouge_l (change of its responses' exact match, token F1 or ROUGE-L), likelihood "
-        "(change of the answer's log-probability), gold (people's marks), "
-        "repaired_gold (these, and what ΔSePer finds helpful), or the score of a reranker, given by its "
-        "folder.",
+        "(half of it, and half the change of the answer's own likelihood), erag (its responses' erag_metric), "
+        "erag_token_f1 or erag_rouge_l (their token F1 or ROUGE-L), likelihood (change of the answer's "
+        "log-probability), item (the reader's own judgment), delta_seper_pseudo (change of the belief in the reader's "
+        "own answer), contains (whether the passage holds the answer), gold (people's marks), repaired_gold (these, "
+        "and what ΔSePer finds helpful), or the score of a reranker, given by its folder.",
     )
     candidates: Literal["retrieved", "given", "both"] = setting(
         "both", "Passages to label: those that the model retrieves, those given with the questions, or both."

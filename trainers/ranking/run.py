@@ -12,7 +12,7 @@ from sentence_transformers.base.training_args import BaseTrainingArguments
 
 from seper_reward.config import load_scorer
 from seper_reward.labels.heterogeneity import beyond_chance
-from seper_reward.labels.labelers import PassageLabeler, load_labeler
+from seper_reward.labels.labelers import LabelerOptions, PassageLabeler, load_labeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened, sure, transform
 from seper_reward.reports.figures import plot_ranking
@@ -107,7 +107,7 @@ def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
         OSError: A reranker cannot be loaded.
     """
     sets = None if config.set_options is None else SetOptions(**config.set_options)
-    return load_labeler(config.labeler, lambda: scorer, sets)
+    return load_labeler(config.labeler, lambda: scorer, sets, LabelerOptions(**config.labeler_options))
 
 
 def teacher_rows(

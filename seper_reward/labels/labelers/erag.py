@@ -1,16 +1,49 @@
 """eRAG: the downstream metric of the answer given one passage (Salemi and Zamani, arXiv:2404.13781)."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
 from seper_reward.data.answers import AnswerMetric, answer_metric
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import difference, estimate
+from seper_reward.estimators.seper import check_choice
 from seper_reward.labels.labelers.base import ReaderLabeler
+from seper_reward.reader.sampler import GREEDY
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Answers, Asked, Estimate, Responses, UnscorableError
+from seper_reward.types import Answers, Asked, Estimate, Passage, Query, Responses, UnscorableError
+
+ERAGPreset = Literal["default", "paper", "official"]
+
+
+@dataclass(frozen=True)
+class ERAGOptions:
+    """How a passage's label follows from what the reader answers.
+
+    Attributes:
+        greedy: Whether the reader gives one response, its likeliest (temperature 0), or the N of its scorer, over
+            which the metric's mean is taken.
+        baseline: Whether the metric without a passage is subtracted.
+    """
+
+    greedy: bool = False
+    baseline: bool = True
+
+    @classmethod
+    def preset(cls, name: ERAGPreset) -> "ERAGOptions":
+        """Return published options by name.
+
+        ``"paper"`` and ``"official"`` (the package ``erag``) make the same labels: the metric of one greedy response.
+        They differ where labels become metrics of a list (``evaluation.list_metrics``). ``"default"`` takes the mean
+        over samples, which has less noise, less that without a passage, so that 0 means "changes nothing".
+
+        Raises:
+            ValueError: There is no such preset.
+        """
+        check_choice("erag_preset", name, get_args(ERAGPreset))
+        return cls() if name == "default" else cls(greedy=True, baseline=False)
 
 
 class _Scored(NamedTuple):
@@ -20,29 +53,50 @@ class _Scored(NamedTuple):
     responses: list[dict[str, Any]]
 
 
-class ERAGLabeler(ReaderLabeler[_Scored]):
-    """Labels a passage by the metric of the responses with it alone, less that without a passage, in [-1, 1].
+_NOT_ASKED = _Scored(Estimate(0.0, 0.0, 0.0, 0.0), [])
 
-    eRAG itself takes one response and no difference. The mean over the samples estimates the same with less noise.
-    What is subtracted is constant in a question: rankings stay the same, and 0 means that a passage changes nothing.
+
+class ERAGLabeler(ReaderLabeler[_Scored]):
+    """Labels a passage by the metric of the responses with it alone.
+
+    By default it is the mean over samples, less that without a passage, in [-1, 1]. What is subtracted is constant in
+    a question: rankings stay the same. ``ERAGOptions.preset("paper")`` takes one greedy response and subtracts
+    nothing, as the paper does: labels are in [0, 1], 0 says that the answer was wrong, and standard errors are 0.
 
     Args:
         scorer: Scorer whose reader answers.
         metric: Name of a metric (see ``answer_metric``), or a callable of a response and the gold answer (aliases or,
             where it is a list, the aliases of each item) that returns a number in [0, 1].
+        options: How labels follow from the answers.
     """
 
     samples = True
 
-    def __init__(self, scorer: SePerScorer, metric: str | AnswerMetric = "exact_match") -> None:
-        self.name = f"erag_{metric if isinstance(metric, str) else getattr(metric, '__name__', 'metric')}"
+    def __init__(
+        self,
+        scorer: SePerScorer,
+        metric: str | AnswerMetric = "exact_match",
+        options: ERAGOptions = ERAGOptions(),
+    ) -> None:
+        self._metric_name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
+        self.name = f"erag_{self._metric_name.rpartition(':')[2]}"
+        self.options = options
         self._metric = answer_metric(metric) if isinstance(metric, str) else metric
-        self.scorer = scorer
+        self.scorer = scorer.with_sampling(**GREEDY) if options.greedy else scorer
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything that decides a label, JSON-able; a metric counts by its name alone."""
+        return {**super().fingerprint, "metric": self._metric_name, "erag": vars(self.options)}
+
+    def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
+        """Yield the queries; an engine is told of the next ones before that."""
+        return self.scorer.reader.ahead(queries, closed_book=self.options.baseline)
 
     def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[_Scored] | UnscorableError]:
-        """Score the reader's responses in each context."""
+        """Score the reader's responses in each context; where no baseline is subtracted, no passage scores 0."""
         for each in asked[1:]:
-            self.scorer.reader.expect(each.question, each.contexts)
+            self.scorer.reader.expect(each.question, self._read_contexts(each))
         return [self._read(each) for each in asked]
 
     def gain(self, reading: _Scored, given: _Scored) -> Estimate:
@@ -54,7 +108,9 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         return reading.mean.std_error
 
     def baseline_fields(self, reading: _Scored) -> dict[str, Any]:
-        """Return the mean score without a passage and the responses."""
+        """Return the mean score without a passage and the responses; nothing where it is not subtracted."""
+        if not self.options.baseline:
+            return {}
         return {self.name: reading.mean.value, "std_error": reading.mean.std_error, "responses": reading.responses}
 
     def passage_fields(self, reading: _Scored, baseline: _Scored) -> dict[str, Any]:
@@ -66,12 +122,20 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         """Return the responses."""
         return {"responses": reading.responses}
 
+    def _read_contexts(self, asked: Asked) -> list[tuple[Passage, ...]]:
+        return [context for context in asked.contexts if context or self.options.baseline]
+
     def _read(self, asked: Asked) -> list[_Scored] | UnscorableError:
+        contexts = self._read_contexts(asked)
         try:
-            sampled = self.scorer.responses(asked.question, asked.answers, asked.contexts)
+            if self.options.greedy:
+                sampled = self.scorer.reader.responses(asked.question, contexts)
+            else:
+                sampled = self.scorer.responses(asked.question, asked.answers, contexts)
         except UnscorableError as error:
             return error
-        return [self._scored(row, asked.answers) for row in sampled]
+        scored = (self._scored(row, asked.answers) for row in sampled)
+        return [next(scored) if context or self.options.baseline else _NOT_ASKED for context in asked.contexts]
 
     def _scored(self, sampled: Responses, answers: Answers) -> _Scored:
         """Return the mean score over all responses, as the scorer's estimator weighs them, and each one's score."""
@@ -83,4 +147,6 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
             {"text": text, "count": count, "score": score}
             for text, count, score in zip(draws.responses.texts, draws.counts.tolist(), scores, strict=True)
         ]
+        if self.options.greedy:  # nothing was left to chance
+            return _Scored(Estimate(scores[0], 0.0, scores[0], scores[0]), rows)
         return _Scored(estimate(draws, torch.tensor(scores)), rows)

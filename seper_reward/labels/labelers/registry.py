@@ -1,14 +1,20 @@
 """The labelers by the names that settings give them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from seper_reward.labels.judgment_prompts import JudgmentPrompts
+from seper_reward.labels.judgments import Form, JudgmentOptions, JudgmentPreset, Method, PseudoAnswer
 from seper_reward.labels.labelers.base import PassageLabeler, ReaderLabeler
+from seper_reward.labels.labelers.contains import ContainsLabeler
 from seper_reward.labels.labelers.cross_encoder import CrossEncoderLabeler
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
-from seper_reward.labels.labelers.erag import ERAGLabeler
+from seper_reward.labels.labelers.erag import ERAGLabeler, ERAGOptions, ERAGPreset
 from seper_reward.labels.labelers.gold import GoldLabeler
+from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
+from seper_reward.labels.labelers.pseudo_answer import PseudoAnswerLabeler
 from seper_reward.labels.labelers.repaired_gold import RepairedGoldLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.sets import SetLabeler
@@ -16,38 +22,121 @@ from seper_reward.scorer import SePerScorer
 
 LoadScorer = Callable[[], SePerScorer]
 
-LABELERS: dict[str, Callable[[LoadScorer], PassageLabeler]] = {
-    "delta_seper": lambda load: DeltaSePerLabeler(load()),
-    "delta_seper_hard": lambda load: DeltaSePerLabeler(load(), "delta_seper_hard"),
-    "delta_belief": lambda load: DeltaSePerLabeler(load(), "delta_belief"),
-    "erag": lambda load: ERAGLabeler(load()),
-    "erag_token_f1": lambda load: ERAGLabeler(load(), "token_f1"),
-    "erag_rouge_l": lambda load: ERAGLabeler(load(), "rouge_l"),
-    "likelihood": lambda load: LikelihoodLabeler(load()),
-    "gold": lambda load: GoldLabeler(),
-    "repaired_gold": lambda load: RepairedGoldLabeler(load()),
+
+@dataclass(frozen=True)
+class LabelerOptions:
+    """Options of those labelers that have some; the others ignore them.
+
+    Attributes:
+        erag_preset: How eRAG's labels follow from answers, see ``ERAGOptions.preset``.
+        erag_metric: Metric of the labeler ``erag``, see ``answer_metric``.
+        item_preset: Published options of ITEM, see ``JudgmentOptions.preset``.
+        item_method: How passages are judged, see ``JudgmentOptions`` for this and the next six.
+        item_form: Whether the reader sees all passages at once.
+        item_pseudo_answer: What passages are judged by.
+        item_rounds: Most rounds; ``None`` keeps the preset's, as for the next two.
+        item_top_k: How many passages of an order are chosen.
+        item_samples: Orders that are voted over.
+        item_same_answer: Likeness of two successive pseudo-answers that ends the rounds; ``None`` compares none.
+        item_prompts: YAML file with prompts in place of ours; ``None`` for none.
+        item_max_new_tokens: Longest judgment in tokens.
+
+    Raises:
+        ValueError: An option is not allowed.
+    """
+
+    erag_preset: ERAGPreset = "default"
+    erag_metric: str = "exact_match"
+    item_preset: JudgmentPreset = "default"
+    item_method: Method = "a_s"
+    item_form: Form = "listwise"
+    item_pseudo_answer: PseudoAnswer = "explicit"
+    item_rounds: int | None = None
+    item_top_k: int | None = None
+    item_samples: int | None = None
+    item_same_answer: float | None = None
+    item_prompts: str | None = None
+    item_max_new_tokens: int = 128
+
+    def __post_init__(self) -> None:
+        ERAGOptions.preset(self.erag_preset)
+        self.judgments()
+
+    def erag(self, scorer: SePerScorer, metric: str | None = None) -> ERAGLabeler:
+        """Return eRAG's labeler with its options; ``metric`` takes the place of theirs."""
+        return ERAGLabeler(scorer, metric or self.erag_metric, ERAGOptions.preset(self.erag_preset))
+
+    def judgments(self, method: Method | None = None) -> JudgmentOptions:
+        """Return the options of ITEM; ``method`` takes the place of theirs."""
+        return JudgmentOptions.preset(
+            self.item_preset,
+            method or self.item_method,
+            form=self.item_form,
+            pseudo_answer=self.item_pseudo_answer,
+            rounds=self.item_rounds,
+            top_k=self.item_top_k,
+            samples=self.item_samples,
+            same_answer=self.item_same_answer,
+        )
+
+    def item(self, scorer: SePerScorer, method: Method | None = None) -> ItemLabeler:
+        """Return ITEM's labeler; ``method`` takes the place of its option's, and is the name of the labels."""
+        return ItemLabeler(
+            scorer,
+            self.judgments(method),
+            JudgmentPrompts.load(self.item_prompts),
+            max_new_tokens=self.item_max_new_tokens,
+            name=method or "item",
+        )
+
+
+LABELERS: dict[str, Callable[[LoadScorer, LabelerOptions], PassageLabeler]] = {
+    "delta_seper": lambda load, options: DeltaSePerLabeler(load()),
+    "delta_seper_hard": lambda load, options: DeltaSePerLabeler(load(), "delta_seper_hard"),
+    "delta_belief": lambda load, options: DeltaSePerLabeler(load(), "delta_belief"),
+    "erag": lambda load, options: options.erag(load()),
+    "erag_token_f1": lambda load, options: options.erag(load(), "token_f1"),
+    "erag_rouge_l": lambda load, options: options.erag(load(), "rouge_l"),
+    "likelihood": lambda load, options: LikelihoodLabeler(load()),
+    "item": lambda load, options: options.item(load()),
+    "delta_seper_pseudo": lambda load, options: PseudoAnswerLabeler(load()),
+    "contains": lambda load, options: ContainsLabeler(),
+    "gold": lambda load, options: GoldLabeler(),
+    "repaired_gold": lambda load, options: RepairedGoldLabeler(load()),
 }
+_WITHOUT_ANSWERS = {"item", "delta_seper_pseudo", "gold"}
 
 
-def load_labeler(name: str, load_scorer: LoadScorer, sets: SetOptions | None = None) -> PassageLabeler:
+def load_labeler(
+    name: str,
+    load_scorer: LoadScorer,
+    sets: SetOptions | None = None,
+    options: LabelerOptions = LabelerOptions(),
+) -> PassageLabeler:
     """Return a labeler by its name in ``LABELERS``, or the cross-encoder in a folder.
 
     Args:
         name: Name of the labeler, or a reranker's folder.
         load_scorer: Function that loads the scorer; called only for a labeler that needs one.
         sets: Which sets of passages it labels, too; ``None`` for none.
+        options: Options of the labelers that have some.
 
     Raises:
-        ValueError: There is no such labeler, or it labels single passages only.
+        ValueError: There is no such labeler, one of its options is not allowed, or it labels single passages only.
         OSError: A model cannot be loaded.
     """
     check_labeler(name)
-    labeler = LABELERS[name](load_scorer) if name in LABELERS else CrossEncoderLabeler.from_pretrained(name)
+    labeler = LABELERS[name](load_scorer, options) if name in LABELERS else CrossEncoderLabeler.from_pretrained(name)
     if sets is None:
         return labeler
     if not isinstance(labeler, ReaderLabeler):
-        raise ValueError(f"labeler {name!r} asks no reader, so that it cannot label sets; take sets=none")
+        raise ValueError(f"labeler {name!r} has no measure of a reader that sets could be labelled by; take sets=none")
     return SetLabeler(labeler, sets)
+
+
+def needs_answers(name: str) -> bool:
+    """Return whether the labeler of this name needs gold answers; a reranker in a folder needs none."""
+    return name in LABELERS and name not in _WITHOUT_ANSWERS
 
 
 def check_labeler(name: str) -> None:

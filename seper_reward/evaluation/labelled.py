@@ -1,0 +1,59 @@
+"""What labelling costs: the labels of all questions, with the reader's calls, tokens and seconds."""
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tqdm.auto import tqdm
+
+from seper_reward.evaluation.statistics import rounded
+from seper_reward.labels.blocks import block_size, label_blocks
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.runtime.profiling import profiling
+from seper_reward.types import LabeledQuery, Query, UnscorableError
+
+_SIDE_BY_SIDE = 16  # questions, where one does not fill the device
+
+
+class Labelled(NamedTuple):
+    """What a labeler made of questions.
+
+    Attributes:
+        rows: Per question its labels, or why it has none.
+        costs: ``seconds``, and of the reader ``calls`` (prompts), ``prompt_tokens`` and ``response_tokens``, in all;
+            what a cache knew already cost nothing.
+    """
+
+    rows: list[LabeledQuery | UnscorableError]
+    costs: dict[str, float]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why questions have no labels, one reason for each of them."""
+        return [str(row) for row in self.rows if isinstance(row, UnscorableError)]
+
+    def per(self, count: int) -> dict[str, float | None]:
+        """Return the costs per one of so many labels or questions; ``None`` of none."""
+        return {name: rounded(cost / count) if count else None for name, cost in self.costs.items()}
+
+
+def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
+    """Label questions in memory, and measure what it costs; several side by side unless a CPU does all the work."""
+    size = block_size(labeler, _side_by_side(labeler))
+    blocks = [queries[start : start + size] for start in range(0, len(queries), size)]
+    before = time.perf_counter()
+    with profiling() as profile:
+        bar = tqdm(
+            label_blocks(labeler, blocks), total=len(queries), desc=f"labelling by {labeler.name}", unit="question"
+        )
+        rows = [labeled for _, labeled in bar]
+    counts = {name: float(profile.counts[name]) for name in ("calls", "prompt_tokens", "response_tokens")}
+    return Labelled(rows, {"seconds": time.perf_counter() - before, **counts})
+
+
+def _side_by_side(labeler: PassageLabeler) -> int:
+    scorer = labeler.scorer
+    if scorer is None or scorer.adaptive is not None:
+        return 1
+    waits_for_servers = bool(scorer.sampler.prompts_ahead)
+    return _SIDE_BY_SIDE if waits_for_servers or labeler.device.type != "cpu" else 1

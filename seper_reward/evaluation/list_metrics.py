@@ -1,0 +1,93 @@
+"""Retrieval metrics of ranked lists from labels of their passages, whole or fractional (eRAG, arXiv:2404.13781). Pure.
+
+Labels of 0 and 1 give trec_eval's numbers, and with them those of the package ``erag`` on PyPI, where all that is
+relevant is among what was retrieved.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+ListMetric = Literal["p", "hit", "recall", "map", "mrr", "ndcg"]
+LIST_METRICS: tuple[ListMetric, ...] = get_args(ListMetric)
+
+
+def list_metric(name: ListMetric, lists: Sequence[Sequence[float]], k: int | None = None) -> list[float]:
+    """Return a retrieval metric of each question's list.
+
+    Ranks behind the end of a list that is shorter than ``k`` count as labels of 0. A question without a relevant
+    passage has 0 in all metrics, as has one whose list is empty.
+
+    Args:
+        name: ``"p"``, the mean label of the first k (precision), and ``"hit"``, the greatest (success), take any
+            labels, also below 0. ``"recall"``, the sum of the first k labels over that of all, and ``"ndcg"``, that of
+            Järvelin and Kekäläinen (2002) with labels as gains, take labels >= 0. ``"map"``, average precision over
+            all that is relevant, and ``"mrr"``, one over the rank of the first relevant passage, take 0 and 1.
+        lists: Labels of each question's passages, best ranked first. Questions are told apart by their places alone,
+            so that equal ones are counted each.
+        k: How many of the first passages count, >= 1; ``None`` takes all.
+
+    Returns:
+        One number per question.
+
+    Raises:
+        ValueError: There is no such metric, ``k`` is below 1, or a label is not finite or not what the metric takes.
+    """
+    if name not in LIST_METRICS:
+        raise ValueError(f"metric must be one of {', '.join(LIST_METRICS)}, got {name!r}")
+    if k is not None and k < 1:
+        raise ValueError(f"k must be at least 1, or None for all, got {k}")
+    for question, labels in enumerate(lists):
+        for rank, label in enumerate(labels, 1):
+            if problem := _problem(name, label):
+                raise ValueError(f"question {question}, rank {rank}: {problem}, got {label}")
+    return [_METRICS[name](labels, k or len(labels)) for labels in lists]
+
+
+def _problem(name: ListMetric, label: float) -> str | None:
+    if not math.isfinite(label):
+        return "labels must be finite numbers; leave out questions that have none"
+    if name in ("map", "mrr") and label not in (0, 1):
+        return (
+            f"labels must be 0 or 1 for {name}; say from which label on a passage is relevant, or take p, hit or ndcg"
+        )
+    if name in ("recall", "ndcg") and label < 0:
+        return f"labels must be at least 0 for {name}; raise those below to 0, or take p or hit"
+    return None
+
+
+def _precision(labels: Sequence[float], k: int) -> float:
+    return math.fsum(labels[:k]) / k if k else 0.0
+
+
+def _hit(labels: Sequence[float], k: int) -> float:
+    return float(max([*labels[:k], *([0.0] if len(labels) < k else [])], default=0.0))
+
+
+def _recall(labels: Sequence[float], k: int) -> float:
+    total = math.fsum(labels)
+    return math.fsum(labels[:k]) / total if total else 0.0
+
+
+def _average_precision(labels: Sequence[float], k: int) -> float:
+    precisions = (_precision(labels, rank) for rank, label in enumerate(labels[:k], 1) if label)
+    relevant = sum(map(bool, labels))
+    return math.fsum(precisions) / relevant if relevant else 0.0
+
+
+def _reciprocal_rank(labels: Sequence[float], k: int) -> float:
+    return next((1 / rank for rank, label in enumerate(labels[:k], 1) if label), 0.0)
+
+
+def _ndcg(labels: Sequence[float], k: int) -> float:
+    ideal = _gain(sorted(labels, reverse=True)[:k])
+    return _gain(labels[:k]) / ideal if ideal else 0.0
+
+
+def _gain(labels: Sequence[float]) -> float:
+    return math.fsum(label / math.log2(rank + 1) for rank, label in enumerate(labels, 1))
+
+
+_METRICS = {
+    "p": _precision, "hit": _hit, "recall": _recall, "map": _average_precision, "mrr": _reciprocal_rank, "ndcg": _ndcg,
+}  # fmt: skip

@@ -1,0 +1,241 @@
+"""ITEM: the reader judges which passages are useful, without a gold answer (arXiv:2406.11290)."""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from seper_reward.data.answers import rouge_l
+from seper_reward.labels.judgment_prompts import JudgmentPrompts
+from seper_reward.labels.judgments import Ask, Judgment, JudgmentOptions, Reply, Similarity, judge
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.labels.replies import chosen_numbers, ordered_numbers, yes_or_no
+from seper_reward.reader.sampler import GREEDY
+from seper_reward.reader.writer import Turn, Writer
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+
+_ASKED_AGAIN = 2  # times, after a reply that could not be understood
+_YES_OR_NO_TOKENS = 16
+
+
+class ItemLabeler(PassageLabeler):
+    """Labels a passage 1 if the reader judges it useful beside the others, else 0; standard errors are 0.
+
+    The reader is asked at temperature 0: for answers as it is asked any question, for judgments in a conversation. A
+    reply of another form than asked for is never guessed at: the reader is told so, twice at most, and then the
+    question has no labels.
+
+    Args:
+        scorer: Scorer whose reader judges.
+        options: How passages are judged.
+        prompts: What the reader is told and asked; ``None`` for ours.
+        max_new_tokens: Longest reply in tokens, >= 1; yes or no takes at most 16.
+        name: Name of the labels in rows and logs.
+
+    Raises:
+        OSError: Pseudo-answers are compared, and rouge-score is not installed.
+        ValueError: ``max_new_tokens`` is below 1.
+    """
+
+    side_by_side = whole = True
+
+    def __init__(
+        self,
+        scorer: SePerScorer,
+        options: JudgmentOptions = JudgmentOptions(),
+        prompts: JudgmentPrompts | None = None,
+        *,
+        max_new_tokens: int = 128,
+        name: str = "item",
+    ) -> None:
+        self.name, self.scorer, self.options = name, scorer, options
+        self.prompts = prompts or JudgmentPrompts.load()
+        self.writer = Writer(scorer.reader, max_new_tokens)
+        self.deciding = Writer(scorer.reader, min(max_new_tokens, _YES_OR_NO_TOKENS))
+        self.answering = scorer.with_sampling(**GREEDY).reader
+        self.similarity = operator.eq if options.same_answer is None else _rouge_l()
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything that decides a label, JSON-able."""
+        judged = {"options": asdict(self.options), "prompts": asdict(self.prompts), "writing": self.writer.sampling}
+        return {**super().fingerprint, "judgments": judged}
+
+    def label(self, query: Query) -> LabeledQuery:
+        """Return for each passage whether it was chosen.
+
+        Raises:
+            UnscorableError: The question has no room in the reader's window, or a judgment could not be understood.
+        """
+        (labeled,) = self.label_block([query])
+        if isinstance(labeled, UnscorableError):
+            raise labeled
+        return labeled
+
+    def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
+        """Label several queries; what all of them ask next is one batch of the reader."""
+        questions = [_Question(self, query) for query in queries]
+        while wanted := [_Conversation(each, ask) for each in questions for ask in each.wanted]:
+            self._converse(wanted)
+            waiting = iter(wanted)
+            for each in questions:
+                each.after([next(waiting) for _ in each.wanted])
+        return [each.labeled() for each in questions]
+
+    def writer_for(self, ask: Ask) -> Writer | None:
+        """Return who writes the reply; ``None`` for an answer, which the reader gives as to any question."""
+        if ask.task == "answer":
+            return None
+        return self.deciding if ask.task == "point" else self.writer
+
+    def _converse(self, wanted: Sequence["_Conversation"]) -> None:
+        """Ask until each conversation has a reply or an error, or was asked often enough."""
+        for _ in range(1 + _ASKED_AGAIN):
+            for writer in (None, self.writer, self.deciding):
+                asked = [each for each in wanted if each.open and each.writer is writer]
+                texts = self._texts(writer, [each.prompt for each in asked])
+                for each, text in zip(asked, texts, strict=True):
+                    each.take(text)
+
+    def _texts(self, writer: Writer | None, prompts: Sequence[str]) -> list[str | UnscorableError]:
+        """Return the reader's text after each prompt; where it fails for one of a batch, each is asked by itself."""
+        try:
+            if writer is not None:
+                return list(writer.write(prompts))
+            sampled = self.answering.sample(sorted(set(prompts)))
+            return [sampled[prompt].texts[0] for prompt in prompts]
+        except UnscorableError as error:
+            return [error] if len(prompts) == 1 else [self._texts(writer, [prompt])[0] for prompt in prompts]
+
+
+@dataclass(frozen=True)
+class _Replied:
+    """What was replied to one ``Ask``, and how many of the reader's texts could not be understood before."""
+
+    reply: Reply
+    unclear: int
+
+
+class _Conversation:
+    """One ``Ask`` of a question, until it has a reply.
+
+    Attributes:
+        open: Whether the reader is to be asked, once more.
+        writer: Who continues the conversation; ``None`` where the reader is asked as for any answer.
+        prompt: What the reader is asked with next.
+        found: The reply; ``UnscorableError`` where the reader cannot be asked.
+    """
+
+    def __init__(self, question: "_Question", ask: Ask) -> None:
+        self._labeler, self._question, self._ask = question.labeler, question.query.question, ask
+        self._passages = [question.query.passages[place] for place in ask.shown]
+        self._more: list[Turn] = []
+        self._unclear = 0
+        self.writer, self.prompt = question.labeler.writer_for(ask), ""
+        self.found: _Replied | UnscorableError = _Replied(None, 0)
+        self.open = True
+        self._prepare()
+
+    def take(self, text: str | UnscorableError) -> None:
+        """Take the reader's text; if it is no reply, prepare to ask again."""
+        if isinstance(text, UnscorableError):
+            self.found, self.open = text, False
+            return
+        reply = self._read(text)
+        self._unclear += reply is None
+        self.found, self.open = _Replied(reply, self._unclear), reply is None
+        if self.open:
+            said = {"role": "assistant", "content": self._labeler.writer.as_data(text)}
+            self._more = [said, self._labeler.prompts.again(self._ask)]
+            self._prepare()
+
+    def _prepare(self) -> None:
+        try:
+            self.prompt = self._answered() if self.writer is None else self._written(self.writer)
+        except UnscorableError as error:
+            self.found, self.open = error, False
+
+    def _answered(self) -> str:
+        (prompt,) = self._labeler.answering.build_prompts(self._question, [self._passages])
+        return prompt
+
+    def _written(self, writer: Writer) -> str:
+        prompts, kind = self._labeler.prompts, self._labeler.options.kind
+        question = writer.as_data(self._question)
+        ask = Ask(self._ask.task, self._ask.shown, writer.as_data(self._ask.pseudo_answer))
+
+        def turns(texts: Sequence[str]) -> list[Turn]:
+            return [*prompts.turns(ask, question, kind, texts), *self._more]
+
+        return writer.prompt(self._passages, turns)
+
+    def _read(self, text: str) -> Reply:
+        """Return what a text replies, in places of the question's passages; ``None`` if it is no reply."""
+        if self._ask.task in ("answer", "information"):
+            return text
+        if self._ask.task == "point":
+            return yes_or_no(text)
+        read = chosen_numbers if self._ask.task == "set" else ordered_numbers
+        numbers = read(text, len(self._ask.shown))
+        return None if numbers is None else tuple(self._ask.shown[number - 1] for number in numbers)
+
+
+class _Question:
+    """One question while it is judged.
+
+    Attributes:
+        wanted: What is to be asked next; nothing at the end.
+    """
+
+    def __init__(self, labeler: ItemLabeler, query: Query) -> None:
+        self.labeler, self.query = labeler, query
+        self._unclear = 0
+        self._judged: Judgment | UnscorableError = Judgment((), ())
+        self._plan = judge(labeler.options, len(query.passages), seed=query.id, similarity=labeler.similarity)
+        self.wanted: list[Ask] = next(self._plan) if query.passages else []
+
+    def after(self, asked: Sequence[_Conversation]) -> None:
+        """Take the replies to what was wanted, and go on to what is wanted next."""
+        if not self.wanted:
+            return
+        self.wanted, replies = [], []
+        for each in asked:
+            if isinstance(each.found, UnscorableError):
+                self._judged = each.found
+                return
+            self._unclear += each.found.unclear
+            replies.append(each.found.reply)
+        try:
+            self.wanted = self._plan.send(replies)
+        except StopIteration as end:
+            self._judged = end.value
+        except UnscorableError as error:
+            self._judged = error
+
+    def labeled(self) -> LabeledQuery | UnscorableError:
+        """Return the labels, or why there are none."""
+        judged, passages = self._judged, self.query.passages
+        if isinstance(judged, UnscorableError):
+            return judged
+        places = range(len(passages))
+        return LabeledQuery(
+            self.query,
+            labels=tuple(float(place in judged.chosen) for place in places),
+            std_errors=(0.0,) * len(passages),
+            fields={"judgment": {**_told(judged, passages), "not_understood": self._unclear}},
+            details=tuple({"judged_rank": 1 + judged.order.index(place)} for place in places),
+        )
+
+
+def _told(judged: Judgment, passages: Sequence[Passage]) -> dict[str, Any]:
+    return {
+        "chosen": [passages[place].id for place in judged.chosen],
+        "pseudo_answers": list(judged.pseudo_answers),
+        "stopped_by": judged.stopped_by,
+    }
+
+
+def _rouge_l() -> Similarity:
+    metric = rouge_l()
+    return lambda one, other: metric(one, [other])

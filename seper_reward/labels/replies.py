@@ -1,0 +1,53 @@
+"""What a reader's reply to a judgment says, read strictly: nothing is guessed from a text of another form. Pure."""
+
+import re
+
+_NUMBERS = r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]"
+_SET = re.compile(rf"{_NUMBERS}(?:\s*(?:,|;|and)?\s*{_NUMBERS})*\.?")
+_ORDER = re.compile(rf"{_NUMBERS}(?:\s*[>,]?\s*{_NUMBERS})*\.?")
+_NONE = re.compile(r"(?:none|\[\s*\])\.?", re.IGNORECASE)
+_YES_OR_NO = re.compile(r"(yes|no)[.!]?", re.IGNORECASE)
+
+
+def chosen_numbers(text: str, count: int) -> tuple[int, ...] | None:
+    """Return the numbers of the passages that a reply chooses, in its order; ``None`` for a reply of another form.
+
+    Args:
+        text: The reply: numbers in brackets, or "none".
+        count: Number of passages, which are numbered from 1; another number, or one that occurs twice, is no reply.
+
+    >>> chosen_numbers("[3], [1]", 3), chosen_numbers("None.", 3), chosen_numbers("Passage 3 is useful.", 3)
+    ((3, 1), (), None)
+    """
+    said = text.strip()
+    if _NONE.fullmatch(said):
+        return ()
+    return _numbers(said, count) if _SET.fullmatch(said) else None
+
+
+def ordered_numbers(text: str, count: int) -> tuple[int, ...] | None:
+    """Return the order that a reply puts all passages in; ``None`` for one of another form, or that leaves some out.
+
+    >>> ordered_numbers("[2] > [3] > [1]", 3), ordered_numbers("[2] > [3]", 3)
+    ((2, 3, 1), None)
+    """
+    said = text.strip()
+    found = _numbers(said, count) if _ORDER.fullmatch(said) else None
+    return found if found is not None and len(found) == count else None
+
+
+def yes_or_no(text: str) -> bool | None:
+    """Return what a reply of one word says; ``None`` for any other reply.
+
+    >>> yes_or_no("Yes."), yes_or_no("no"), yes_or_no("No, but it is close.")
+    (True, False, None)
+    """
+    found = _YES_OR_NO.fullmatch(text.strip())
+    return found[1].casefold() == "yes" if found else None
+
+
+def _numbers(said: str, count: int) -> tuple[int, ...] | None:
+    numbers = tuple(map(int, re.findall(r"\d+", said)))
+    if len(set(numbers)) < len(numbers) or not all(1 <= number <= count for number in numbers):
+        return None
+    return numbers

@@ -1,0 +1,66 @@
+"""Writer: a conversation in, the reader's likeliest continuation out, as long as it needs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from seper_reward.reader.prompted import PromptedReader
+from seper_reward.reader.sampler import GREEDY
+from seper_reward.types import Passage
+
+Turn = Mapping[str, str]  # role ("user" or "assistant") and content
+_NEXT_TURN = "\nUser:"
+
+
+class Writer:
+    """A reader that continues conversations at temperature 0, beside its short answers, through the same cache.
+
+    Args:
+        reader: The reader, in this process or on servers. Without a chat template turns are written out by their
+            roles' names, and the next one's name ends a text.
+        max_new_tokens: Longest text in tokens, >= 1; together with the longest prompt it fits the reader's window.
+
+    Raises:
+        ValueError: ``max_new_tokens`` is below 1.
+    """
+
+    def __init__(self, reader: PromptedReader, max_new_tokens: int) -> None:
+        stop = () if reader.prompts.chat.exists else (_NEXT_TURN,)
+        self._reader = reader.with_sampling(**GREEDY, max_new_tokens=max_new_tokens, stop=stop)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """Everything that decides a text beside the reader and the prompt, JSON-able."""
+        return self._reader.sampling
+
+    def as_data(self, text: str) -> str:
+        """Return a text, such as a question, in which nothing is a control token."""
+        return self._reader.prompts.as_data(text)
+
+    def prompt(self, passages: Sequence[Passage], turns: Callable[[Sequence[str]], Sequence[Turn]]) -> str:
+        """Return the prompt of a conversation, with its passages cut until it fits the reader's window.
+
+        Args:
+            passages: Passages that are shown in the conversation.
+            turns: Function that returns the conversation with given texts of the passages, the last turn the user's.
+
+        Raises:
+            UnscorableError: The conversation is too long even with nothing of the passages.
+        """
+        most = self._reader.sampler.max_prompt_tokens
+        return self._reader.prompts.fit(passages, lambda texts: self._render(turns(texts)), most)
+
+    def write(self, prompts: Sequence[str]) -> list[str]:
+        """Return what the reader writes after each prompt; equal prompts are asked once.
+
+        Raises:
+            UnscorableError: The reader fails, or begins with thoughts and no setting switches that off.
+        """
+        written = self._reader.sample(sorted(set(prompts)))
+        return [written[prompt].texts[0] for prompt in prompts]
+
+    def _render(self, turns: Sequence[Turn]) -> str:
+        chat = self._reader.prompts.chat
+        if chat.exists:
+            return chat.render(turns)
+        said = [f"{turn['role'].capitalize()}: {turn['content']}" for turn in turns]
+        return "\n\n".join([*said, "Assistant:"])
