@@ -25,7 +25,8 @@ def erag(
     """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list.
 
     Each retriever's best passages are labelled one by one. Metrics at depth k are made of these labels, and compared
-    over questions with the reader's score when it sees the k best passages together.
+    over questions with the reader's ``score`` when it sees the k best passages together, and with its ``gain``, the
+    score less that without a passage: labels that subtract a baseline tell the one, the others the other.
 
     Args:
         queries: Questions with gold answers. Passages that come with them lend their metadata, such as marks, to those
@@ -37,10 +38,11 @@ def erag(
         margin: Label above which a passage is relevant for MAP and MRR. Recall and nDCG take labels below 0 as 0.
 
     Returns:
-        ``metric``, the name of the reader's score, and by retriever: ``end_to_end``, its mean by depth; ``labels``, by
-        labeler how many ``questions`` have labels, ``left_out`` (those that have none, by reason), the mean ``label``,
-        and the costs of a label; and ``correlation``, by labeler, depth and metric, what ``rank_correlation`` returns.
-        Questions that a labeler or the reader cannot do are left out of its row.
+        ``metric``, the name of the reader's score, and by retriever: ``end_to_end``, its mean by depth (0: without a
+        passage); ``labels``, by labeler how many ``questions`` have labels, ``left_out`` (why others have none, one
+        reason each), the mean ``label``, and the costs ``per_label``; and ``correlation`` with ``score`` and ``gain``,
+        by labeler, depth and metric: what ``rank_correlation`` returns. Questions that a labeler or the reader cannot
+        do are left out of its row.
 
     Raises:
         ValueError: There is no depth, or one is below 1.
@@ -75,46 +77,50 @@ def _of_lists(
     depths: Sequence[int],
     margin: float,
 ) -> dict[str, Any]:
-    scores = _end_to_end(queries, answering, depths)
+    scores = _end_to_end(queries, answering, [0, *depths])
     labelled = {name: label_all(labeler, queries) for name, labeler in labelers.items()}
+    targets = {"score": scores, "gain": [row and {k: row[k] - row[0] for k in row} for row in scores]}
     return {
         "end_to_end": {
-            str(depth): mean_over_questions([row[at] for row in scores if row is not None])
-            for at, depth in enumerate(depths)
+            str(depth): mean_over_questions([row[depth] for row in scores if row]) for depth in (0, *depths)
         },
         "labels": {name: _described(found) for name, found in labelled.items()},
         "correlation": {
-            name: {
-                str(depth): _correlations(found, [None if row is None else row[at] for row in scores], depth, margin)
-                for at, depth in enumerate(depths)
+            target: {
+                name: {str(depth): _correlations(found, rows, depth, margin) for depth in depths}
+                for name, found in labelled.items()
             }
-            for name, found in labelled.items()
+            for target, rows in targets.items()
         },
     }
 
 
-def _end_to_end(queries: Sequence[Query], answering: ERAGLabeler, depths: Sequence[int]) -> list[list[float] | None]:
+def _end_to_end(
+    queries: Sequence[Query], answering: ERAGLabeler, depths: Sequence[int]
+) -> list[dict[int, float] | None]:
     """Return the reader's score with the first passages of each list, by depth; ``None`` where it cannot be asked."""
     asked = [
         Asked(query.question, query.answers, tuple(query.passages[:depth] for depth in depths)) for query in queries
     ]
     return [
-        None if isinstance(row, UnscorableError) else [reading.mean.value for reading in row]
+        None
+        if isinstance(row, UnscorableError)
+        else {depth: reading.mean.value for depth, reading in zip(depths, row, strict=True)}
         for row in answering.read(asked)
     ]
 
 
 def _correlations(
-    labelled: Labelled, scores: Sequence[float | None], depth: int, margin: float
+    labelled: Labelled, ends: Sequence[Mapping[int, float] | None], depth: int, margin: float
 ) -> dict[str, dict[str, Any]]:
     both = [
-        (row.labels, score)
-        for row, score in zip(labelled.rows, scores, strict=True)
-        if isinstance(row, LabeledQuery) and score is not None
+        (row.labels, end[depth])
+        for row, end in zip(labelled.rows, ends, strict=True)
+        if isinstance(row, LabeledQuery) and end
     ]
-    lists, ends = [labels for labels, _ in both], [score for _, score in both]
+    lists, targets = [labels for labels, _ in both], [target for _, target in both]
     return {
-        name: rank_correlation(list_metric(name, [_taken(name, labels, margin) for labels in lists], depth), ends)
+        name: rank_correlation(list_metric(name, [_taken(name, labels, margin) for labels in lists], depth), targets)
         for name in LIST_METRICS
     }
 

@@ -113,22 +113,26 @@ def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
 
 
 def erag_tables(result: Mapping[str, Any]) -> str:
-    """Return Kendall's tau of each labeler's metrics with the reader's score as text, a table per retriever and depth.
+    """Return Kendall's tau of each labeler's metrics with the reader's score and gain as text, by retriever and depth.
 
     Args:
         result: What ``erag`` returned.
     """
     parts = []
     for retriever, found in result["retrievers"].items():
-        for depth, score in found["end_to_end"].items():
+        ends = dict(found["end_to_end"])
+        parts.append(f"{retriever}, no passage: {result['metric']} {interval_cell(ends.pop('0'))}")
+        for depth, score in ends.items():
             title = f"{retriever}, {depth} passages: {result['metric']} {interval_cell(score)}"
-            rows = {labeler: by_depth[depth] for labeler, by_depth in found["correlation"].items()}
-            metrics = list(next(iter(rows.values()), {}))
-            cells = [
-                [labeler, str(found["labels"][labeler]["questions"]), *(_tau(row[metric]) for metric in metrics)]
-                for labeler, row in rows.items()
+            tables = [
+                _tau_table(
+                    target,
+                    {labeler: by_depth[depth] for labeler, by_depth in by_labeler.items()},
+                    {labeler: row["questions"] for labeler, row in found["labels"].items()},
+                )
+                for target, by_labeler in found["correlation"].items()
             ]
-            parts.append(f"{title}\n{text_table(['Kendall tau of', 'questions', *metrics], cells)}")
+            parts.append("\n".join([title, *tables]))
         parts.append(costs_table({name: row["per_label"] for name, row in found["labels"].items()}, "a label costs"))
     return "\n\n".join(parts)
 
@@ -247,6 +251,14 @@ def _laid_out(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, 
     return tabulate(
         cells, list(header), tablefmt=style, disable_numparse=True, colalign=alignment, headersalign=alignment
     )
+
+
+def _tau_table(target: str, rows: Mapping[str, Mapping[str, Any]], questions: Mapping[str, int]) -> str:
+    metrics = list(next(iter(rows.values()), {}))
+    cells = [
+        [labeler, str(questions[labeler]), *(_tau(row[metric]) for metric in metrics)] for labeler, row in rows.items()
+    ]
+    return text_table([f"Kendall tau with the {target}", "questions", *metrics], cells)
 
 
 def _tau(row: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from tests.helpers import evaluation_arguments as arguments
 
 # labels of each question's passages by rank, and the reader's score with one, and with two of them
 LABELS = {"a": (0.9, 0.1), "b": (0.2, 0.7), "c": (-0.3, 0.0), "d": (0.5, -0.2), "e": (0.4,)}
+BASELINES = {"a": 0.5, "b": 0.0, "c": 0.1, "d": 0.1, "e": 0.9}
 SCORES = {"a": (0.8, 0.7), "b": (0.1, 0.9), "c": (0.0, 0.2), "d": (0.6, 0.1), "e": (0.3, 0.3)}
 QUERIES = [
     Query(name, f"Who is {name}?", ("Ann",), tuple(Passage(f"{name}{at}", id=f"{name}{at}") for at in range(len(row))))
@@ -46,11 +47,11 @@ class Answering:
     name = "erag_token_f1"
 
     def read(self, asked):
-        rows = [SCORES[each.question[7]] for each in asked]
-        assert [list(map(len, each.contexts)) for each in asked][-1] == [1, 1]  # the list of "e" is short
+        rows = [(BASELINES[each.question[7]], *SCORES[each.question[7]]) for each in asked]
+        assert [list(map(len, each.contexts)) for each in asked][-1] == [0, 1, 1]  # the list of "e" is short
         return [
             UnscorableError("too long")
-            if row[0] == 0.6
+            if row[1] == 0.6
             else [SimpleNamespace(mean=SimpleNamespace(value=v)) for v in row]
             for row in rows
         ]
@@ -78,13 +79,17 @@ def test_correlations_by_hand():
         ("mrr", 1): ([1.0, 0.0, 0.0, 1.0], [0.8, 0.1, 0.0, 0.3]),
     }
     for (metric, depth), columns in expected.items():
-        row = found["correlation"]["all"][str(depth)][metric]
+        row = found["correlation"]["score"]["all"][str(depth)][metric]
         assert row["kendall"]["value"] == pytest.approx(stats.kendalltau(*columns).statistic, abs=1e-4), metric
         assert row["spearman"]["value"] == pytest.approx(stats.spearmanr(*columns).statistic, abs=1e-4), metric
+    gains = [0.8 - 0.5, 0.1, 0.0 - 0.1, 0.3 - 0.9]
+    row = found["correlation"]["gain"]["all"]["1"]["p"]["kendall"]["value"]
+    assert row == pytest.approx(stats.kendalltau([0.9, 0.2, -0.3, 0.4], gains).statistic, abs=1e-4)
+    assert found["end_to_end"]["0"]["mean"] == pytest.approx((0.5 + 0.1 + 0.9) / 4)
     assert found["labels"]["some"]["left_out"] == ["no b"]
     assert found["labels"]["some"]["questions"] == 4
     assert found["labels"]["some"]["label"] == pytest.approx((0.9 + 0.1 - 0.3 + 0.5 - 0.2 + 0.4) / 7, abs=1e-4)
-    kept = found["correlation"]["some"]["1"]["p"]["kendall"]["value"]
+    kept = found["correlation"]["score"]["some"]["1"]["p"]["kendall"]["value"]
     assert kept == pytest.approx(stats.kendalltau([0.9, -0.3, 0.4], [0.8, 0.0, 0.3]).statistic)
 
 
@@ -130,6 +135,6 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert found["labels"]["gold"]["per_label"]["calls"] == 0
     assert found["labels"]["delta_seper"]["per_label"]["calls"] == pytest.approx(1.5)  # without a passage, and two
     assert found["labels"]["contains"]["label"] == found["labels"]["gold"]["label"] > 0
-    assert set(found["correlation"]["erag"]["2"]) == {"p", "hit", "recall", "map", "mrr", "ndcg"}
+    assert set(found["correlation"]["gain"]["erag"]["2"]) == {"p", "hit", "recall", "map", "mrr", "ndcg"}
     assert main(["evaluate", "erag", *words, "--depths", "0"]) == 2
     assert "depths must be whole numbers of at least 1" in capsys.readouterr().err

@@ -32,8 +32,8 @@ def kind_of(prompt):
     """Return what a prompt asks, by our prompts."""
     last = prompt.rpartition("<|im_start|>user\n")[2]
     marks = {"set": "Which passages are useful", "rank": "most useful first", "relevance": "most relevant first"}
-    marks |= {"point": "Is this passage useful", "information": "what one must know to answer it, from"}
-    marks |= {"again": "not the form I need", "again_point": "Reply with one word"}
+    marks |= {"point": "Does it help to answer", "information": "what one must know to answer it, from"}
+    marks |= {"again_point": "Answer with one word, yes", "again": "not the form I need"}
     return next((kind for kind, mark in marks.items() if mark in last), "answer")
 
 
