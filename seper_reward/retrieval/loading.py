@@ -6,7 +6,7 @@ from seper_reward.retrieval.base import Retriever
 from seper_reward.retrieval.bm25 import BM25Retriever
 from seper_reward.retrieval.dense import DenseRetriever
 from seper_reward.runtime.imports import need
-from seper_reward.runtime.pretrained import embedded_encoder_folder, no_accelerator
+from seper_reward.runtime.pretrained import embedded_encoder_folder, helpful_errors, no_accelerator
 from seper_reward.types import Passage
 
 
@@ -26,7 +26,9 @@ def load_retriever(name: str, corpus: Mapping[str, Passage]) -> Retriever:
         return BM25Retriever(corpus)
     source = str(embedded_encoder_folder()) if name == "minilm" else name
     library = need("sentence_transformers", "retrieval")
-    return DenseRetriever(library.SentenceTransformer(source, device="cpu" if no_accelerator() else None), corpus)
+    with helpful_errors("retriever", name, "bm25, minilm, a local folder or a hub id"):
+        encoder = library.SentenceTransformer(source, device="cpu" if no_accelerator() else None)
+    return DenseRetriever(encoder, corpus)
 
 
 def retrieve_sources(
