@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import yaml
 
 from seper_reward.config import (
+    ConsistencyConfig,
     CorrelationConfig,
     CounterfactualConfig,
     EquivalenceConfig,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 C = TypeVar(
     "C",
     LabelConfig,
+    ConsistencyConfig,
     CorrelationConfig,
     CounterfactualConfig,
     EquivalenceConfig,
@@ -63,6 +65,7 @@ commands:
   evaluate counterfactual  compare ΔSePer of passages with planted wrong answers and of relevant ones
   evaluate erag            correlate metrics of retrieved lists, by several labels, with how well the reader answers
   evaluate judgments       compare judgments of what is useful with people's marks, and by the answers they lead to
+  evaluate consistency     do retrievers fail on the same questions, and where do wrong answers come from
   evaluate equivalence     compare the entailment model with people's verdicts on responses
   evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
   reestimate               compute labels again by other options of SePer, without asking the reader
@@ -87,6 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate counterfactual": _counterfactual,
         "evaluate erag": _erag,
         "evaluate judgments": _judgments,
+        "evaluate consistency": _consistency,
         "evaluate equivalence": _equivalence,
         "evaluate stress": _stress,
         "reestimate": _reestimate,
@@ -201,17 +205,12 @@ def _counterfactual(arguments: list[str]) -> None:
 
 def _erag(arguments: list[str]) -> None:
     config = _parse(ERAGConfig, arguments, "seper-reward evaluate erag")
-    from seper_reward.data.queries import pool_passages, read_examples
     from seper_reward.evaluation.erag import erag
     from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, LabelerOptions, load_labeler
     from seper_reward.reports.tables import erag_tables
     from seper_reward.retrieval import load_retriever
 
-    _need_file(config)
-    examples, corpus = read_examples(config.file, config.corpus)
-    queries = _chosen(config, examples)
-    if corpus is None:
-        corpus, queries = pool_passages(queries)
+    queries, corpus = _with_corpus(config)
     scorer = load_scorer(config, config.seed)
     options = LabelerOptions(**config.labeler_options)
     # a list is scored as the preset says, also one without a passage
@@ -226,6 +225,34 @@ def _erag(arguments: list[str]) -> None:
     )
     print(erag_tables(result))
     _write(result, config)
+
+
+def _consistency(arguments: list[str]) -> None:
+    config = _parse(ConsistencyConfig, arguments, "seper-reward evaluate consistency")
+    from seper_reward.evaluation.consistency import consistency
+    from seper_reward.reports.figures import plot_win_ratios
+    from seper_reward.reports.tables import consistency_tables
+    from seper_reward.retrieval import retrieve_sources
+
+    queries, corpus = _with_corpus(config)
+    sources = retrieve_sources(config.sources, corpus, [query.question for query in queries])
+    result = consistency(load_scorer(config, config.seed), queries, sources)
+    print(consistency_tables(result))
+    _write(result, config)
+    if config.plot:
+        plot_win_ratios(result, Path(config.plot))
+
+
+def _with_corpus(config: "ERAGConfig | ConsistencyConfig") -> tuple[list[Any], dict[str, Any]]:
+    """Read the questions of the split and the corpus to retrieve from: that of the settings, or their own passages."""
+    from seper_reward.data.queries import pool_passages, read_examples
+
+    _need_file(config)
+    examples, corpus = read_examples(config.file, config.corpus)
+    queries = _chosen(config, examples)
+    if corpus is None:
+        corpus, queries = pool_passages(queries)
+    return queries, corpus
 
 
 def _judgments(arguments: list[str]) -> None:

@@ -566,6 +566,24 @@ class JudgmentsConfig(LabelerConfig, MarkedConfig):
 
 
 @dataclass
+class ConsistencyConfig(MarkedConfig):
+    """Do retrievers fail on the same questions, and why: win ratios, and where wrong answers come from (EoR)."""
+
+    file: str = setting("", "Questions: JSON, JSONL (also .gz) or Parquet, or 'demo'. Required.")
+    corpus: str | None = setting(
+        None,
+        "Corpus to retrieve from: JSONL, JSONL.gz or Parquet of {id, title?, text}; not given: the passages of all "
+        "questions together.",
+    )
+    sources: list[str] = setting(
+        ["none", "bm25@1", "bm25@5", "minilm@1", "minilm@5"],
+        "Sources of passages: none (nothing is retrieved), or bm25, minilm or the hub id or folder of another "
+        "bi-encoder, each with the number of its passages.",
+    )
+    plot: str | None = setting(None, "Image file to plot the win ratios into, as a heat map; not given: none.")
+
+
+@dataclass
 class EquivalenceConfig(JudgeConfig):
     """Compare entailment with people's verdicts on whether a response states the gold answer."""
 

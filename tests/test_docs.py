@@ -29,6 +29,7 @@ COMMANDS = [
     "evaluate counterfactual",
     "evaluate erag",
     "evaluate judgments",
+    "evaluate consistency",
     "evaluate equivalence",
     "evaluate stress",
     "reestimate",

@@ -55,6 +55,35 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     _save(figure, path)
 
 
+def plot_win_ratios(result: Mapping[str, Any], path: Path) -> None:
+    """Plot of what each source answers wrong the share that each other one answers right, as a heat map.
+
+    Args:
+        result: What ``consistency`` returned.
+        path: Image file; its ending decides the format (svg, png, pdf).
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    ratios = result["win_ratio"]
+    names = list(ratios)
+    figure = _new_figure(0.9 * len(names) + 3, 0.6 * len(names) + 2)
+    axes = figure.subplots()
+    values = [[float("nan") if value is None else value for value in row.values()] for row in ratios.values()]
+    shown = axes.imshow(values, cmap="Greens", vmin=0, vmax=1)
+    for height, row in enumerate(ratios.values()):
+        for place, value in enumerate(row.values()):
+            if value is not None:
+                color = "white" if value > 0.6 else "black"
+                axes.text(place, height, f"{value:.2f}", ha="center", va="center", color=color, fontsize=9)
+    axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xlabel("where this one is wrong")
+    axes.set_ylabel("this one is right")
+    figure.colorbar(shown, ax=axes)
+    _save(figure, path)
+
+
 def plot_equivalence(result: Mapping[str, Any], path: Path) -> None:
     """Plot F1 by column and method, and the reliability of the entailment probabilities.
 

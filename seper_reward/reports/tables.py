@@ -137,6 +137,33 @@ def erag_tables(result: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def consistency_tables(result: Mapping[str, Any]) -> str:
+    """Return how sources of passages do, where their errors come from, and their win ratios as text.
+
+    Args:
+        result: What ``consistency`` returned.
+    """
+    sources = result["sources"]
+    errors = list(next(iter(sources.values()))["errors"])
+    ratios = result["win_ratio"]
+    done = [
+        [name, *(interval_cell(row[each]) for each in ("accuracy", "mrwr", "mrlr"))] for name, row in sources.items()
+    ]
+    wrong = [
+        [name, *(cell(row["errors"][each]) for each in errors), cell(row["abstained"])]
+        for name, row in sources.items()
+    ]
+    wins = [[name, *(cell(value) for value in row.values())] for name, row in ratios.items()]
+    return "\n\n".join(
+        [
+            text_table(["", "accuracy", "MRWR", "MRLR"], done),
+            f"right by at least one: {interval_cell(result['upper_bound'])}",
+            text_table(["errors", *errors, "abstained"], wrong),
+            text_table(["is right where it is wrong:", *ratios], wins),
+        ]
+    )
+
+
 def judgments_tables(result: Mapping[str, Any]) -> str:
     """Return how good judgments are as text: by marks, by answers, by agreement, and what a question costs.
 

@@ -1,12 +1,12 @@
-"""Retrievers by the names that settings give them."""
+"""Retrievers, and what they find, by the names that settings give them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from seper_reward.retrieval.base import Retriever
 from seper_reward.retrieval.bm25 import BM25Retriever
 from seper_reward.retrieval.dense import DenseRetriever
 from seper_reward.runtime.imports import need
-from seper_reward.runtime.pretrained import embedded_encoder_folder, no_accelerator
+from seper_reward.runtime.pretrained import embedded_encoder_folder, helpful_errors, no_accelerator
 from seper_reward.types import Passage
 
 
@@ -26,4 +26,41 @@ def load_retriever(name: str, corpus: Mapping[str, Passage]) -> Retriever:
         return BM25Retriever(corpus)
     source = str(embedded_encoder_folder()) if name == "minilm" else name
     library = need("sentence_transformers", "retrieval")
-    return DenseRetriever(library.SentenceTransformer(source, device="cpu" if no_accelerator() else None), corpus)
+    with helpful_errors("retriever", name, "bm25, minilm, a local folder or a hub id"):
+        encoder = library.SentenceTransformer(source, device="cpu" if no_accelerator() else None)
+    return DenseRetriever(encoder, corpus)
+
+
+def retrieve_sources(
+    names: Sequence[str], corpus: Mapping[str, Passage], questions: Sequence[str]
+) -> dict[str, list[tuple[Passage, ...]]]:
+    """Return what each source finds for each question, best first.
+
+    Args:
+        names: ``"none"``, which retrieves nothing, or the name of a retriever (``load_retriever``) and how many
+            passages it finds, as in ``"bm25@5"``. Each retriever is loaded and asked once.
+        corpus: Passages by id.
+        questions: The questions.
+
+    Raises:
+        ValueError: A name has another form.
+        OSError: A retriever cannot be loaded.
+    """
+    depths = {name: _depth(name) for name in names}
+    found: dict[str, list[tuple[Passage, ...]]] = {}
+    for retriever in sorted({_retriever(name) for name in names} - {""}):
+        most = max(depths[name] for name in names if _retriever(name) == retriever)
+        found[retriever] = load_retriever(retriever, corpus).retrieve(questions, most)
+    found[""] = [()] * len(questions)
+    return {name: [passages[:depth] for passages in found[_retriever(name)]] for name, depth in depths.items()}
+
+
+def _retriever(name: str) -> str:
+    return "" if name == "none" else name.rpartition("@")[0]
+
+
+def _depth(name: str) -> int:
+    _, _, depth = name.rpartition("@")
+    if name != "none" and not (_retriever(name) and depth.isdecimal() and int(depth) >= 1):
+        raise ValueError(f"sources must be none or RETRIEVER@NUMBER such as bm25@5, got {name!r}")
+    return 0 if name == "none" else int(depth)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from seper_reward.retrieval import DenseRetriever, dense
+from seper_reward.retrieval import BM25Retriever, DenseRetriever, dense, load_retriever
 from seper_reward.types import Passage
 
 
@@ -24,6 +24,18 @@ def test_dense_retrieval_is_exact_search(tiny_encoder):
     assert DenseRetriever(encoder, corpus).retrieve([], 2) == []
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
         DenseRetriever(encoder, corpus).retrieve(questions, 0)
+
+
+def test_retrievers_by_name(tiny_encoder):
+    corpus = {name: Passage(f"the {name} in the fog", id=name) for name in ("mill", "ferry")}
+    assert isinstance(load_retriever("bm25", corpus), BM25Retriever)
+    found = load_retriever(str(tiny_encoder), corpus)
+    assert isinstance(found, DenseRetriever)
+    assert len(found.retrieve(["mill"], 2)[0]) == 2
+    with pytest.raises(
+        OSError, match="retriever='no-such/encoder' could not be loaded: expected bm25, minilm, a local"
+    ):
+        load_retriever("no-such/encoder", corpus)
 
 
 @pytest.mark.parametrize("fast", [torch.float32, torch.bfloat16])

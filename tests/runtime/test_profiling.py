@@ -4,8 +4,10 @@ import threading
 import time
 from types import SimpleNamespace
 
+import pytest
+
 import seper_reward.runtime.profiling
-from seper_reward.runtime.profiling import profiling, timed
+from seper_reward.runtime.profiling import count, profiling, timed
 
 
 def test_a_stage_inside_another_counts_for_itself_alone(monkeypatch):
@@ -21,6 +23,16 @@ def test_a_stage_inside_another_counts_for_itself_alone(monkeypatch):
     assert profile.seconds == {"inner": 5.0, "outer": 3.0}
     assert profile.numbers()["profile/total_seconds"] == 10.0
     assert profile.tokens == {"outer": 7, "inner": 5}
+
+
+def test_counts_are_of_their_block_and_those_around_it():
+    count(lambda: pytest.fail("nobody counts"))
+    with profiling() as outer:
+        count(lambda: {"calls": 1, "prompt_tokens": 5})
+        with profiling() as inner:
+            count(lambda: {"calls": 2})
+    assert inner.counts == {"calls": 2}
+    assert outer.counts == {"calls": 3, "prompt_tokens": 5}
 
 
 def test_off_is_one_shared_object_and_nothing_leaks_out():
