@@ -23,7 +23,7 @@ from trl import TrlParser
 from seper_reward.evaluation.gating import Curve, curve, gated
 from seper_reward.evaluation.rankings import downstream
 from seper_reward.evaluation.statistics import lead_over_questions, mean, rounded
-from seper_reward.labels.labelers import CrossEncoderLabeler, load_labeler
+from seper_reward.labels.labelers import CrossEncoderLabeler
 from seper_reward.labels.rows import LABELS, SUFFIXES
 from seper_reward.labels.summary import label_statistics
 from seper_reward.labels.targets import sure
@@ -31,17 +31,18 @@ from seper_reward.reports.figures import plot_gating
 from seper_reward.reports.tables import cell, lead_text, markdown_table
 from seper_reward.reports.tracking import Run
 from seper_reward.retrieval import DenseRetriever
-from seper_reward.runtime.distributed import gather_in_order, process_state, shard, together
+from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query
+from trainers.closed_book import closed_book_beliefs
 from trainers.models import base_name, load_encoder
 from trainers.ranking.candidates import candidates, propose
 from trainers.ranking.data import Questions
 from trainers.ranking.label_store import LabelStore
 from trainers.ranking.regression import EmbeddingRegression, Predictor
-from trainers.ranking.run import RESULTS, begin, claim_ranking_folder
+from trainers.ranking.run import RESULTS, begin, claim_ranking_folder, labeler_for
 from trainers.reranker import RerankerArguments, RerankerConfig, load_cross_encoder, train
 from trainers.runs import model_card, stopwatch
 
@@ -149,12 +150,13 @@ def closed_book(scorer: SePerScorer, queries: Sequence[Query]) -> list[dict[str,
     """Return ``seper``, ``entropy`` and ``semantic_entropy`` of a reader without a passage; processes share the work.
 
     The entropies are of what it answers: a user knows them without the gold answer.
+
+    Args:
+        scorer: Scorer of the reader.
+        queries: Questions that it has labelled, so that it can be asked them.
     """
-    rows = []
-    for query in shard(queries):
-        (belief,) = scorer.beliefs(query.question, query.answers, [()])
-        rows.append({name: getattr(belief, name) for name in ("seper", "entropy", "semantic_entropy")})
-    return gather_in_order(rows)
+    names = ("seper", "entropy", "semantic_entropy")
+    return [{name: getattr(belief, name) for name in names} for belief in closed_book_beliefs(scorer, queries)]
 
 
 def decide(predictor: Predictor, labeled: Sequence[LabeledQuery], without: Sequence[Mapping[str, float]]) -> Decided:
@@ -351,7 +353,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise ValueError(f"judging_seed must differ from seed, that of the labels, got {arguments.seed} for both")
     folder, questions, scorer, readers = begin(config, arguments)
     questions = of_groups(questions, config.groups)
-    labeler = load_labeler(config.labeler, lambda: scorer)
+    labeler = labeler_for(config, scorer)
     claim_ranking_folder(folder, config, arguments, questions, labeler)
     encoder = load_encoder(config.retriever)
     with Run(arguments.report_to, "gating", {**asdict(config), **arguments.to_dict()}) as tracked:
