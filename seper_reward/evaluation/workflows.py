@@ -67,7 +67,8 @@ def compare_workflows(
         ``per_search``, ΔSePer divided by searches; ``steps``: for the first, second and so on, the ``share`` of
         questions that have it, the share of these that ``refused``, and the ``gain`` over all questions, 0 where there
         is none, so that the gains add up to ``delta_seper``; and ``lead``, in ``accuracy`` and ``delta_seper`` over
-        ``retrieve`` (``lead_over_questions``; ``None`` where that was not run). ``traces``: by question what each
+        ``retrieve`` (``lead_over_questions``; ``None`` for itself, and where it was not run). ``traces``: by question
+        what each
         workflow answered, and the query, passages and gain of each of its steps.
 
     Raises:
@@ -92,7 +93,10 @@ def compare_workflows(
         "questions": len(rows),
         "left_out": len(queries) - len(rows),
         "baseline_seper": mean([each.beliefs[0] for each in by_name[names[0]]]),
-        "workflows": {name: _described(own, by_name.get(REFERENCE)) for name, own in by_name.items()},
+        "workflows": {
+            name: _described(own, None if name == REFERENCE else by_name.get(REFERENCE))
+            for name, own in by_name.items()
+        },
         "traces": [{"id": query.id, **{name: _told(each) for name, each in row.items()}} for query, row in rows],
     }
 

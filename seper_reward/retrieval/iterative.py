@@ -52,13 +52,13 @@ def flare(session: Session) -> str:
 def ircot(session: Session) -> str:
     """Reason and search in turns: each thought is the next query (IRCoT, arXiv:2212.10509).
 
-    Passages are collected. The chain ends with a thought that says the answer, a blank one, or the last search; as in
-    the paper, a reader then answers with all passages and without the thoughts.
+    Passages are collected. The chain ends with a thought that says the answer, one that is blank or was there before,
+    or the last search; as in the paper, a reader then answers with all passages and without the thoughts.
     """
     session.search(session.question)
     while session.searches < session.options.max_searches:
         thought = session.think()
-        if not thought or ANSWER_MARK in thought.casefold():
+        if not thought or thought in session.thoughts[:-1] or ANSWER_MARK in thought.casefold():
             break
         session.search(thought, keep=session.context)
     return session.draft().text

@@ -107,3 +107,19 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert (tmp_path / "k.svg").read_text().startswith("<?xml")
     assert main(["evaluate", "components", *words, "--candidates", "2"]) == 2
     assert "candidates must be at least the greatest of depths, got 2" in capsys.readouterr().err
+
+
+def test_readers_are_compared_in_process_and_on_a_server(
+    tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys, serve
+):
+    served = f"{tiny_reader}@{serve().url}"
+    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
+    words += ["--limit", "1", "--depths", "2", "--rerankers", "none", "--compressions", "longllmlingua"]
+    assert main(["evaluate", "components", *words, "--readers", str(tiny_reader), served]) == 0
+    readers = json.loads((tmp_path / "out.json").read_text())["readers"]
+    assert list(readers) == [str(tiny_reader), served]
+    tokens = [[row["tokens"] for row in each["variants"]] for each in readers.values()]
+    assert tokens[0] == tokens[1]  # both find the same passage likelier
+    assert tokens[0][1] < tokens[0][0]
+    assert main(["evaluate", "components", *words, "--readers", f"{tiny_reader}@http://127.0.0.1:9/v1"]) == 2
+    assert "127.0.0.1:9" in capsys.readouterr().err

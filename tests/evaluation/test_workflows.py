@@ -74,6 +74,7 @@ def test_workflows_by_hand(scorer):
         assert sum(step["gain"]["mean"] for step in row["steps"]) == pytest.approx(row["delta_seper"]["mean"])
     assert found["closed_book"]["per_search"] is None
     assert found["iter_retgen"]["per_search"] == pytest.approx(0.2 / 4)
+    assert found["retrieve"]["lead"] is None
     assert found["ret_robust"]["lead"]["accuracy"]["lead"] == 0.5
     assert found["ret_robust"]["lead"]["delta_seper"]["lead"] == pytest.approx(0.2)
     assert 0 < found["closed_book"]["tokens"]["mean"] < found["retrieve"]["tokens"]["mean"]

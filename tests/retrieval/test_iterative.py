@@ -157,13 +157,15 @@ def test_ircot_searches_with_each_thought_and_collects(run):
     assert (trace.answer, trace.searches) == ("Ida Voss", 2)
 
 
-def test_ircot_stops_at_the_answer_a_blank_thought_and_the_last_search(run):
+def test_ircot_stops_at_the_answer_a_blank_or_old_thought_and_the_last_search(run):
     known, retriever = run("ircot", thinks("The answer is: Bob."), {QUESTION: (MILL,)})
     assert (known.searches, known.answer) == (1, "Ida")  # the reader answers, not the thought
     blank, _ = run("ircot", thinks("  \n"), {QUESTION: (MILL,)})
     assert (blank.searches, blank.thoughts) == (1, ("",))
-    endless, retriever = run("ircot", thinks("Hm.", "Hm."), {QUESTION: (MILL,)}, max_searches=3)
-    assert (endless.searches, retriever.queries) == (3, [QUESTION, "Hm.", "Hm."])
+    same, retriever = run("ircot", thinks("Hm.", "Hm."), {QUESTION: (MILL,)}, max_searches=3)
+    assert (same.thoughts, retriever.queries) == (("Hm.", "Hm."), [QUESTION, "Hm."])
+    endless, retriever = run("ircot", thinks("Hm.", "Oh."), {QUESTION: (MILL,)}, max_searches=3)
+    assert (endless.searches, retriever.queries) == (3, [QUESTION, "Hm.", "Oh."])
     assert endless.contexts == [(), (MILL,), (MILL, FOG), (MILL, FOG)]
 
 
