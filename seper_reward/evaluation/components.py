@@ -25,9 +25,9 @@ class Variant(NamedTuple):
     k: int
 
     @property
-    def plain(self) -> "Variant":
-        """The same depth without reranker and compression."""
-        return Variant(NONE, NONE, self.k)
+    def without(self) -> "Variant":
+        """The same without the last part that was added: the compression or, where there is none, the reranker."""
+        return self._replace(compression=NONE) if self.compression != NONE else self._replace(reranker=NONE)
 
 
 def components(
@@ -59,9 +59,9 @@ def components(
         By reader: ``questions``, and how many are ``left_out`` because they cannot be measured; ``baseline_seper``,
         the mean without a passage; and ``variants``, one row for each ``reranker``, ``compression`` and ``k``, with
         ``delta_seper``, ``exact_match`` (expected over the samples) and ``harm_rate``, each with ``mean`` and a 95 %
-        bootstrap ``interval`` over questions; the ``lead`` in ΔSePer over the same depth without reranker and
-        compression (``lead_over_questions``; ``None`` for that itself); and the mean numbers of ``passages`` that are
-        left and of the reader's ``tokens`` in them.
+        bootstrap ``interval`` over questions; the ``lead`` in ΔSePer over the same without the compression
+        or, where there is none, without the reranker (``lead_over_questions``; ``None`` without both); and the mean
+        numbers of ``passages`` that are left and of the reader's ``tokens`` in them.
 
     Raises:
         ValueError: A depth is below 1 or above ``candidates``, there is no such compressor, or a reader can measure no
@@ -145,14 +145,15 @@ def _context(
 
 def _described(variant: Variant, rows: Sequence[_Row], scorer: SePerScorer, margin: float) -> dict[str, Any]:
     moved = [row.moved(variant) for row in rows]
-    deltas, plain = [each.delta_seper for each in moved], [row.moved(variant.plain).delta_seper for row in rows]
+    deltas = [each.delta_seper for each in moved]
+    without = [row.moved(variant.without).delta_seper for row in rows]
     matches = [
         expected_metric(each.belief, row.query.answers, exact_match) for row, each in zip(rows, moved, strict=True)
     ]
     return {
         **variant._asdict(),
         "delta_seper": mean_over_questions(deltas),
-        "lead": None if variant == variant.plain else lead_over_questions(deltas, plain),
+        "lead": None if variant == variant.without else lead_over_questions(deltas, without),
         "exact_match": mean_over_questions(matches),
         "harm_rate": mean_over_questions([each.soft.high < -margin for each in moved]),
         "passages": mean([len(row.shown[variant]) for row in rows]),

@@ -21,7 +21,7 @@ def components_tables(result: Mapping[str, Any]) -> str:
     Args:
         result: What ``components`` returned.
     """
-    header = ["k", "reranker", "compression", "ΔSePer", "lead over the same k as retrieved"]
+    header = ["k", "reranker", "compression", "ΔSePer", "what the compression, else the reranker adds"]
     header += ["exact match", "harm rate", "passages", "tokens"]
     parts = []
     for name, found in result["readers"].items():

@@ -55,12 +55,13 @@ def test_components_by_hand(scorer):
     }  # fmt: skip
     assert rows.keys() == deltas.keys()
     for key, (one, two) in deltas.items():
-        row, plain = rows[key], deltas["none", "none", key[2]]
+        row, (reranker, compression, k) = rows[key], key
+        without = deltas["none" if compression == "none" else reranker, "none", k]
         assert row["delta_seper"]["mean"] == pytest.approx((one + two) / 2), key
         if key[:2] == ("none", "none"):
             assert row["lead"] is None
         else:
-            assert row["lead"]["lead"] == pytest.approx((one + two - sum(plain)) / 2), key
+            assert row["lead"]["lead"] == pytest.approx((one + two - sum(without)) / 2), key
         assert row["harm_rate"]["mean"] == ((one < -0.1) + (two < -0.1)) / 2, key
     assert rows["none", "none", 2]["exact_match"]["mean"] == 0.5  # c is among the two passages of the second question
     assert rows["back", "none", 1]["exact_match"]["mean"] == 1.0
