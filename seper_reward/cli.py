@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import yaml
 
 from seper_reward.config import (
+    ComponentsConfig,
     ConsistencyConfig,
     CorrelationConfig,
     CounterfactualConfig,
@@ -26,11 +27,15 @@ from seper_reward.config import (
     MarkedConfig,
     ReestimateConfig,
     ReportConfig,
+    RetrievalConfig,
+    RetrieversConfig,
     SaveConfig,
     ServeConfig,
     StressConfig,
+    WorkflowsConfig,
     entailment_options,
     load_scorer,
+    load_scorers,
 )
 from seper_reward.runtime.json_files import naming
 
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 C = TypeVar(
     "C",
     LabelConfig,
+    ComponentsConfig,
     ConsistencyConfig,
     CorrelationConfig,
     CounterfactualConfig,
@@ -49,9 +55,11 @@ C = TypeVar(
     JudgmentsConfig,
     ReestimateConfig,
     ReportConfig,
+    RetrieversConfig,
     SaveConfig,
     ServeConfig,
     StressConfig,
+    WorkflowsConfig,
 )
 
 _USAGE = """\
@@ -66,6 +74,9 @@ commands:
   evaluate erag            correlate metrics of retrieved lists, by several labels, with how well the reader answers
   evaluate judgments       compare judgments of what is useful with people's marks, and by the answers they lead to
   evaluate consistency     do retrievers fail on the same questions, and where do wrong answers come from
+  evaluate components      what depth, reranking and prompt compression are worth to the reader
+  evaluate retrievers      compare retrievers by relevance, by ΔSePer and by the reader's answers
+  evaluate workflows       compare workflows that search, reason and refuse, step by step
   evaluate equivalence     compare the entailment model with people's verdicts on responses
   evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
   reestimate               compute labels again by other options of SePer, without asking the reader
@@ -91,6 +102,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate erag": _erag,
         "evaluate judgments": _judgments,
         "evaluate consistency": _consistency,
+        "evaluate components": _components,
+        "evaluate retrievers": _retrievers,
+        "evaluate workflows": _workflows,
         "evaluate equivalence": _equivalence,
         "evaluate stress": _stress,
         "reestimate": _reestimate,
@@ -243,7 +257,71 @@ def _consistency(arguments: list[str]) -> None:
         plot_win_ratios(result, Path(config.plot))
 
 
-def _with_corpus(config: "ERAGConfig | ConsistencyConfig") -> tuple[list[Any], dict[str, Any]]:
+def _components(arguments: list[str]) -> None:
+    config = _parse(ComponentsConfig, arguments, "seper-reward evaluate components")
+    from seper_reward.evaluation.components import NONE, components
+    from seper_reward.reports.figures import plot_components
+    from seper_reward.reports.rag_tables import components_tables
+    from seper_reward.retrieval import load_reranker, load_retriever
+
+    queries, corpus = _with_corpus(config)
+    result = components(
+        load_scorers(config, config.readers, config.seed),
+        queries,
+        load_retriever(config.retriever, corpus),
+        {name: load_reranker(name) for name in config.rerankers if name != NONE},
+        config.compressions,
+        depths=config.depths,
+        candidates=config.candidates,
+        keep=config.keep,
+        margin=config.margin,
+    )
+    print(components_tables(result))
+    _write(result, config)
+    if config.plot:
+        plot_components(result, Path(config.plot))
+
+
+def _retrievers(arguments: list[str]) -> None:
+    config = _parse(RetrieversConfig, arguments, "seper-reward evaluate retrievers")
+    from seper_reward.evaluation.retrievers import compare_retrievers
+    from seper_reward.reports.figures import plot_retrievers
+    from seper_reward.reports.rag_tables import retrievers_tables
+    from seper_reward.retrieval import load_retriever
+
+    queries, corpus = _with_corpus(config)
+    questions = [query.question for query in queries]
+    found = {name: load_retriever(name, corpus).retrieve(questions, max(config.depths)) for name in config.retrievers}
+    scorer = load_scorer(config, config.seed)
+    result = compare_retrievers(scorer, queries, found, depths=config.depths, margin=config.margin)
+    print(retrievers_tables(result))
+    _write(result, config)
+    if config.plot:
+        plot_retrievers(result, Path(config.plot))
+
+
+def _workflows(arguments: list[str]) -> None:
+    config = _parse(WorkflowsConfig, arguments, "seper-reward evaluate workflows")
+    from seper_reward.evaluation.workflows import compare_workflows
+    from seper_reward.reports.figures import Tradeoff, plot_tradeoff
+    from seper_reward.reports.rag_tables import workflows_tables
+    from seper_reward.retrieval import load_retriever
+    from seper_reward.retrieval.session import WorkflowOptions
+
+    options = WorkflowOptions(**config.workflow_options)
+    queries, corpus = _with_corpus(config)
+    retriever = load_retriever(config.retriever, corpus)
+    result = compare_workflows(load_scorer(config, config.seed), queries, retriever, config.workflows, options)
+    print(workflows_tables(result))
+    _write(result, config)
+    if config.plot:
+        points = {
+            name: (row["searches"]["mean"], row["accuracy"]["mean"]) for name, row in result["workflows"].items()
+        }
+        plot_tradeoff(Tradeoff(points, []), Path(config.plot))
+
+
+def _with_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, Any]]:
     """Read the questions of the split and the corpus to retrieve from: that of the settings, or their own passages."""
     from seper_reward.data.queries import pool_passages, read_examples
 

@@ -2,7 +2,8 @@
 
 import contextlib
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,6 +40,11 @@ LEARN_FROM_HELP = (
     "where the query is the question followed by the given ones) or best_gain (the most that a passage adds to any "
     "given ones); the last two need labels of sets."
 )
+RETRIEVER_HELP = (
+    "Names: bm25, minilm (dense, embedded), wordllama (if it is installed), hub ids or folders of other bi-encoders, "
+    "or several with plus signs between them, which are mixed: bm25+minilm."
+)
+HARM_HELP = "Distance below 0 that the whole interval of ΔSePer must have to count as harm, >= 0."
 MARGIN_HELP = "Distance from 0 that a label's whole interval must have to be help or harm in the summary, >= 0."
 
 
@@ -513,8 +519,8 @@ class CounterfactualConfig(MarkedConfig):
 
 
 @dataclass
-class ERAGConfig(LabelerConfig, MarkedConfig):
-    """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
+class RetrievalConfig(MarkedConfig):
+    """Settings of commands that retrieve for each question from one corpus."""
 
     file: str = setting(
         "",
@@ -526,6 +532,12 @@ class ERAGConfig(LabelerConfig, MarkedConfig):
         "Corpus to retrieve from: JSONL, JSONL.gz or Parquet of {id, title?, text}; not given: the passages of all "
         "questions together.",
     )
+
+
+@dataclass
+class ERAGConfig(LabelerConfig, RetrievalConfig):
+    """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
+
     retrievers: list[str] = setting(
         ["bm25", "minilm"], "Retrievers: bm25, minilm (dense, embedded), or hub ids or folders of other bi-encoders."
     )
@@ -540,8 +552,7 @@ class ERAGConfig(LabelerConfig, MarkedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.depths or not all(isinstance(depth, int) and depth >= 1 for depth in self.depths):
-            raise ValueError(f"depths must be whole numbers of at least 1, got {self.depths}")
+        check_depths(self.depths)
 
 
 @dataclass
@@ -566,21 +577,96 @@ class JudgmentsConfig(LabelerConfig, MarkedConfig):
 
 
 @dataclass
-class ConsistencyConfig(MarkedConfig):
+class ConsistencyConfig(RetrievalConfig):
     """Do retrievers fail on the same questions, and why: win ratios, and where wrong answers come from (EoR)."""
 
-    file: str = setting("", "Questions: JSON, JSONL (also .gz) or Parquet, or 'demo'. Required.")
-    corpus: str | None = setting(
-        None,
-        "Corpus to retrieve from: JSONL, JSONL.gz or Parquet of {id, title?, text}; not given: the passages of all "
-        "questions together.",
-    )
     sources: list[str] = setting(
         ["none", "bm25@1", "bm25@5", "minilm@1", "minilm@5"],
         "Sources of passages: none (nothing is retrieved), or bm25, minilm or the hub id or folder of another "
         "bi-encoder, each with the number of its passages.",
     )
     plot: str | None = setting(None, "Image file to plot the win ratios into, as a heat map; not given: none.")
+
+
+@dataclass
+class ComponentsConfig(RetrievalConfig):
+    """Measure what depth, reranking and prompt compression are worth to readers, by ΔSePer (SePer, Figures 4, 5)."""
+
+    retriever: str = setting("bm25", RETRIEVER_HELP)
+    candidates: int = setting(20, "Passages that are retrieved and reranked for each question, >= 1.")
+    depths: list[int] = setting([1, 5, 10], "Numbers of passages that the reader sees together, each >= 1.")
+    rerankers: list[str] = setting(
+        ["none", "minilm"],
+        "Rerankers of the candidates: none, minilm (by the embedded bi-encoder), or folders or hub ids of "
+        "cross-encoders; none is measured always.",
+    )
+    compressions: list[str] = setting(
+        ["none", "selective_context", "longllmlingua"],
+        "Prompt compression by the reader's log-probabilities: none, selective_context (words that it could not guess "
+        "are kept), selective_context_sentences, longllmlingua (passages that make the question likely are kept) or "
+        "longllmlingua_sentences; none is measured always.",
+    )
+    keep: float = setting(0.5, "Share of the words, sentences or tokens that compression keeps, in (0, 1].")
+    readers: list[str] = setting(
+        [],
+        "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for one that a server at a URL "
+        "runs; not given: that of --reader and --engine.",
+    )
+    margin: float = setting(0.05, HARM_HELP)
+    plot: str | None = setting(None, "Image file to plot ΔSePer over the number of passages into; not given: none.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_depths(self.depths)
+        if self.candidates < max(self.depths):
+            raise ValueError(f"candidates must be at least the greatest of depths, got {self.candidates}")
+
+
+@dataclass
+class RetrieversConfig(RetrievalConfig):
+    """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
+
+    retrievers: list[str] = setting(["bm25", "minilm", "bm25+minilm"], f"Retrievers. {RETRIEVER_HELP}")
+    depths: list[int] = setting([1, 5], "Numbers of passages that count, each >= 1.")
+    margin: float = setting(0.05, HARM_HELP)
+    plot: str | None = setting(None, "Image file to plot the measures by retriever into; not given: none.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_depths(self.depths)
+
+
+@dataclass
+class WorkflowsConfig(RetrievalConfig):
+    """Compare workflows that search, reason and refuse, with ΔSePer credited to each step (SePer, Table 12)."""
+
+    retriever: str = setting("bm25", RETRIEVER_HELP)
+    workflows: list[str] = setting(
+        ["closed_book", "retrieve", "ret_robust", "flare", "ircot", "iter_retgen"],
+        "Workflows: closed_book (no search), retrieve (one search), ret_robust (passages that do not entail the "
+        "answer are put away), flare (search while the draft is unsure), ircot (each thought is the next query) or "
+        "iter_retgen (each answer is part of the next query).",
+    )
+    top_k: int = setting(3, "Passages that a search finds, >= 1.")
+    max_searches: int = setting(3, "Most searches for a question, >= 1; iter_retgen makes as many.")
+    refuse_below: float = setting(
+        0.5,
+        "ret_robust: probability, in [0, 1], that a passage entails the answer, below which passages are put away.",
+    )
+    sure_from: float = setting(
+        0.8, "flare: probability, in [0, 1], that every token of a draft must have so that nothing is searched for."
+    )
+    mask_below: float = setting(
+        0.4, "flare: probability, in [0, 1], below which a token of the draft is left out of the query."
+    )
+    max_thought_tokens: int = setting(48, "ircot: longest thought in tokens, >= 1.")
+    plot: str | None = setting(None, "Image file to plot accuracy over searches into; not given: none.")
+
+    @property
+    def workflow_options(self) -> dict[str, Any]:
+        """The fields of ``WorkflowOptions``."""
+        names = ("top_k", "max_searches", "refuse_below", "sure_from", "mask_below", "max_thought_tokens")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass
@@ -720,6 +806,38 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         seed=seed,
         **_given(sampling),
     )
+
+
+def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dict[str, SePerScorer]:
+    """Load a scorer for each of several readers, with the config's other settings.
+
+    Args:
+        config: Names and options of the models.
+        readers: Names as the setting ``reader`` takes them, or ``TOKENIZER@URL`` for a reader that a server runs;
+            without any, the config's own reader.
+        seed: Seed of sampling.
+
+    Returns:
+        The scorers by these names.
+
+    Raises:
+        OSError: A model or the cache cannot be loaded, or a server not reached; the message says what to do.
+        ValueError: A setting is out of range.
+    """
+    if not readers:
+        return {config.reader: load_scorer(config, seed)}
+    scorers = {}
+    for name in readers:
+        reader, at, address = name.partition("@http")
+        engine = [f"http{address}"] if at else []
+        scorers[name] = load_scorer(replace(config, reader=reader, engine=engine, backend=None), seed)
+    return scorers
+
+
+def check_depths(depths: Sequence[int]) -> None:
+    """Raise ``ValueError`` unless there are depths, and all are whole numbers of at least 1."""
+    if not depths or not all(isinstance(depth, int) and depth >= 1 for depth in depths):
+        raise ValueError(f"depths must be whole numbers of at least 1, got {depths}")
 
 
 def style_of(config: ScorerConfig, reader: str) -> PromptStyle:

@@ -27,7 +27,7 @@ PURE = {
 }  # fmt: skip
 PURE_MAY_IMPORT = {
     "torch", "typing", "collections", "dataclasses", "math", "hashlib", "struct", "itertools", "random", "statistics",
-    "numpy", "scipy", "re", "operator",
+    "numpy", "scipy", "re", "operator", "warnings",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from tqdm.auto import tqdm
 
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.marks import is_relevant
+from seper_reward.evaluation.statistics import mean
 from seper_reward.labels.targets import grade
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.imports import need
@@ -50,12 +51,37 @@ def rank_metrics(
     Raises:
         OSError: ir-measures is not installed.
     """
+    rows = [row for row in rank_values(retrieved, relevance, _NAMES) if row is not None]
+    if not rows:
+        return dict.fromkeys(MEASURES)
+    return {name: mean([row[name] for row in rows]) for name in MEASURES}
+
+
+def rank_values(
+    retrieved: Sequence[Sequence[Passage]], relevance: Sequence[Mapping[str, int]], measures: Mapping[str, str]
+) -> list[dict[str, float] | None]:
+    """Return measures of each question's ranking, each in [0, 1].
+
+    Args:
+        retrieved: Passages per question, best first.
+        relevance: Gains per question by passage id, 0 = not relevant; passages without a gain count as 0.
+        measures: Names in the result, and what they are called in ir-measures, such as ``"nDCG@5"``.
+
+    Returns:
+        Per question its measures by name; ``None`` where it has no relevant passage.
+
+    Raises:
+        OSError: ir-measures is not installed.
+    """
     library = need("ir_measures", "retrieval")
-    measures = {name: library.parse_measure(theirs) for name, theirs in _NAMES.items()}
+    parsed = {library.parse_measure(theirs): name for name, theirs in measures.items()}
+    marked = [any(gain > 0 for gain in gains.values()) for gains in relevance]
+    if not any(marked):
+        return [None] * len(marked)
     qrels = [
         library.Qrel(str(number), name, gain)
         for number, gains in enumerate(relevance)
-        if any(gain > 0 for gain in gains.values())
+        if marked[number]
         for name, gain in gains.items()
     ]
     run = [
@@ -63,10 +89,12 @@ def rank_metrics(
         for number, passages in enumerate(retrieved)
         for place, passage in enumerate(passages)
     ]
-    if not qrels:
-        return dict.fromkeys(MEASURES)
-    means = library.calc_aggregate(list(measures.values()), qrels, run)
-    return {name: round(float(means[measure]), 4) for name, measure in measures.items()}
+    found: list[dict[str, float] | None] = [{} if each else None for each in marked]
+    for metric in library.iter_calc(list(parsed), qrels, run):
+        row = found[int(metric.query_id)]
+        if row is not None:
+            row[parsed[metric.measure]] = float(metric.value)
+    return found
 
 
 def downstream(

@@ -1,6 +1,7 @@
 """Statistics that evaluations share: intervals over questions and seeds, sample sizes, and rounding. Pure."""
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,15 +27,17 @@ def interval_over_questions(
         every resample or the same in all.
     """
     import numpy as np
-    from scipy.stats import bootstrap
+    from scipy.stats import DegenerateDataWarning, bootstrap
 
     if questions < 2:
         return None
-    result = bootstrap(
-        (np.arange(questions),), (lambda numbers, axis: statistic(numbers)) if vectorized else statistic,
-        n_resamples=resamples, vectorized=vectorized, batch=_BATCH if vectorized else None, method="percentile",
-        rng=np.random.default_rng(0),
-    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateDataWarning)  # resamples in which the statistic is NaN are dropped
+        result = bootstrap(
+            (np.arange(questions),), (lambda numbers, axis: statistic(numbers)) if vectorized else statistic,
+            n_resamples=resamples, vectorized=vectorized, batch=_BATCH if vectorized else None, method="percentile",
+            rng=np.random.default_rng(0),
+        )  # fmt: skip
     values = result.bootstrap_distribution
     values = values[~np.isnan(values)]
     if not len(values) or values.min() == values.max():
@@ -279,6 +282,44 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
         }
         for name, statistic in (("kendall", kendall), ("spearman", spearman))
     }
+
+
+def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
+    """Return how far the means of two measures put systems into the same order: Kendall's tau-b.
+
+    Args:
+        values: ``(R, Q)`` numbers of R systems on the same Q questions.
+        others: ``(R, Q)`` numbers of the other measure.
+        resamples: Number of resamples of questions for the interval.
+
+    Returns:
+        ``value`` and its 95 % bootstrap ``interval`` over questions; ``None`` where a measure has one mean for all
+        systems, in particular for a single system.
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+    import numpy as np
+
+    columns = [np.asarray(each, dtype=float) for each in (values, others)]
+    if columns[0].shape != columns[1].shape or columns[0].ndim != 2:
+        raise ValueError(f"expected the same systems and questions, got {columns[0].shape} and {columns[1].shape}")
+    if not columns[0].size:
+        return {"value": None, "interval": None}
+
+    def tau(numbers: Any) -> Any:
+        # sums in another order differ in the last digits, and equal means would not be ties
+        means = (each[:, np.atleast_2d(numbers)].mean(-1).round(12) for each in columns)  # (R, resamples)
+        one, other = (np.sign(each[:, None] - each[None, :]) for each in means)
+        with np.errstate(invalid="ignore"):
+            return (one * other).sum((0, 1)) / np.sqrt((one**2).sum((0, 1)) * (other**2).sum((0, 1)))
+
+    questions = columns[0].shape[1]
+    value = float(tau(np.arange(questions))[0])
+    if math.isnan(value):
+        return {"value": None, "interval": None}
+    interval = interval_over_questions(tau, questions, resamples=resamples, vectorized=True)
+    return {"value": rounded(value), "interval": interval}
 
 
 def rounded(value: float) -> float:

@@ -1,6 +1,7 @@
 """PromptedReader: questions and passages in, the reader's responses out, through one prompt style and one cache."""
 
 import copy
+import functools
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,6 +17,7 @@ from seper_reward.runtime.cache import Cache, answers_through, content_keys
 from seper_reward.runtime.profiling import count
 from seper_reward.types import Passage, Query, Responses, UnscorableError
 
+_TEXTS_AT_ONCE = 16  # behind one prompt; each token keeps the logits of the whole vocabulary
 _BEGINNING, _BEGINNING_TOKENS = 60, 12  # characters and tokens in which a thought shows that it is one
 
 
@@ -210,6 +212,35 @@ class PromptedReader:
         keys = [(longest, *pair) for pair in pairs]
         means = answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
         return [means[start : start + len(answers)] for start in range(0, len(means), len(answers))]
+
+    def token_log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
+        """Return how likely the reader finds each token of whole texts behind prompts, as a plain language model.
+
+        Args:
+            prompts: What stands before each text, not blank; nothing is put around it.
+            texts: The texts, each with at least one token.
+
+        Returns:
+            Per text, one natural-log probability (<= 0) per token.
+
+        Raises:
+            UnscorableError: A prompt and its text together are longer than the reader's window.
+            ValueError: The reader thinks first.
+        """
+        pairs = list(zip(prompts, texts, strict=True))
+
+        def compute(missing: list[int]) -> list[list[float]]:
+            found: list[list[float]] = []
+            for start in range(0, len(missing), _TEXTS_AT_ONCE):
+                batch, chunk = zip(*(pairs[at] for at in missing[start : start + _TEXTS_AT_ONCE]), strict=True)
+                longest = max(map(len, self.sampler.tokenizer(list(chunk), add_special_tokens=False).input_ids))
+                sampler = self.sampler.with_options(replace(self.sampler.options, max_new_tokens=max(longest, 1)))
+                log_probs = [row.tolist() for row in sampler.log_probs(batch, chunk)]
+                count(functools.partial(self._asked, batch, list(map(len, log_probs))))
+                found += log_probs
+            return found
+
+        return answers_through(self.cache, "token log-probs", self.sampler, pairs, compute)
 
     def _asked(self, prompts: Sequence[str], response_tokens: Sequence[int]) -> dict[str, int]:
         prompt_tokens = map(len, self.sampler.tokenizer(list(prompts)).input_ids)

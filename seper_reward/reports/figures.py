@@ -1,5 +1,6 @@
 """Plots of beliefs, of measures of rankings, of agreement with people, and of policies."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -144,6 +145,71 @@ def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     axes.set_ylim(0, 1)
     axes.legend(ncols=len(found), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
     axes.spines[["top", "right"]].set_visible(False)
+    _save(figure, path)
+
+
+def plot_components(result: Mapping[str, Any], path: Path) -> None:
+    """Plot ΔSePer over the number of passages, one line per reranker and compression, one panel per reader.
+
+    Args:
+        result: What ``components`` returned.
+        path: Image file; its ending decides the format (svg, png, pdf).
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    readers = result["readers"]
+    figure = _new_figure(4.5 * len(readers) + 2.5, 4)
+    panels = figure.subplots(1, len(readers), sharey=True, squeeze=False)[0]
+    for axes, (name, found) in zip(panels, readers.items(), strict=True):
+        lines: dict[str, list[Mapping[str, Any]]] = {}
+        for row in found["variants"]:
+            added = [row[each] for each in ("reranker", "compression") if row[each] != "none"]
+            lines.setdefault(" + ".join(added) or "as retrieved", []).append(row)
+        for number, (label, rows) in enumerate(lines.items()):
+            depths, means = [row["k"] for row in rows], [row["delta_seper"]["mean"] for row in rows]
+            (line,) = axes.plot(depths, means, "-o" if number == 0 else "--o", markersize=4, label=label)
+            for row, mean in zip(rows, means, strict=True):
+                interval = row["delta_seper"]["interval"] or [mean, mean]
+                axes.vlines(row["k"], *interval, color=line.get_color(), alpha=0.3)
+        axes.axhline(0, color="#d5d8dc", zorder=0)
+        axes.set_xticks(sorted({row["k"] for row in found["variants"]}))
+        axes.set_xlabel("passages before compression")
+        axes.set_title(f"reader {name}", fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("mean ΔSePer (bars: 95 % over questions)")
+    panels[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    _save(figure, path)
+
+
+def plot_retrievers(result: Mapping[str, Any], path: Path) -> None:
+    """Plot the reader's accuracy over each measure: a panel per measure, a colour per retriever, a mark per depth.
+
+    Args:
+        result: What ``compare_retrievers`` returned.
+        path: Image file; its ending decides the format (svg, png, pdf).
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    rows = result["retrievers"]
+    measures = [name for name in rows[0]["measures"] if name != "accuracy"]
+    figure = _new_figure(3 * len(measures) + 2, 3.5)
+    panels = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
+    colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(row["retriever"] for row in rows))}
+    marks = dict(zip(dict.fromkeys(row["k"] for row in rows), itertools.cycle("os^Dv"), strict=False))
+    for axes, measure in zip(panels, measures, strict=True):
+        for row in rows:
+            value, accuracy = row["measures"][measure]["mean"], row["measures"]["accuracy"]["mean"]
+            if value is not None:
+                label = f"{row['retriever']}, k = {row['k']}"
+                axes.scatter(
+                    value, accuracy, color=colors[row["retriever"]], marker=marks[row["k"]], alpha=0.8, label=label
+                )
+        axes.set_xlabel(measure.replace("_", " "))
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("accuracy of the reader")
+    panels[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     _save(figure, path)
 
 

@@ -1,15 +1,24 @@
-"""Where candidate passages come from: retrievers over a corpus held in memory."""
+"""Where candidate passages come from, and what is done with them: retrievers, rerankers, compression, workflows."""
 
 from seper_reward.retrieval.base import Retriever
 from seper_reward.retrieval.bm25 import BM25Retriever
+from seper_reward.retrieval.compression import COMPRESSORS, Compressor, load_compressor
 from seper_reward.retrieval.dense import DenseRetriever
+from seper_reward.retrieval.fusion import FusedRetriever
 from seper_reward.retrieval.hops import next_hop, next_query, retrieve_hops
 from seper_reward.retrieval.loading import load_retriever, retrieve_sources
+from seper_reward.retrieval.reranking import Reranker, load_reranker
 
 __all__ = [
+    "COMPRESSORS",
     "BM25Retriever",
+    "Compressor",
     "DenseRetriever",
+    "FusedRetriever",
+    "Reranker",
     "Retriever",
+    "load_compressor",
+    "load_reranker",
     "load_retriever",
     "next_hop",
     "next_query",

@@ -1,6 +1,7 @@
 """Dense retrieval: embeddings by sentence-transformers, exact search by faiss."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -64,6 +65,37 @@ class DenseRetriever:
             return encode(
                 list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
             ).astype("float32")
+
+
+class WordLlamaEncoder:
+    """WordLlama's mean token embeddings, in the shape of a ``SentenceTransformer`` as ``DenseRetriever`` asks it.
+
+    Args:
+        model: A loaded WordLlama model.
+    """
+
+    device = torch.device("cpu")
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    @classmethod
+    def load(cls) -> "WordLlamaEncoder":
+        """Load the model of 256 dimensions that the package brings with it.
+
+        Raises:
+            OSError: WordLlama is not installed.
+        """
+        library = need("wordllama", "wordllama")
+        # without a cache_dir it looks for its own tokenizer in another folder, and then asks the hub for it
+        folder = Path(library.__file__).parent
+        return cls(library.WordLlama.load(cache_dir=folder, disable_download=True))
+
+    def encode_document(self, texts: Sequence[str], batch_size: int = 64, **options: Any) -> Any:
+        """Return ``(n, 256)`` embeddings of length 1; ``options`` of sentence-transformers have no effect."""
+        return self._model.embed(list(texts), norm=True, batch_size=batch_size)
+
+    encode_query = encode_document
 
 
 def _stack(rows: Sequence[Any]) -> Any:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from seper_reward.evaluation.rankings import downstream, gold_relevance, graded_relevance, rank_metrics
+from seper_reward.evaluation.rankings import downstream, gold_relevance, graded_relevance, rank_metrics, rank_values
 from seper_reward.types import LabeledQuery, Passage, Query
 
 A, B, C, D = (Passage(f"text {name}", id=name) for name in "abcd")
@@ -21,6 +21,14 @@ def test_measures_by_hand():
     assert found["recall@1"] == 0
     assert found["recall@2"] == pytest.approx((1 / 2 + 0) / 2)  # one of two
     assert found["recall@5"] == pytest.approx((1 + 0) / 2)
+
+
+def test_measures_of_each_question_by_hand():
+    found = rank_values(
+        [(B, A), (), (C,)], [{"a": 1, "b": 0, "c": 1}, {"a": 1}, {"c": 0}], {"two": "R@2", "first": "RR"}
+    )
+    assert found == [{"two": 0.5, "first": 0.5}, {"two": 0.0, "first": 0.0}, None]
+    assert rank_values([()], [{"a": 1}], {"two": "R@2"}) == [{"two": 0.0}]
 
 
 def test_no_relevant_passage_at_all():

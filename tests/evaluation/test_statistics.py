@@ -11,6 +11,7 @@ from seper_reward.evaluation.statistics import (
     interval_over_questions_and_seeds,
     lead_over_questions,
     mean_over_questions,
+    order_correlation,
     questions_for_lead,
     rank_correlation,
     rounded_or_none,
@@ -164,3 +165,31 @@ def test_what_has_no_rank_correlation():
     assert rank_correlation([], []) == {"kendall": nothing, "spearman": nothing}
     with pytest.raises(ValueError, match="got 1 and 2"):
         rank_correlation([1.0], [1.0, 2.0])
+
+
+def test_the_order_of_systems_is_kendalls_tau_of_their_means():
+    generator = np.random.default_rng(5)
+    quality = np.array([0.1, 0.3, 0.3, 0.7, 0.9])
+    values, others = (generator.integers(0, 4, (5, 60)) + 4 * quality[:, None] for _ in range(2))
+    values[1] = values[2][::-1]  # equal means, summed in another order
+    found = order_correlation(values, others, resamples=200)
+    expected = stats.kendalltau(values.mean(axis=1).round(9), others.mean(axis=1).round(9)).statistic
+    assert found["value"] == pytest.approx(expected, abs=1e-4)
+    low, high = found["interval"]
+    assert low < high <= 1
+    assert low <= expected <= high
+
+
+def test_the_interval_of_an_order_is_over_questions():
+    values = np.array([[0.0, 1.0], [1.0, 0.0]])  # either system leads on one question
+    found = order_correlation(values, values, resamples=500)
+    assert found == {"value": None, "interval": None}  # both means are the same
+    found = order_correlation(values + np.array([[0.0], [0.5]]), np.array([[0.0, 0.0], [1.0, 1.0]]), resamples=500)
+    assert (found["value"], found["interval"]) == (1.0, [-1.0, 1.0])
+
+
+def test_orders_that_are_not_defined():
+    assert order_correlation([[1.0, 2.0]], [[1.0, 2.0]]) == {"value": None, "interval": None}  # one system
+    assert order_correlation(np.zeros((3, 0)), np.zeros((3, 0))) == {"value": None, "interval": None}
+    with pytest.raises(ValueError, match=r"expected the same systems and questions, got \(1, 2\) and \(2, 1\)"):
+        order_correlation([[1.0, 2.0]], [[1.0], [2.0]])

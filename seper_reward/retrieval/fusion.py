@@ -1,0 +1,52 @@
+"""Several retrievers as one, by reciprocal rank fusion."""
+
+from collections.abc import Sequence
+
+from seper_reward.retrieval.base import Retriever, checked_top_k
+from seper_reward.types import Passage
+
+_DAMPING = 60  # the constant of the paper: how little the first ranks count more than the next ones
+
+
+class FusedRetriever:
+    """Mixes what several retrievers find by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
+
+    A passage's score is the sum of 1 / (60 + rank) over the retrievers that find it among their ``depth`` best.
+
+    Args:
+        retrievers: At least one retriever; all have the same corpus.
+        depth: How many passages of each count, >= 1; more where more are asked for.
+
+    Raises:
+        ValueError: There is no retriever, or ``depth`` is below 1.
+    """
+
+    def __init__(self, retrievers: Sequence[Retriever], depth: int = 100) -> None:
+        if not retrievers:
+            raise ValueError("expected at least one retriever to fuse, got none")
+        self._retrievers, self._depth = list(retrievers), checked_top_k(depth, depth)
+
+    def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
+        """Return the ``top_k`` best passages for each question, best first; of equal ones the one found first.
+
+        Raises:
+            ValueError: ``top_k`` is below 1.
+        """
+        depth = max(self._depth, top_k)
+        checked_top_k(top_k, depth)
+        found = [retriever.retrieve(questions, depth) for retriever in self._retrievers]
+        return [reciprocal_rank_fusion(lists)[:top_k] for lists in zip(*found, strict=True)]
+
+
+def reciprocal_rank_fusion(lists: Sequence[Sequence[Passage]]) -> tuple[Passage, ...]:
+    """Return all passages of several ranked lists, best first by the sum of 1 / (60 + rank), ranks from 1.
+
+    >>> a, b, c = (Passage(text) for text in "abc")
+    >>> [passage.text for passage in reciprocal_rank_fusion([[a, b, c], [b, c]])]
+    ['b', 'c', 'a']
+    """
+    scores: dict[Passage, float] = {}
+    for ranked in lists:
+        for rank, passage in enumerate(ranked, 1):
+            scores[passage] = scores.get(passage, 0.0) + 1 / (_DAMPING + rank)
+    return tuple(sorted(scores, key=lambda passage: -scores[passage]))

@@ -1,0 +1,86 @@
+"""Rerankers: candidates of a question in, the same ones best first out."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+from seper_reward.retrieval.dense import DenseRetriever
+from seper_reward.runtime.imports import need
+from seper_reward.runtime.pretrained import embedded_encoder_folder, helpful_errors, no_accelerator
+from seper_reward.types import Passage
+
+MINILM = "minilm"
+_SCORES_PAIRS = "ForSequenceClassification"  # ends the architecture's name of every cross-encoder
+
+
+class Reranker(Protocol):
+    """Puts the candidates of a question into another order."""
+
+    def rerank(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+        """Return all passages, best first; equal ones keep their order."""
+
+
+class CrossEncoderReranker:
+    """Orders passages by a cross-encoder's score of question and passage together.
+
+    Args:
+        model: A ``CrossEncoder`` of sentence-transformers with one output.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def rerank(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+        """Return all passages, best first; equal ones keep their order."""
+        if not passages:
+            return ()
+        pairs = [(question, passage.full_text) for passage in passages]
+        scores = self._model.predict(pairs, activation_fn=torch.nn.Identity(), show_progress_bar=False)
+        order = sorted(range(len(passages)), key=lambda place: -float(scores[place]))
+        return tuple(passages[place] for place in order)
+
+
+class BiEncoderReranker:
+    """Orders passages by the cosine similarity of a bi-encoder's embeddings.
+
+    Args:
+        encoder: A ``SentenceTransformer``.
+    """
+
+    def __init__(self, encoder: Any) -> None:
+        self._encoder = encoder
+
+    def rerank(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+        """Return all passages, best first."""
+        if not passages:
+            return ()
+        candidates = {str(place): passage for place, passage in enumerate(passages)}
+        (ranked,) = DenseRetriever(self._encoder, candidates).retrieve([question], len(passages))
+        return ranked
+
+
+def load_reranker(name: str) -> Reranker:
+    """Return a reranker by name.
+
+    Args:
+        name: ``"minilm"``, the embedded all-MiniLM-L6-v2, which compares embeddings, or the folder or hub id of a
+            cross-encoder, such as one that ``trainers.reranker`` saved.
+
+    Raises:
+        OSError: The model cannot be loaded, or a library is not installed.
+        ValueError: The model is no cross-encoder: its score would come from a new, random head.
+    """
+    library = need("sentence_transformers", "retrieval")
+    device = "cpu" if no_accelerator() else None
+    if name == MINILM:
+        return BiEncoderReranker(library.SentenceTransformer(str(embedded_encoder_folder()), device=device))
+    with helpful_errors("reranker", name, f"{MINILM}, or a cross-encoder's folder or hub id"):
+        model = library.CrossEncoder(name, device=device)
+    architectures = getattr(model.config, "architectures", None) or []
+    if not any(each.endswith(_SCORES_PAIRS) for each in architectures) or model.num_labels != 1:
+        raise ValueError(
+            f"reranker={name!r} must be a cross-encoder with one score per pair, got {', '.join(architectures)} with "
+            f"{model.num_labels}; train one with trainers.reranker, or take {MINILM}"
+        )
+    return CrossEncoderReranker(model)

@@ -1,0 +1,227 @@
+"""A question while a workflow answers it: searches, drafts and thoughts, what the reader sees, and what it cost."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from seper_reward.reader.sampler import GREEDY
+from seper_reward.reader.writer import Turn, Writer
+from seper_reward.retrieval.base import Retriever
+from seper_reward.retrieval.compression import split_sentences
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Passage
+
+ANSWER_MARK = "the answer is"  # what a thought says that ends the reasoning, as in IRCoT
+
+
+@dataclass(frozen=True)
+class WorkflowOptions:
+    """Settings of the workflows; each has those that it uses.
+
+    Attributes:
+        top_k: How many passages a search finds, >= 1.
+        max_searches: Most searches for a question, >= 1.
+        refuse_below: Probability, in [0, 1], that a passage entails the answer, below which passages are put away.
+        sure_from: Probability, in [0, 1], that every token of a draft must have so that nothing is searched for.
+        mask_below: Probability, in [0, 1], below which a token of a draft is left out of the query.
+        max_thought_tokens: Longest thought in tokens, >= 1.
+
+    Raises:
+        ValueError: A number is out of range.
+    """
+
+    top_k: int = 3
+    max_searches: int = 3
+    refuse_below: float = 0.5
+    sure_from: float = 0.8
+    mask_below: float = 0.4
+    max_thought_tokens: int = 48
+
+    def __post_init__(self) -> None:
+        for name in ("top_k", "max_searches", "max_thought_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("refuse_below", "sure_from", "mask_below"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the reader answers at temperature 0.
+
+    Attributes:
+        text: The answer.
+        probs: Probability of each of its tokens, the end included, in [0, 1].
+        sure_text: Its tokens whose probability is not below ``mask_below``; all of it where a server names no tokens.
+    """
+
+    text: str
+    probs: tuple[float, ...]
+    sure_text: str
+
+    @property
+    def least_prob(self) -> float:
+        """Probability of the least likely token; 0 of a draft without any."""
+        return min(self.probs, default=0.0)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change of what the reader sees.
+
+    Attributes:
+        did: ``"search"``, or ``"refuse"`` where all passages were put away.
+        query: What was searched for; empty of a refusal.
+        passages: What the reader sees from here on.
+    """
+
+    did: Literal["search", "refuse"]
+    query: str
+    passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """How a workflow came to its answer.
+
+    Attributes:
+        answer: The answer.
+        steps: What changed the reader's context, in order.
+        thoughts: What the reader wrote on the way.
+        searches: Number of searches.
+        tokens: Tokens of all prompts that the reader was asked with, and of all that it wrote, whether a cache knew
+            them or not.
+    """
+
+    answer: str
+    steps: tuple[Step, ...]
+    thoughts: tuple[str, ...]
+    searches: int
+    tokens: int
+
+    @property
+    def contexts(self) -> list[tuple[Passage, ...]]:
+        """What the reader sees before the first step, which is nothing, and after each one."""
+        return [(), *(step.passages for step in self.steps)]
+
+
+class Tools:
+    """What all workflows use: one retriever and one scorer's reader and entailment model.
+
+    Args:
+        scorer: Scorer whose reader answers, at temperature 0, and thinks, and whose entailment model checks answers.
+        retriever: Where passages come from.
+        options: Settings of the workflows.
+    """
+
+    def __init__(
+        self, scorer: SePerScorer, retriever: Retriever, options: WorkflowOptions = WorkflowOptions()
+    ) -> None:
+        self.retriever, self.options, self.entailment = retriever, options, scorer.entailment
+        self.reader = scorer.with_sampling(**GREEDY).reader
+        self.writer = Writer(scorer.reader, options.max_thought_tokens)
+
+
+class Session:
+    """One question while a workflow answers it.
+
+    Args:
+        tools: What is used.
+        question: The question.
+
+    Attributes:
+        question: The question.
+        options: Settings of the workflows.
+        context: Passages that the reader sees now.
+        thoughts: What the reader has written so far.
+        searches: How often was searched so far.
+    """
+
+    def __init__(self, tools: Tools, question: str) -> None:
+        self.question, self.options, self._tools = question, tools.options, tools
+        self.context: tuple[Passage, ...] = ()
+        self.thoughts: list[str] = []
+        self.searches = 0
+        self._steps: list[Step] = []
+        self._tokens = 0
+
+    def search(self, query: str, *, keep: Sequence[Passage] = ()) -> None:
+        """Show the reader what a query finds, behind the passages that it keeps."""
+        (found,) = self._tools.retriever.retrieve([query], self.options.top_k)
+        self.searches += 1
+        self._show(Step("search", query, (*keep, *(passage for passage in found if passage not in keep))))
+
+    def refuse(self) -> None:
+        """Put all passages away."""
+        self._show(Step("refuse", "", ()))
+
+    def draft(self) -> Draft:
+        """Return what the reader answers in the present context.
+
+        Raises:
+            UnscorableError: The question is longer than the reader's window.
+        """
+        reader = self._tools.reader
+        (prompt,) = reader.build_prompts(self.question, [self.context])
+        sampled = reader.sample([prompt], closed_book=() if self.context else [prompt])[prompt]
+        log_probs = sampled.token_log_probs[0].tolist()
+        probs = tuple(map(math.exp, log_probs))
+        self._spend(prompt, len(probs))
+        text = sampled.texts[0]
+        if not sampled.token_ids:
+            return Draft(text, probs, text)
+        sure = [
+            token for token, prob in zip(sampled.token_ids[0], probs, strict=True) if prob >= self.options.mask_below
+        ]
+        return Draft(text, probs, reader.sampler.tokenizer.decode(sure, skip_special_tokens=True).strip())
+
+    def think(self) -> str:
+        """Return, and note, the next sentence of the reader's reasoning in the present context; it may be blank.
+
+        Raises:
+            UnscorableError: The question and the thoughts are longer than the reader's window.
+        """
+        writer = self._tools.writer
+        question, so_far = writer.as_data(self.question), writer.as_data(" ".join(self.thoughts))
+        prompt = writer.prompt(self.context, lambda texts: _reasoning(question, texts, so_far))
+        (text,) = writer.write([prompt])
+        self._spend(prompt, self._length(text))
+        thought = next(iter(split_sentences(text.strip().partition("\n")[0])), "")
+        self.thoughts.append(thought)
+        return thought
+
+    def support(self, answer: str) -> float:
+        """Return how surely a passage of the context entails the answer, in [0, 1]; 0 without a passage."""
+        if not self.context:
+            return 0.0
+        pairs = [(passage.full_text, answer) for passage in self.context]
+        return float(self._tools.entailment.score(pairs, [self.question] * len(pairs)).max())
+
+    def trace(self, answer: str) -> Trace:
+        """Return how the question came to its answer."""
+        return Trace(answer, tuple(self._steps), tuple(self.thoughts), self.searches, self._tokens)
+
+    def _show(self, step: Step) -> None:
+        self._steps.append(step)
+        self.context = step.passages
+
+    def _spend(self, prompt: str, written: int) -> None:
+        self._tokens += self._length(prompt) + written
+
+    def _length(self, text: str) -> int:
+        return len(self._tools.reader.sampler.tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def _reasoning(question: str, passages: Sequence[str], so_far: str) -> list[Turn]:
+    """Return the conversation that asks for the next sentence of a chain of thought."""
+    shown = [f"[{number}] {text}" for number, text in enumerate(passages, 1) if text]
+    asked = [
+        *(["Passages:", *shown] if shown else []),
+        f"Question: {question}",
+        f"Thoughts so far: {so_far or 'none'}",
+        "Write the next thought that leads to the answer, in one sentence. If you know the answer, write: So "
+        f"{ANSWER_MARK}: ...",
+    ]
+    return [{"role": "user", "content": "\n".join(asked)}]

@@ -1,0 +1,56 @@
+"""A scorer and a retriever that do as a script says, for evaluations of whole systems."""
+
+from types import SimpleNamespace
+
+from seper_reward.types import Belief, Estimate, Measured, Responses, UnscorableError
+
+
+class Given:
+    """Finds for each question what a mapping says, else nothing."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def retrieve(self, questions, top_k):
+        return [tuple(self.found.get(question, ()))[:top_k] for question in questions]
+
+
+class StubScorer:
+    """Believes and answers as functions of the question and the ids of its passages say; it samples nothing.
+
+    Args:
+        tokenizer: Tokenizer of its reader.
+        seper: Function of a question and ids; ``None`` of it is a question that cannot be scored.
+        says: Function of a question and ids that returns the reader's answer.
+        std_error: Half of how far the interval of a belief reaches to either side.
+    """
+
+    def __init__(self, tokenizer, seper, says=lambda question, ids: "", std_error=0.0):
+        self.seper, self.says, self.half, self.contexts = seper, says, 2 * std_error, []
+        self.sampler = SimpleNamespace(tokenizer=tokenizer, prompts_ahead=0)
+        self.reader = SimpleNamespace(sampler=self.sampler, responses=self.responses)
+
+    def with_sampling(self, **changes):
+        return self
+
+    def responses(self, question, contexts):
+        return [Responses((self.says(question, ids_of(context)),), ()) for context in contexts]
+
+    def measure(self, asked):
+        return [self.measured(each) for each in asked]
+
+    def measured(self, asked):
+        self.contexts.append((asked.question, [ids_of(context) for context in asked.contexts]))
+        if self.seper(asked.question, ()) is None:
+            return UnscorableError("too long")
+        return Measured(tuple(self.belief(asked.question, ids_of(context)) for context in asked.contexts))
+
+    def belief(self, question, ids):
+        value = self.seper(question, ids)
+        estimate = Estimate(value, self.half / 2, value - self.half, value + self.half)
+        said = Responses((self.says(question, ids),), ())
+        return Belief(estimate, estimate, sampled=said, weights=(1.0,))
+
+
+def ids_of(context):
+    return tuple(passage.id for passage in context)
