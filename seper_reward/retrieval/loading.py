@@ -26,7 +26,7 @@ def load_retriever(
     """Return a retriever.
 
     Args:
-        name: Over a corpus: ``"bm25"``, ``"minilm"`` (dense, the embedded all-MiniLM-L6-v2), or the hub id or folder of
+        name: Over a corpus: ``"bm25"``, ``"minilm"`` (the embedded all-MiniLM-L6-v2), or the hub id or folder of
             another bi-encoder. With passages of its own: the address of a search service (``SearchService``), or the
             folder of a ready index (``save_index``).
         corpus: Passages by id; ``None`` for a retriever with passages of its own.
