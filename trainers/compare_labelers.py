@@ -230,8 +230,9 @@ def rank_for_test(
     if config.hops > 1:
         learned = seed and config.learn_from == "hops"
         ways = {name: config.hops} if learned else {name: 1, f"{name}_in_hops": config.hops}
+    kept = None if seed else config.embeddings_dir  # those of trained weights are used once
     return {
-        f"{way}{seed}": rank(model, questions.corpus, questions.test, config.eval_top_k, hops)
+        f"{way}{seed}": rank(model, questions.corpus, questions.test, config.eval_top_k, hops, kept)
         for way, hops in ways.items()
     }
 
@@ -342,7 +343,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     untrained = load_encoder(config.model)
     # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
     everyone = propose(untrained, config, questions._replace(train=[*questions.train, *questions.test]))
-    everyone = as_ranked(untrained, everyone)
+    everyone = as_ranked(untrained, everyone, config.embeddings_dir)
     pool, test_pool = everyone[: len(questions.train)], everyone[len(questions.train) :]
     pools = {"test": test_pool}
     if config.table_train:

@@ -25,6 +25,7 @@ from trl import GRPOConfig, GRPOTrainer, TrlParser
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.reports.figures import plot_tradeoff
+from seper_reward.retrieval import load_retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.formula import Variant
 from seper_reward.reward.reward import SePerReward
@@ -51,7 +52,7 @@ from trainers.policy_eval import (
     summarize,
     tradeoff,
 )
-from trainers.policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_retriever, new_tool
+from trainers.policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_tool
 from trainers.ranking.data import Questions, data_key
 from trainers.ranking.run import SETTINGS
 from trainers.runs import ThisMachine, last_checkpoint
@@ -340,7 +341,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         claim_policy_folder(folder, config, arguments, scorer, questions)
     questions = scorable(questions, scorer)
     style = scorer.reader.prompts.style
-    tool = new_tool(config, new_retriever(config.retriever, questions.corpus), style)
+    tool = new_tool(config, load_retriever(config.retriever, questions.corpus), style)
     reward, judge = new_reward(config, scorer, config.variant), new_reward(config, scorer, "delta")
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
     if config.reader != "separate":

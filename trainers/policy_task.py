@@ -1,6 +1,6 @@
 """What a policy and its warm-up share: the model, the questions, the search tool, and the reader."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.data.splits import SplitBy, names_in
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
-from seper_reward.retrieval import BM25Retriever, DenseRetriever, Retriever
+from seper_reward.retrieval import Retriever
 from seper_reward.reward.environment import RetrievalEnvironment, Turn, environment_factory
 from seper_reward.reward.policy_reader import Weights
 from seper_reward.runtime.cache import trainer_cache
@@ -18,9 +18,6 @@ from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage
-from trainers.models import load_encoder
-
-BM25 = "bm25"
 
 
 @dataclass
@@ -65,7 +62,9 @@ class PolicyTaskConfig:
         "or a name in the question.",
     )
     retriever: str = setting(
-        BM25, "Retriever of the search tool: 'bm25', 'embedded' (MiniLM), or a bi-encoder's hub id or folder."
+        "bm25",
+        "Retriever of the search tool: bm25, minilm (dense, embedded), a bi-encoder's hub id or folder, a ready "
+        "index's folder, or a search service's URL.",
     )
     search_top_k: int = setting(1, "Passages per search, >= 1.")
     max_turns: int = setting(1, "Most searches per question, >= 1.")
@@ -162,11 +161,6 @@ class SearchTool:
             return message
         found = dict.fromkeys(passage.text for turn in self.turns for passage in turn.passages)
         return self._style.ask(self._question, list(found))
-
-
-def new_retriever(name: str, corpus: Mapping[str, Passage]) -> Retriever:
-    """Return the retriever of the search tool: BM25, or a bi-encoder by name."""
-    return BM25Retriever(corpus) if name == BM25 else DenseRetriever(load_encoder(name), corpus)
 
 
 def new_tool(task: PolicyTaskConfig, retriever: Retriever, style: PromptStyle) -> Callable[[], SearchTool]:

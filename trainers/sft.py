@@ -24,6 +24,7 @@ from trl import SFTConfig, SFTTrainer, TrlParser
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.reader.loading import PLAIN, READER_HUB_ID, load_reader, load_tokenizer
 from seper_reward.reader.sampler import SamplingOptions
+from seper_reward.retrieval import load_retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
@@ -31,7 +32,7 @@ from trainers.adapters.reader_data import LICENCES, reader_rows
 from trainers.adapters.reader_scores import evaluate, score_table
 from trainers.models import causal_lora
 from trainers.policy_data import decision_rows, read_policy_questions, warm_up_rows
-from trainers.policy_task import load_task_scorer, new_retriever, new_tool, read_policy_task
+from trainers.policy_task import load_task_scorer, new_tool, read_policy_task
 from trainers.runs import ThisMachine, model_card
 
 
@@ -171,7 +172,7 @@ def policy_rows(config: SftScriptConfig, arguments: SFTConfig, loaded: LoadedMod
     rows = warm_up_rows(
         questions.train,
         scorer,
-        new_tool(task, new_retriever(task.retriever, questions.corpus), scorer.reader.prompts.style),
+        new_tool(task, load_retriever(task.retriever, questions.corpus), scorer.reader.prompts.style),
         # another tokenizer than the reader's, which must keep its chat template
         with_tool_template(load_tokenizer(config.model)),
         needed=task.needed,

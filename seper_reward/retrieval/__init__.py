@@ -6,8 +6,9 @@ from seper_reward.retrieval.compression import COMPRESSORS, Compressor, load_com
 from seper_reward.retrieval.dense import DenseRetriever
 from seper_reward.retrieval.fusion import FusedRetriever
 from seper_reward.retrieval.hops import next_hop, next_query, retrieve_hops
-from seper_reward.retrieval.loading import load_retriever, retrieve_sources
+from seper_reward.retrieval.loading import load_index, load_retriever, retrieve_sources, save_index
 from seper_reward.retrieval.reranking import Reranker, load_reranker
+from seper_reward.retrieval.service import SearchService
 
 __all__ = [
     "COMPRESSORS",
@@ -17,11 +18,14 @@ __all__ = [
     "FusedRetriever",
     "Reranker",
     "Retriever",
+    "SearchService",
     "load_compressor",
+    "load_index",
     "load_reranker",
     "load_retriever",
     "next_hop",
     "next_query",
     "retrieve_hops",
     "retrieve_sources",
+    "save_index",
 ]

@@ -1,20 +1,25 @@
-"""Dense retrieval: embeddings by sentence-transformers, exact search by faiss."""
+"""Dense retrieval: embeddings by sentence-transformers, search by faiss."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 
 from seper_reward.retrieval.base import checked_top_k
-from seper_reward.runtime.distributed import gather_in_order, shard
+from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.imports import need
-from seper_reward.runtime.pretrained import fast_dtype
 from seper_reward.types import Passage
+
+IndexKind = Literal["exact", "ivf", "hnsw"]
+EXACT_BELOW = 50_000  # passages; above, "auto" searches a part of them
+_PROBED = 16  # a search looks at one in so many of the lists of "ivf"
 
 
 class DenseRetriever:
-    """Exact search by cosine similarity of a bi-encoder's embeddings, over a corpus held in memory.
+    """Search by cosine similarity of a bi-encoder's embeddings, over a corpus held in memory.
 
     Args:
         encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
@@ -22,12 +27,19 @@ class DenseRetriever:
         batch_size: Number of texts per forward pass.
         share: Whether each process embeds a share of the corpus only; all must then construct the retriever together,
             and each gets the whole index.
-        dtype: The dtype of the encoder's matrix products: ``torch.float32`` leaves the encoder as it is, a shorter one
-            is autocast; ``None`` takes bf16 where the device multiplies it natively (``fast_dtype``). Embeddings are
-            kept and compared in fp32.
+        dtype: The dtype of the encoder's matrix products, as in ``Embedder``; vectors are compared in fp32.
+        cache_dir: Folder that keeps the corpus's embeddings by the encoder's weights; ``None`` makes them anew.
+        index: ``"exact"`` compares every passage, ``"ivf"`` those of the clusters nearest to the question, ``"hnsw"``
+            walks a graph of neighbours; ``None`` is exact below ``EXACT_BELOW`` passages, else ``"ivf"``. Or a ready
+            faiss index of inner products of this encoder's vectors, in the order of the corpus.
+
+    Attributes:
+        index: The faiss index.
+        passages: The passages in its order.
 
     Raises:
         OSError: faiss is not installed.
+        ValueError: There is no such kind of index, or a ready one does not fit to corpus and encoder.
     """
 
     def __init__(
@@ -37,14 +49,15 @@ class DenseRetriever:
         batch_size: int = 64,
         share: bool = False,
         dtype: torch.dtype | None = None,
+        cache_dir: Path | None = None,
+        index: IndexKind | Any | None = None,
     ) -> None:
-        self._encoder, self._passages, self._batch_size = encoder, list(corpus.values()), batch_size
-        self._dtype = dtype or fast_dtype(encoder.device)
-        texts = [passage.full_text for passage in self._passages]
-        rows = list(self._embed(encoder.encode_document, shard(texts) if share else texts))
-        vectors = _stack(gather_in_order(rows) if share else rows)
-        self._index = need("faiss", "retrieval").IndexFlatIP(vectors.shape[1])
-        self._index.add(vectors)
+        self._embedder, self.passages = Embedder(encoder, batch_size, dtype), list(corpus.values())
+        if index is None or isinstance(index, str):
+            texts = [passage.full_text for passage in self.passages]
+            self.index = build_index(self._embedder.passages(texts, cache_dir, share), index)
+        else:
+            self.index = _fitting(index, len(corpus), encoder.get_embedding_dimension())
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the ``top_k`` best passages for each question, best first.
@@ -52,53 +65,46 @@ class DenseRetriever:
         Raises:
             ValueError: ``top_k`` is below 1.
         """
-        top_k = checked_top_k(top_k, len(self._passages))
+        top_k = checked_top_k(top_k, len(self.passages))
         if not questions:
             return []
-        _, rows = self._index.search(_stack(list(self._embed(self._encoder.encode_query, questions))), top_k)
-        return [tuple(self._passages[index] for index in row) for row in rows.tolist()]
-
-    def _embed(self, encode: Any, texts: Sequence[str]) -> Any:
-        if not texts:
-            return []
-        with torch.autocast(self._encoder.device.type, self._dtype, enabled=self._dtype != torch.float32):
-            return encode(
-                list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
-            ).astype("float32")
+        _, rows = self.index.search(self._embedder.questions(questions), top_k)
+        # -1 where an index that is not exact finds fewer
+        return [tuple(self.passages[place] for place in row if place >= 0) for row in rows.tolist()]
 
 
-class WordLlamaEncoder:
-    """WordLlama's mean token embeddings, in the shape of a ``SentenceTransformer`` as ``DenseRetriever`` asks it.
+def build_index(vectors: np.ndarray, kind: str | None = None) -> Any:
+    """Return a faiss index of inner products over the rows of ``vectors``, fp32 of shape (passages, dimension).
 
     Args:
-        model: A loaded WordLlama model.
+        vectors: The vectors.
+        kind: As ``index`` of ``DenseRetriever``.
+
+    Raises:
+        OSError: faiss is not installed.
+        ValueError: There is no such kind.
     """
-
-    device = torch.device("cpu")
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    @classmethod
-    def load(cls) -> "WordLlamaEncoder":
-        """Load the model of 256 dimensions that the package brings with it.
-
-        Raises:
-            OSError: WordLlama is not installed.
-        """
-        library = need("wordllama", "wordllama")
-        # without a cache_dir it looks for its own tokenizer in another folder, and then asks the hub for it
-        folder = Path(library.__file__).parent
-        return cls(library.WordLlama.load(cache_dir=folder, disable_download=True))
-
-    def encode_document(self, texts: Sequence[str], batch_size: int = 64, **options: Any) -> Any:
-        """Return ``(n, 256)`` embeddings of length 1; ``options`` of sentence-transformers have no effect."""
-        return self._model.embed(list(texts), norm=True, batch_size=batch_size)
-
-    encode_query = encode_document
+    faiss = need("faiss", "retrieval")
+    passages, dimension = vectors.shape
+    kind = kind or ("exact" if passages < EXACT_BELOW else "ivf")
+    lists = min(4 * math.isqrt(passages), passages)  # faiss's advice: 4 to 16 times the root
+    names = {"exact": "Flat", "ivf": f"IVF{lists},Flat", "hnsw": "HNSW32,Flat"}
+    if kind not in names:
+        raise ValueError(f"index must be one of {', '.join(get_args(IndexKind))}, got {kind!r}")
+    index = faiss.index_factory(dimension, names[kind], faiss.METRIC_INNER_PRODUCT)
+    if kind == "ivf":
+        index.nprobe = math.ceil(lists / _PROBED)
+    if kind == "hnsw":
+        index.hnsw.efSearch = 128
+    index.train(vectors)
+    index.add(vectors)
+    return index
 
 
-def _stack(rows: Sequence[Any]) -> Any:
-    import numpy as np
-
-    return np.stack(rows)
+def _fitting(index: Any, passages: int, dimension: int) -> Any:
+    if (index.ntotal, index.d) != (passages, dimension):
+        raise ValueError(
+            f"index must hold {passages} vectors, one a passage, of the encoder's {dimension} dimensions, got "
+            f"{index.ntotal} of {index.d}"
+        )
+    return index

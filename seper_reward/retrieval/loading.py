@@ -2,42 +2,112 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from seper_reward.data.queries import read_corpus
 from seper_reward.retrieval.base import Retriever
 from seper_reward.retrieval.bm25 import BM25Retriever
-from seper_reward.retrieval.dense import DenseRetriever, WordLlamaEncoder
+from seper_reward.retrieval.dense import DenseRetriever
 from seper_reward.retrieval.fusion import FusedRetriever
+from seper_reward.retrieval.service import SearchService
+from seper_reward.retrieval.wordllama import WordLlamaEncoder
 from seper_reward.runtime.imports import need
-from seper_reward.runtime.pretrained import embedded_encoder_folder, helpful_errors, no_accelerator
+from seper_reward.runtime.json_files import read_json, write_json, write_lines
+from seper_reward.runtime.pretrained import EMBEDDED, embedded_encoder_folder, helpful_errors, no_accelerator
 from seper_reward.types import Passage
 
+INDEX = "index.json"  # of a ready index; it names the bi-encoder
+_FAISS, _PASSAGES = "index.faiss", "passages.jsonl"
+_ADDRESSES = ("http://", "https://")
+_EMBEDDED = ("minilm", EMBEDDED)
 
-def load_retriever(name: str, corpus: Mapping[str, Passage]) -> Retriever:
-    """Return a retriever over a corpus.
+
+def load_retriever(
+    name: str, corpus: Mapping[str, Passage] | None = None, embeddings_dir: str | Path | None = None
+) -> Retriever:
+    """Return a retriever.
 
     Args:
-        name: ``"bm25"``, ``"minilm"`` (dense, the embedded all-MiniLM-L6-v2), ``"wordllama"`` (mean embeddings of
-            tokens, without a forward pass), the hub id or folder of another bi-encoder, or several of these with plus
-            signs between them, as in ``"bm25+minilm"``, which are mixed (``FusedRetriever``).
-        corpus: Passages by id.
+        name: Over a corpus: ``"bm25"``, ``"minilm"`` (the embedded all-MiniLM-L6-v2), ``"wordllama"`` (mean embeddings
+            of tokens, without a forward pass), the hub id or folder of another bi-encoder, or several of these with
+            plus signs between them, as in ``"bm25+minilm"``, which are mixed (``FusedRetriever``). With
+            passages of its own: the address of a search service (``SearchService``), or the folder of a ready index
+            (``save_index``).
+        corpus: Passages by id; ``None`` for a retriever with passages of its own.
+        embeddings_dir: Folder that keeps embeddings of corpora by the bi-encoder's weights; ``None`` keeps none.
 
     Raises:
-        OSError: A bi-encoder cannot be loaded, or a library is not installed.
-        ValueError: No passage has a word to search for.
+        OSError: A bi-encoder or an index cannot be loaded, or a library is not installed.
+        ValueError: No passage has a word to search for, or a corpus is needed.
     """
+    if has_own_passages(name):
+        return SearchService(name) if name.startswith(_ADDRESSES) else load_index(name)
+    if corpus is None:
+        raise ValueError(f"retriever {name!r} needs a corpus to search; give one, or an index folder or a URL")
     if "+" in name and not Path(name).is_dir():
-        return FusedRetriever([load_retriever(part, corpus) for part in name.split("+")])
+        return FusedRetriever([load_retriever(part, corpus, embeddings_dir) for part in name.split("+")])
     if name == "bm25":
         return BM25Retriever(corpus)
     if name == "wordllama":
         return DenseRetriever(WordLlamaEncoder.load(), corpus, dtype=torch.float32)
-    source = str(embedded_encoder_folder()) if name == "minilm" else name
+    return DenseRetriever(load_encoder(name), corpus, cache_dir=Path(embeddings_dir) if embeddings_dir else None)
+
+
+def has_own_passages(name: str) -> bool:
+    """Return whether the retriever of this name needs no corpus: a search service's address, or an index folder."""
+    return name.startswith(_ADDRESSES) or (Path(name) / INDEX).is_file()
+
+
+def save_index(folder: str | Path, retriever: DenseRetriever, encoder: str) -> None:
+    """Write a ready index: ``index.faiss``, ``passages.jsonl`` in its order, and the encoder's name in ``index.json``.
+
+    A folder of these three files may as well be made by hand, from an index of inner products that faiss wrote.
+
+    Args:
+        folder: Folder to write, which may exist.
+        retriever: The retriever whose index and passages are written.
+        encoder: Name of its bi-encoder, by which ``load_retriever`` finds it again.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    need("faiss", "retrieval").write_index(retriever.index, str(folder / _FAISS))
+    rows = ({"id": each.id, "title": each.title, "text": each.text} for each in retriever.passages)
+    write_lines(folder / _PASSAGES, rows)
+    write_json(folder / INDEX, {"encoder": encoder})
+
+
+def load_index(folder: str | Path) -> DenseRetriever:
+    """Return the retriever over the ready index in a folder, as ``save_index`` writes it.
+
+    Raises:
+        OSError: A file is missing or cannot be read, or the bi-encoder cannot be loaded.
+        ValueError: Index, passages and bi-encoder do not fit together.
+    """
+    folder = Path(folder)
+    encoder = read_json(folder / INDEX).get("encoder")
+    if not isinstance(encoder, str):
+        raise ValueError(f'{folder / INDEX}: expected {{"encoder": NAME}}, got no name; who made the vectors?')
+    corpus = read_corpus(folder / _PASSAGES)
+    faiss = need("faiss", "retrieval")
+    try:
+        index = faiss.read_index(str(folder / _FAISS))
+    except RuntimeError as error:
+        raise OSError(f"{folder / _FAISS}: expected an index that faiss wrote ({error})") from error
+    return DenseRetriever(load_encoder(encoder), corpus, index=index)
+
+
+def load_encoder(name: str) -> Any:
+    """Return the bi-encoder of a dense retriever by name: ``"minilm"``, a hub id or a folder.
+
+    Raises:
+        OSError: It cannot be loaded, or sentence-transformers is not installed.
+    """
+    source = str(embedded_encoder_folder()) if name in _EMBEDDED else name
     library = need("sentence_transformers", "retrieval")
-    with helpful_errors("retriever", name, "bm25, minilm, a local folder or a hub id, or wordllama"):
-        encoder = library.SentenceTransformer(source, device="cpu" if no_accelerator() else None)
-    return DenseRetriever(encoder, corpus)
+    with helpful_errors("retriever", name, "bm25, minilm, an index folder, a URL, a local folder or a hub id"):
+        return library.SentenceTransformer(source, device="cpu" if no_accelerator() else None)
 
 
 def retrieve_sources(

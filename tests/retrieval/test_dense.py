@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from seper_reward.retrieval import BM25Retriever, DenseRetriever, dense, load_retriever
+from seper_reward.retrieval import BM25Retriever, DenseRetriever, dense, embeddings, load_retriever, save_index
+from seper_reward.retrieval.dense import build_index
 from seper_reward.types import Passage
 
 
@@ -33,7 +34,7 @@ def test_retrievers_by_name(tiny_encoder):
     assert isinstance(found, DenseRetriever)
     assert len(found.retrieve(["mill"], 2)[0]) == 2
     with pytest.raises(
-        OSError, match="retriever='no-such/encoder' could not be loaded: expected bm25, minilm, a local"
+        OSError, match="retriever='no-such/encoder' could not be loaded: expected bm25, minilm, an index"
     ):
         load_retriever("no-such/encoder", corpus)
 
@@ -47,12 +48,59 @@ def test_texts_are_embedded_in_the_dtype_that_is_fast(tiny_encoder, monkeypatch,
     encoder[0].register_forward_hook(
         lambda *_: seen.append(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32)
     )
-    monkeypatch.setattr(dense, "fast_dtype", lambda device: fast)
+    monkeypatch.setattr(embeddings, "fast_dtype", lambda device: fast)
     corpus = {name: Passage(f"the {name} in the fog", id=name) for name in ("mill", "ferry")}
     retriever = DenseRetriever(encoder, corpus)
     assert retriever.retrieve(["the ferry in the fog"], 1) == [(corpus["ferry"],)]
     assert seen == [fast, fast]  # the corpus, then the question
-    embedded = retriever._index.reconstruct_n(0, 2)
+    embedded = retriever.index.reconstruct_n(0, 2)
     exact = encoder.encode([passage.full_text for passage in corpus.values()], normalize_embeddings=True)
     assert np.allclose(embedded, exact, atol=0.02)
     assert np.allclose(embedded, exact, atol=1e-6) == (fast == torch.float32)
+
+
+def clustered(rows, seed=0):
+    """Unit vectors about 60 centres, as of passages about 60 topics."""
+    random = np.random.default_rng(seed)
+    vectors = random.normal(size=(60, 24))[np.arange(rows) % 60] + 0.5 * random.normal(size=(rows, 24))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["exact", "ivf", "hnsw"])
+def test_every_kind_of_index_finds_the_nearest(kind):
+    vectors = clustered(3000)
+    scores, rows = build_index(vectors, kind).search(vectors[:200], 5)
+    exact = np.argsort(-(vectors[:200] @ vectors.T), axis=1)[:, :5]
+    assert (rows[:, 0] == np.arange(200)).all()  # each itself
+    overlap = np.mean([len({*one} & {*other}) / 5 for one, other in zip(rows, exact, strict=True)])
+    assert overlap == 1 if kind == "exact" else overlap > 0.9
+    assert np.allclose(scores[:, 0], 1, atol=1e-5)
+
+
+def test_large_corpora_are_not_searched_whole(monkeypatch):
+    vectors = clustered(300)
+    assert type(build_index(vectors)).__name__ == "IndexFlat"
+    monkeypatch.setattr(dense, "EXACT_BELOW", 300)
+    assert type(build_index(vectors)).__name__ == "IndexIVFFlat"
+    with pytest.raises(ValueError, match="index must be one of exact, ivf, hnsw, got 'best'"):
+        build_index(vectors, "best")
+
+
+def test_a_ready_index_needs_no_corpus(tiny_encoder, tmp_path):
+    texts = ["the mill by the river", "sheep on a hill", "a ferry in the fog"]
+    corpus = {str(at): Passage(text, id=str(at)) for at, text in enumerate(texts)}
+    made = load_retriever(str(tiny_encoder), corpus)
+    save_index(tmp_path, made, str(tiny_encoder))
+    assert load_retriever(str(tmp_path)).retrieve(["the ferry"], 3) == made.retrieve(["the ferry"], 3)
+    with pytest.raises(ValueError, match="retriever 'bm25' needs a corpus"):
+        load_retriever("bm25")
+    rows = (tmp_path / "passages.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "passages.jsonl").write_text("".join(rows[:2]))
+    with pytest.raises(ValueError, match=r"index must hold 2 vectors, one a passage, of the encoder's .* got 3"):
+        load_retriever(str(tmp_path))
+    (tmp_path / "index.faiss").write_bytes(b"no index")
+    with pytest.raises(OSError, match=r"index.faiss: expected an index that faiss wrote"):
+        load_retriever(str(tmp_path))
+    (tmp_path / "index.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"index.json: expected .\"encoder\": NAME"):
+        load_retriever(str(tmp_path))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from sentence_transformers import SentenceTransformer
 
@@ -15,7 +16,8 @@ def propose(model: SentenceTransformer, config: RankingConfig, questions: Questi
     """Return the training questions with the passages to label; all processes must call this together."""
     retriever = None
     if config.candidates != "given":
-        retriever = DenseRetriever(model, questions.corpus, share=True)
+        kept = Path(config.embeddings_dir) if config.embeddings_dir else None
+        retriever = DenseRetriever(model, questions.corpus, share=True, cache_dir=kept)
     return candidates(questions.train, retriever, config.top_k, config.candidates != "retrieved", config.hops)
 
 

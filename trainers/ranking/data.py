@@ -67,6 +67,11 @@ class RankingConfig(LabelerConfig, SetsConfig, ScorerConfig):
         "both", "Passages to label: those that the model retrieves, those given with the questions, or both."
     )
     top_k: int = setting(8, "Passages to retrieve per question and round, >= 1.")
+    embeddings_dir: str | None = setting(
+        None,
+        "Folder that keeps the corpus's embeddings by the weights that made them, so that a comparison makes those of "
+        "the untrained model once; not given: none are kept.",
+    )
     hops: int = setting(
         1,
         "How often the model retrieves for a question, >= 1: each time with the question and the best passages found "

@@ -85,13 +85,14 @@ def rank(
     queries: Sequence[Query],
     least: int = 1,
     hops: int = 1,
+    embeddings_dir: str | None = None,
 ) -> Rankings:
     """Return each question's best passages in the corpus, ``DEPTH`` of them or ``least`` if that is more.
 
     With several ``hops``, those that were read come first (``retrieve_hops``). Each process ranks all questions by
-    itself.
+    itself. ``embeddings_dir`` keeps the corpus's embeddings, as the setting of that name says.
     """
-    retriever = DenseRetriever(encoder, corpus)
+    retriever = DenseRetriever(encoder, corpus, cache_dir=Path(embeddings_dir) if embeddings_dir else None)
     return retrieve_hops(retriever, [query.question for query in queries], hops, max(DEPTH, least))
 
 

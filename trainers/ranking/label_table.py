@@ -51,14 +51,16 @@ class Choices(NamedTuple):
     passages: dict[str, Rankings]
 
 
-def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query]) -> list[Query]:
+def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], embeddings_dir: str | None = None) -> list[Query]:
     """Return the questions with their candidates in the order in which a bi-encoder ranks them.
 
     So equal labels choose what the retriever ranks first, and not what a file gives first, which is often marked.
+    ``embeddings_dir`` keeps the candidates' embeddings, as the setting of that name says.
     """
     corpus = {passage.id: passage for query in pools for passage in query.passages}
     ordered = []
-    for query, passages in zip(pools, rank(encoder, corpus, pools, len(corpus)), strict=True):
+    rankings = rank(encoder, corpus, pools, len(corpus), embeddings_dir=embeddings_dir)
+    for query, passages in zip(pools, rankings, strict=True):
         candidates = {passage.id: passage for passage in query.passages}
         ranked = tuple(candidates[passage.id] for passage in passages if passage.id in candidates)
         ordered.append(replace(query, passages=ranked))

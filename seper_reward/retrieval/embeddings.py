@@ -1,0 +1,90 @@
+"""Embeddings of texts by a sentence-transformers bi-encoder, kept on disk where that is wished."""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.runtime.hashing import content_key, weights_hash
+from seper_reward.runtime.pretrained import fast_dtype
+
+CHUNK = 2048  # passages that are embedded together, sorted by length, and kept in one file
+
+
+class Embedder:
+    """Makes unit vectors of questions and passages.
+
+    Args:
+        encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
+        batch_size: Number of texts per forward pass; texts of similar length share one.
+        dtype: The dtype of the encoder's matrix products: ``torch.float32`` leaves the encoder as it is, a shorter one
+            is autocast; ``None`` takes bf16 where the device multiplies it natively (``fast_dtype``).
+    """
+
+    def __init__(self, encoder: Any, batch_size: int = 64, dtype: torch.dtype | None = None) -> None:
+        self._encoder, self._batch_size = encoder, batch_size
+        self._dtype = dtype or fast_dtype(encoder.device)
+
+    def questions(self, texts: Sequence[str]) -> np.ndarray:
+        """Return fp32 vectors of shape (number of texts, dimension), of length 1."""
+        return self._embed(self._encoder.encode_query, texts)
+
+    def passages(self, texts: Sequence[str], cache_dir: Path | None = None, share: bool = False) -> np.ndarray:
+        """Return fp32 vectors of shape (number of texts, dimension), of length 1; at least one text is needed.
+
+        Args:
+            texts: The passages' texts.
+            cache_dir: Folder that keeps vectors by the encoder's weights and the texts, ``CHUNK`` texts a file. So the
+                same command goes on where an interrupted one ended, and only what is appended to a corpus is embedded
+                anew. ``None`` keeps nothing.
+            share: Whether each process embeds a share only; all must then call this together, and each gets all
+                vectors.
+        """
+        processes = process_state().num_processes if share else 1
+        size = CHUNK if cache_dir else min(CHUNK, math.ceil(len(texts) / processes))
+        chunks = [texts[start : start + size] for start in range(0, len(texts), size)]
+        mine = shard(chunks) if share else chunks
+        embed = _Kept(cache_dir, self._identity(), self._passage_chunk) if cache_dir else self._passage_chunk
+        vectors = [embed(chunk) for chunk in tqdm(mine, "embedding passages", unit="chunk", disable=len(mine) < 2)]
+        together: np.ndarray = np.concatenate(gather_in_order(vectors) if share else vectors)
+        return together
+
+    def _passage_chunk(self, texts: Sequence[str]) -> np.ndarray:
+        return self._embed(self._encoder.encode_document, texts)
+
+    def _embed(self, encode: Callable[..., Any], texts: Sequence[str]) -> np.ndarray:
+        with torch.autocast(self._encoder.device.type, self._dtype, enabled=self._dtype != torch.float32):
+            vectors = encode(
+                list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
+            )
+        return vectors.astype(np.float32)  # type: ignore[no-any-return]
+
+    def _identity(self) -> str:
+        """Return a hash of all that decides the vector of a passage."""
+        encoder = self._encoder
+        modules = str(encoder)  # the kinds of modules and their settings: pooling, window, lower case
+        vocabulary = encoder.tokenizer.get_vocab()
+        return content_key(weights_hash(encoder), modules, encoder.prompts, vocabulary, str(self._dtype))
+
+
+class _Kept:
+    """Vectors of chunks of texts, each in a file that is named by the hash of its content."""
+
+    def __init__(self, folder: Path, identity: str, embed: Callable[[Sequence[str]], np.ndarray]) -> None:
+        self._folder, self._identity, self._embed = Path(folder), identity, embed
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        path = self._folder / f"{content_key(self._identity, list(texts))}.npy"
+        if not path.is_file():
+            unfinished = path.with_suffix(f".{process_state().process_index}.tmp")
+            with unfinished.open("wb") as file:
+                np.save(file, self._embed(texts), allow_pickle=False)
+            unfinished.replace(path)
+        vectors: np.ndarray = np.load(path, allow_pickle=False)
+        return vectors

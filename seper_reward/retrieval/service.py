@@ -1,0 +1,104 @@
+"""Retrieval by a search service over HTTP, in place of a corpus."""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from seper_reward.types import Passage
+
+_LISTS = ("passages", "results", "documents", "hits")  # fields of an answer that may hold its passages
+_TEXTS = ("text", "contents", "content")  # fields of a passage that may hold its text
+_BUSY = {429, 502, 503, 504}  # HTTP statuses of a service that may answer later
+_PAUSES = (0.5, 2.0, 8.0, None)  # seconds after each attempt; after the last one there is none
+_AT_ONCE = 16  # requests
+
+
+class SearchService:
+    """Asks a search service: ``POST {"query": question, "top_k": 5}``, one request a question, several at once.
+
+    It answers with a list of passages, best first, or an object that holds the list as ``passages``, ``results``,
+    ``documents`` or ``hits``. A passage is a text, or an object of ``text`` (or ``contents``, ``content``), ``id`` and
+    ``title``, which may be inside a field ``document``.
+
+    Args:
+        url: Address that takes the requests, such as ``http://localhost:8000/search``.
+        timeout: Longest time for an answer, in seconds.
+
+    Raises:
+        ValueError: The URL is not an HTTP address.
+    """
+
+    def __init__(self, url: str, timeout: float = 60.0) -> None:
+        if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
+            raise ValueError(f"url must be an address such as http://localhost:8000/search, got {url!r}")
+        self.url, self._client = url, httpx2.Client(timeout=timeout)
+
+    def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
+        """Return what the service finds for each question, best first, at most ``top_k`` passages.
+
+        Raises:
+            ValueError: ``top_k`` is below 1, or the service refuses a request or answers in another form.
+            ConnectionError: The service did not answer, or it failed, four times.
+        """
+        if top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {top_k}")
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(lambda question: self._ask(question, top_k), questions))
+
+    def _ask(self, question: str, top_k: int) -> tuple[Passage, ...]:
+        for pause in _PAUSES:
+            try:
+                response = self._client.post(self.url, json={"query": question, "top_k": top_k})
+            except httpx2.TransportError as error:
+                problem = f"{type(error).__name__}: {error}"
+            else:
+                if response.is_success:
+                    return passages_in(response.json(), self.url)[:top_k]
+                problem = f"{response.status_code}: {response.text[:200]}"
+                if response.status_code not in _BUSY:
+                    kind = ValueError if response.is_client_error else ConnectionError
+                    raise kind(f"{self.url} answered {problem}")
+            if pause is not None:
+                time.sleep(pause)
+        raise ConnectionError(
+            f"{self.url} did not answer {len(_PAUSES)} times ({problem}); start it, or correct the URL"
+        )
+
+
+def passages_in(answer: Any, source: str) -> tuple[Passage, ...]:
+    """Return the passages in the JSON of a service's answer.
+
+    Args:
+        answer: The answer, in a form that ``SearchService`` names.
+        source: Where it comes from, for errors.
+
+    Raises:
+        ValueError: It has another form.
+
+    >>> passages_in({"results": [{"document": {"id": 7, "contents": "The mill burnt down."}, "score": 3.1}]}, "here")
+    (Passage(text='The mill burnt down.', title='', id='7'),)
+    """
+    rows = answer
+    if isinstance(answer, Mapping):
+        rows = next((answer[name] for name in _LISTS if name in answer), None)
+    if not isinstance(rows, list):
+        raise ValueError(
+            f"{source}: expected a list of passages or an object with one of {_LISTS}, got {answer!r:.90}"
+        )
+    return tuple(_passage(row, source) for row in rows)
+
+
+def _passage(row: Any, source: str) -> Passage:
+    if isinstance(row, Mapping):
+        row = row.get("document", row)
+    if isinstance(row, str):
+        return Passage(row)
+    texts = [row[name] for name in _TEXTS if isinstance(row.get(name), str)] if isinstance(row, Mapping) else []
+    if not texts:
+        raise ValueError(f"{source}: expected passages as texts or objects with one of {_TEXTS}, got {row!r:.100}")
+    identity = row.get("id", row.get("_id"))
+    return Passage(texts[0], row.get("title") or "", "" if identity is None else str(identity))

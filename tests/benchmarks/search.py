@@ -1,0 +1,88 @@
+"""100,000 passages embedded, indexed and searched: what does each kind of index cost, and what does it miss?
+
+    python -m tests.benchmarks.search --json out.json
+
+The corpus is every passage of ../shared/data/qa (without it, of the demo), cut into pieces of 40 words. Prints how
+many passages a second are embedded, how much faster kept embeddings are read, and for each kind of index the seconds
+to build it, the time per question against exact search, and the share of the exact ten best that it finds.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seper_reward.data.queries import pool_passages, read_examples
+from seper_reward.retrieval.dense import IndexKind, build_index
+from seper_reward.retrieval.embeddings import Embedder
+from seper_reward.types import Query
+from tests.benchmarks.common import CLOCK, SHARED, clocked, finish, parser
+from trainers.models import load_encoder
+
+WORDS = 40
+DEPTH = 10
+KINDS: tuple[IndexKind, ...] = ("exact", "ivf", "hnsw")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    made = parser(__doc__)
+    made.add_argument("--encoder", default="embedded")
+    made.add_argument("--passages", type=int, default=100_000)
+    made.add_argument("--questions", type=int, default=1000)
+    options = made.parse_args(arguments)
+    queries = [query for path in files() for query in read_examples(path)[0].queries]
+    texts = list(dict.fromkeys(pieces(queries)))[: options.passages]
+    finish(
+        measure(load_encoder(options.encoder), texts, [query.question for query in queries][: options.questions]),
+        options.json,
+    )
+
+
+def files() -> list[str]:
+    """Return the files of questions with passages that are here."""
+    return sorted(map(str, (SHARED / "qa").glob("*.jsonl.gz"))) or ["demo"]
+
+
+def pieces(queries: Sequence[Query]) -> Iterator[str]:
+    """Yield the passages of all questions in pieces of ``WORDS`` words, each after its title."""
+    for passage in pool_passages(queries)[0].values():
+        words = passage.text.split()
+        for start in range(0, len(words), WORDS):
+            yield " ".join([passage.title, *words[start : start + WORDS]]).strip()
+
+
+def measure(encoder: Any, texts: Sequence[str], questions: Sequence[str]) -> dict[str, Any]:
+    embedder = Embedder(encoder)
+    embedder.questions(questions[:64])  # warm-up
+    with tempfile.TemporaryDirectory() as folder:
+        made, vectors = clocked(lambda: embedder.passages(texts, Path(folder)))
+        again, kept = clocked(lambda: embedder.passages(texts, Path(folder)))
+    assert np.array_equal(kept, vectors)
+    asked = embedder.questions(questions)
+    kinds: dict[str, dict[str, Any]] = {}
+    found: dict[str, Any] = {}
+    for kind in KINDS:
+        built, index = clocked(lambda kind=kind: build_index(vectors, kind))
+        index.search(asked[:8], DEPTH)
+        searched, (_, found[kind]) = clocked(lambda index=index: index.search(asked, DEPTH))
+        overlap = [len({*one} & {*other}) / DEPTH for one, other in zip(found[kind], found["exact"], strict=True)]
+        kinds[kind] = {
+            "seconds_to_build": round(built[CLOCK], 2),
+            "ms_per_question": round(1000 * searched[CLOCK] / len(questions), 3),
+            f"found_of_{DEPTH}": round(float(np.mean(overlap)), 4),
+        }
+    for row in kinds.values():
+        row["faster_than_exact"] = round(kinds["exact"]["ms_per_question"] / row["ms_per_question"], 1)
+    return {
+        "passages": len(texts),
+        "questions": len(questions),
+        "embedded_per_second": round(len(texts) / made[CLOCK], 1),
+        "kept_embeddings_faster": round(made[CLOCK] / again[CLOCK], 1),
+        "index": kinds,
+    }
+
+
+if __name__ == "__main__":
+    main()

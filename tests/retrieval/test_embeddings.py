@@ -1,0 +1,69 @@
+"""Embeddings are kept by weights and texts, and made once."""
+
+import numpy as np
+import pytest
+import torch
+
+from seper_reward.retrieval import embeddings
+from seper_reward.retrieval.embeddings import Embedder
+
+
+@pytest.fixture
+def encoder(tiny_encoder):
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(tiny_encoder), device="cpu")
+
+
+@pytest.fixture
+def embedded(encoder, monkeypatch):
+    """The texts that a forward pass has seen since."""
+    seen, encode = [], encoder.encode_document
+    monkeypatch.setattr(encoder, "encode_document", lambda texts, **more: seen.extend(texts) or encode(texts, **more))
+    return seen
+
+
+TEXTS = [f"the mill number {number}" + " by the river" * (number % 3) for number in range(10)]
+
+
+def test_passages_are_embedded_once(encoder, embedded, tmp_path, monkeypatch):
+    monkeypatch.setattr(embeddings, "CHUNK", 4)
+    embedder = Embedder(encoder, dtype=torch.float32)
+    plain = embedder.passages(TEXTS)
+    assert plain.shape == (10, encoder.get_embedding_dimension())
+    assert plain.dtype == np.float32
+    assert np.allclose(plain, encoder.encode(TEXTS, normalize_embeddings=True), atol=1e-6)
+    embedded.clear()
+    assert np.allclose(embedder.passages(TEXTS, tmp_path), plain, atol=1e-6)
+    assert embedded == TEXTS
+    embedded.clear()
+    assert np.allclose(embedder.passages([*TEXTS, "a ferry"], tmp_path)[:10], plain, atol=1e-6)
+    assert embedded == [*TEXTS[8:], "a ferry"]  # the last chunk alone has changed
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_other_weights_and_dtypes_have_embeddings_of_their_own(encoder, embedded, tmp_path):
+    Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)
+    Embedder(encoder, dtype=torch.bfloat16).passages(TEXTS, tmp_path)
+    with torch.no_grad():
+        next(encoder.parameters()).add_(0.1)
+    Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)
+    assert embedded == TEXTS * 3
+
+
+def test_an_interrupted_run_goes_on(encoder, embedded, tmp_path, monkeypatch):
+    monkeypatch.setattr(embeddings, "CHUNK", 4)
+    embedder, make = Embedder(encoder, dtype=torch.float32), Embedder._passage_chunk
+
+    def breaks(self, texts):
+        if TEXTS[8] in texts:
+            raise KeyboardInterrupt
+        return make(self, texts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Embedder, "_passage_chunk", breaks)
+        with pytest.raises(KeyboardInterrupt):
+            embedder.passages(TEXTS, tmp_path)
+    assert embedded == TEXTS[:8]
+    embedder.passages(TEXTS, tmp_path)
+    assert embedded == TEXTS

@@ -1,0 +1,91 @@
+"""A search service in place of a corpus: what is sent, what is understood, and what goes wrong."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from seper_reward.retrieval import SearchService, load_retriever, service
+from seper_reward.retrieval.service import passages_in
+from seper_reward.types import Passage
+
+
+@pytest.fixture
+def search_service():
+    """Start a search service on this machine; it answers with what ``answers`` hold, then with the query itself."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.server.requests.append(request)
+            found = [{"id": rank, "text": f"{request['query']} {rank}"} for rank in range(request["top_k"])]
+            status, body = self.server.answers.pop(0) if self.server.answers else (200, {"passages": found})
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.requests, server.answers = [], []
+    server.url = f"http://127.0.0.1:{server.server_port}/search"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_each_question_gets_its_own_answer(search_service):
+    retriever = load_retriever(search_service.url)
+    questions = [f"who {number}" for number in range(40)]
+    found = retriever.retrieve(questions, 2)
+    assert [[(passage.id, passage.text) for passage in row] for row in found] == [
+        [("0", f"{question} 0"), ("1", f"{question} 1")] for question in questions
+    ]
+    assert {"query": "who 7", "top_k": 2} in search_service.requests
+    assert retriever.retrieve([], 3) == []
+    with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
+        retriever.retrieve(["who"], 0)
+
+
+def test_a_busy_service_is_asked_again(search_service, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(service.time, "sleep", pauses.append)
+    search_service.answers = [(503, {}), (429, {})]
+    assert len(SearchService(search_service.url).retrieve(["who"], 3)[0]) == 3
+    assert pauses == [0.5, 2.0]
+    search_service.answers = [(503, {"why": "warming up"})] * 4
+    with pytest.raises(ConnectionError, match=r"did not answer 4 times .503: .*warming up"):
+        SearchService(search_service.url).retrieve(["who"], 3)
+
+
+def test_refusals_and_failures_are_told(search_service):
+    search_service.answers = [(404, {}), (500, {}), (200, {"found": []}), (200, [{"id": 1}])]
+    for kind, message in (
+        (ValueError, "answered 404"),
+        (ConnectionError, "answered 500"),
+        (ValueError, "expected a list of passages or an object with one of"),
+        (ValueError, "expected passages as texts or objects with one of"),
+    ):
+        with pytest.raises(kind, match=message):
+            SearchService(search_service.url).retrieve(["who"], 3)
+    with pytest.raises(ValueError, match="url must be an address such as"):
+        SearchService("localhost:8000")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ["The mill burnt down."],
+        {"results": ["The mill burnt down."]},
+        {"documents": [{"content": "The mill burnt down."}]},
+        {"hits": [{"document": {"contents": "The mill burnt down."}, "score": 0.3}]},
+    ],
+)
+def test_forms_of_answers(answer):
+    assert passages_in(answer, "here") == (Passage("The mill burnt down."),)
+    assert passages_in({"passages": [{"_id": 3, "title": "Mill", "text": "It burnt."}]}, "here") == (
+        Passage("It burnt.", "Mill", "3"),
+    )
