@@ -81,7 +81,7 @@ commands:
   evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
   reestimate               compute labels again by other options of SePer, without asking the reader
   export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
-  report                   plot the beliefs in one question of a label folder
+  report                   a page of labels and evaluations (.html), or a plot of the beliefs in one question
   save-reader              save a reader as a plain model folder, for an engine (vLLM) to serve
   serve                    answer trainers over HTTP: beliefs, ΔSePer and rewards from one scorer for all of them
 
@@ -531,11 +531,17 @@ def _serve(arguments: list[str]) -> None:
 
 def _report(arguments: list[str]) -> None:
     config = _parse(ReportConfig, arguments, "seper-reward report")
+    if config.page:
+        from seper_reward.reports.html import write_page
+
+        write_page(config.output, config.labels, config.evaluations, margin=config.margin)
+        print(f"{config.output}: open it in a browser")
+        return
     from seper_reward.data.rows import read_valid_rows
     from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of
     from seper_reward.reports.figures import plot_belief
 
-    rows = {row["id"]: row for _, row in read_valid_rows(Path(config.labels) / LABELS)}
+    rows = {row["id"]: row for _, row in read_valid_rows(Path(str(config.labels)) / LABELS)}
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
         raise ValueError(f"{config.labels} holds labels of {labeler!r}; a figure of beliefs needs those of ΔSePer")
     if config.question is not None and config.question not in rows:

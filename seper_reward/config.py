@@ -766,11 +766,38 @@ class ReestimateConfig(EstimatorConfig):
 
 @dataclass
 class ReportConfig:
-    """Plot how passages moved the reader's belief, for one question of a label folder."""
+    """Show labels and evaluations on a page (.html), or plot the beliefs in one question (.svg, .png, .pdf)."""
 
-    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
-    question: str | None = setting(None, "Id of the question; not given: the question whose labels differ most.")
-    output: str = setting("runs/belief.svg", "Image file; its ending decides the format (svg, png, pdf).")
+    labels: str | None = setting(
+        None,
+        "Folder written by `seper-reward label`; not given: runs/label, or with evaluations a page without labels.",
+    )
+    evaluations: list[str] = setting(
+        [], "JSON files of `seper-reward evaluate ... --json`, or folders, all of whose evaluations the page shows."
+    )
+    question: str | None = setting(
+        None, "Id of the question that is plotted; not given: the question whose labels differ most."
+    )
+    output: str = setting(
+        "runs/belief.svg", "File to write: .html for a page; svg, png or pdf for a plot of one question."
+    )
+    margin: float = setting(
+        0.05, "Distance from 0 that a label's whole interval must have to be shown as help or harm on the page, >= 0."
+    )
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if self.page and self.question is not None:
+            raise ValueError(f"question goes with a plot (svg, png or pdf), got output={self.output!r}")
+        if self.evaluations and not self.page:
+            raise ValueError(f"evaluations go with a page (.html), got output={self.output!r}")
+        if self.labels is None and not self.evaluations:
+            self.labels = "runs/label"
+
+    @property
+    def page(self) -> bool:
+        """Whether the output is a page."""
+        return Path(self.output).suffix.lower() in (".html", ".htm")
 
 
 def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = None) -> SePerScorer:

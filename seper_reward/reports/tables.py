@@ -272,6 +272,16 @@ def clusters_of(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, lis
     return heaviest_clusters([row["cluster"] for row in responses], [row["weight"] for row in responses])
 
 
+def cluster_segments(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, str, float]]:
+    """Return (mass, shortest text, mean support) per cluster; those that support the answer first, then by mass."""
+    segments = []
+    for mass, places in clusters_of(responses):
+        members = [responses[place] for place in places]
+        support = sum(row["support"] for row in members) / len(members)
+        segments.append((mass, min((str(row["text"]) for row in members), key=len), support))
+    return sorted(segments, key=lambda segment: segment[2] < 0.5)
+
+
 def _laid_out(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, align: str) -> str:
     alignment = ["left", *[align] * (len(header) - 1)]
     cells = [list(map(str, row)) for row in rows]
