@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import yaml
 
 from seper_reward.config import (
+    AuditConfig,
     ComponentsConfig,
     ConsistencyConfig,
     CorrelationConfig,
@@ -33,6 +34,7 @@ from seper_reward.config import (
     ServeConfig,
     StressConfig,
     WorkflowsConfig,
+    default_block,
     entailment_options,
     load_scorer,
     load_scorers,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 C = TypeVar(
     "C",
+    AuditConfig,
     LabelConfig,
     ComponentsConfig,
     ConsistencyConfig,
@@ -81,6 +84,7 @@ commands:
   evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
   reestimate               compute labels again by other options of SePer, without asking the reader
   export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
+  audit-negatives          find mined hard negatives that hold an answer, and list, relabel or drop them
   report                   a page of labels and evaluations (.html), or a plot of the beliefs in one question
   save-reader              save a reader as a plain model folder, for an engine (vLLM) to serve
   serve                    answer trainers over HTTP: beliefs, ΔSePer and rewards from one scorer for all of them
@@ -109,6 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate stress": _stress,
         "reestimate": _reestimate,
         "export": _export,
+        "audit-negatives": _audit_negatives,
         "report": _report,
         "save-reader": _save_reader,
         "serve": _serve,
@@ -480,6 +485,32 @@ def _export(arguments: list[str]) -> None:
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from == "hops" else "questions"
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}")
+
+
+def _audit_negatives(arguments: list[str]) -> None:
+    config = _parse(AuditConfig, arguments, "seper-reward audit-negatives")
+    from seper_reward.labels.audit import check_action, questions_to_audit, read_gold_answers, write_audit
+    from seper_reward.labels.labelers import load_labeler
+    from seper_reward.labels.mined_negatives import read_mined
+    from seper_reward.labels.run import LabelRun
+    from seper_reward.reports.tables import audit_lines
+    from seper_reward.runtime.distributed import process_state
+
+    mined = read_mined(config.input)
+    check_action(mined, config.action)
+    answers = None if config.answers is None else read_gold_answers(config.answers, config.answers_column)
+    asked = questions_to_audit(mined, answers, column=config.answers_column, limit=config.limit)
+    labeler = load_labeler("delta_seper", lambda: load_scorer(config, config.seed))
+    block = default_block(config, labeler.device)
+    settings = asdict(config)
+    run = LabelRun(
+        config.output_dir, labeler, asked.queries, asked.rejected, settings, block=block, margin=config.margin
+    )
+    run.run()
+    if process_state().is_main_process:
+        bounds = {"sigmas": config.sigmas, "margin": config.margin}
+        found = write_audit(mined, asked, run.folder, action=config.action, settings=settings, **bounds)
+        print(audit_lines(found, run.folder))
 
 
 def _save_reader(arguments: list[str]) -> None:

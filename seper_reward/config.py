@@ -416,11 +416,45 @@ class LabelConfig(LabelerConfig, SetsConfig, CommandConfig):
 
     def block_on(self, device: torch.device) -> int:
         """Return how many questions are measured side by side on the labeler's device."""
-        if self.block is not None:
-            return self.block
-        if self.throughput:
-            return 32
-        return 1 if device.type == "cpu" or self.enough_std_error is not None else 16
+        return self.block if self.block is not None else default_block(self, device)
+
+
+@dataclass
+class AuditConfig(CommandConfig):
+    """Find mined hard negatives that help the reader to answer, and list, relabel or drop them."""
+
+    input: str = setting(
+        "",
+        "Mined negatives: JSON, JSONL (also .gz), Parquet or a folder saved by datasets, of sentence-transformers "
+        "(anchor, positive, negative or negative_1, ...) or FlagEmbedding (query, pos, neg). Required.",
+    )
+    answers: str | None = setting(
+        None,
+        "File with the gold answers, rows of a question (question, query or anchor) and answers, such as the one "
+        "that the negatives were mined for; not given: they are in the input's rows.",
+    )
+    answers_column: str = setting("answers", "Field that holds a question's gold answers, a text or a list.")
+    action: Literal["list", "relabel", "drop"] = setting(
+        "list",
+        "What to do with false negatives: list (write them to false_negatives.jsonl), drop (also write the input "
+        "without them) or relabel (also write the input with them as positives).",
+    )
+    sigmas: float = setting(2.0, "Standard errors that the ΔSePer of a false negative exceeds, >= 0.")
+    margin: float = setting(0.05, "What the ΔSePer of a false negative exceeds, too, >= 0.")
+    limit: int | None = setting(
+        None, "Number of questions to audit, evenly spread over the input; others stay as they are. Not given: all."
+    )
+    output_dir: str = setting("runs/audit", "Folder of labels and results; the same command resumes there.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.input:
+            raise ValueError("input is required: the file of mined negatives")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1, got {self.limit}")
+        for name in ("sigmas", "margin"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
 
 
 @dataclass
@@ -798,6 +832,13 @@ class ReportConfig:
     def page(self) -> bool:
         """Whether the output is a page."""
         return Path(self.output).suffix.lower() in (".html", ".htm")
+
+
+def default_block(config: ScorerConfig, device: torch.device) -> int:
+    """Return how many questions are measured side by side on a device where no setting says it."""
+    if config.throughput:
+        return 32
+    return 1 if device.type == "cpu" or config.enough_std_error is not None else 16
 
 
 def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = None) -> SePerScorer:
