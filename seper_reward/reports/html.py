@@ -128,6 +128,7 @@ def _labels(folder: Path, margin: float) -> dict[str, Any]:
         raise ValueError(f"{folder / LABELS}: expected label rows, got none; see rejected.jsonl there")
     column = labeler_of(rows)
     passages = labeled_passages(rows, labeled, column, margin)
+    uncertain = any(passage.low < passage.high for passage in passages)
     ends = [end for passage in passages for end in (passage.low, passage.high)]
     axis = Axis(-1.0, 1.0) if column == DELTA_SEPER else Axis.around(ends)
     edges = [axis.low + (axis.high - axis.low) * place / _BINS for place in range(_BINS)] + [axis.high]
@@ -144,7 +145,8 @@ def _labels(folder: Path, margin: float) -> dict[str, Any]:
         "baseline": _mean_baseline(rows),
         "bins": list(zip(edges, edges[1:], histogram(passages, edges), strict=False)),
         "verdicts": VERDICTS,
-        "intervals": spread(sorted(passages, key=lambda each: each.label), _LINES),
+        # of a labeler that knows no errors they would be points
+        "intervals": spread(sorted(passages, key=lambda each: each.label), _LINES) if uncertain else [],
         "groups": by_group_and_role(passages),
         "panels": _panels(passages, rows),
         "examples": [
@@ -259,7 +261,13 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"signed": _signed, "share": _share, "plain": _plain, "sum_counts": Counter.total}
+    environment.filters |= {
+        "signed": _signed,
+        "share": _share,
+        "plain": _plain,
+        "whole": _whole,
+        "sum_counts": Counter.total,
+    }
     return environment
 
 
@@ -276,6 +284,10 @@ def _signed(value: float) -> str:
 
 def _plain(value: float) -> str:
     return f"{value:g}".replace("-", "−")
+
+
+def _whole(value: int) -> str:
+    return f"{value:,}"
 
 
 def _share(value: float) -> str:

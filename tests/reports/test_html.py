@@ -199,6 +199,7 @@ def test_labels_without_beliefs(tmp_path):
     assert "<h1>gold in " in text
     assert 'id="baseline"' not in text
     assert "knows no standard errors" in text
+    assert text.count("<circle") == 2  # means by role, and no intervals
 
 
 @pytest.mark.parametrize(
