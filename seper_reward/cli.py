@@ -508,8 +508,8 @@ def _audit_negatives(arguments: list[str]) -> None:
     )
     run.run()
     if process_state().is_main_process:
-        bounds = {"sigmas": config.sigmas, "margin": config.margin}
-        found = write_audit(mined, asked, run.folder, action=config.action, settings=settings, **bounds)
+        rule = {name: getattr(config, name) for name in ("label", "sigmas", "margin")}
+        found = write_audit(mined, asked, run.folder, action=config.action, settings=settings, **rule)
         print(audit_lines(found, run.folder))
 
 

@@ -439,8 +439,13 @@ class AuditConfig(CommandConfig):
         "What to do with false negatives: list (write them to false_negatives.jsonl), drop (also write the input "
         "without them) or relabel (also write the input with them as positives).",
     )
-    sigmas: float = setting(2.0, "Standard errors that the ΔSePer of a false negative exceeds, >= 0.")
-    margin: float = setting(0.05, "What the ΔSePer of a false negative exceeds, too, >= 0.")
+    label: Literal["delta_seper", "delta_seper_hard"] = setting(
+        "delta_seper_hard",
+        "Label that tells a false negative: delta_seper_hard (surer) or delta_seper (finds more, and flags more that "
+        "hold no answer).",
+    )
+    sigmas: float = setting(2.0, "Standard errors that the label of a false negative exceeds, >= 0.")
+    margin: float = setting(0.05, "What the label of a false negative exceeds, too, >= 0.")
     limit: int | None = setting(
         None, "Number of questions to audit, evenly spread over the input; others stay as they are. Not given: all."
     )

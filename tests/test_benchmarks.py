@@ -123,6 +123,7 @@ def test_the_benchmark_of_false_negatives_writes_its_numbers(shared_data, tiny_r
     false_negatives.main([*words, "--json", str(tmp_path / "out.json")])
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["questions"]["all"] == 2
-    for rule in found["flagged"]["all"].values():
-        assert {role: row["passages"] for role, row in rule.items()} == dict.fromkeys(rule, 2)
-        assert list(rule) == ["gold", "planted", "wrong", "mined"]
+    for rules in found["flagged"]["all"].values():
+        for rule in rules.values():
+            assert {role: row["passages"] for role, row in rule.items()} == dict.fromkeys(rule, 2)
+            assert list(rule) == ["gold", "planted", "wrong", "mined"]

@@ -13,15 +13,18 @@ from seper_reward.data.queries import Rejected, as_query
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.mined_negatives import MinedNegatives, write_mined
-from seper_reward.labels.rows import DELTA_SEPER, LABELS
+from seper_reward.labels.rows import DELTA_SEPER, LABELS, SUFFIXES
 from seper_reward.labels.summary import MARGIN
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, write_json, write_lines
 from seper_reward.types import Query
 
 Action = Literal["list", "relabel", "drop"]
+Label = Literal["delta_seper", "delta_seper_hard"]
 FALSE_NEGATIVES, AUDIT, AUDITED = "false_negatives.jsonl", "audit.json", "audited"
+HARD: Label = "delta_seper_hard"
 SIGMAS = 2.0
+_SHOWN = (DELTA_SEPER, "std_error", "low", "high", HARD, "std_error_hard", "low_hard", "high_hard")
 _QUESTIONS = ("question", "query", "anchor")
 
 
@@ -104,15 +107,21 @@ def questions_to_audit(
     return ToAudit(tuple(queries), tuple(unanswered), tuple(rejected))
 
 
-def false_negative(passage: Mapping[str, Any], *, sigmas: float = SIGMAS, margin: float = MARGIN) -> bool:
-    """Tell whether a negative helps for sure: its ΔSePer exceeds the margin, and so many of its standard errors.
+def false_negative(
+    passage: Mapping[str, Any], *, label: Label = HARD, sigmas: float = SIGMAS, margin: float = MARGIN
+) -> bool:
+    """Tell whether a negative helps for sure: its label exceeds the margin, and so many of its standard errors.
+
+    Standard errors are those of sampling. That the entailment model sees some support in a wrong answer is no part of
+    them: it moves ``delta_seper``, but not ``delta_seper_hard``, where a response supports the answer or does not.
 
     Args:
         passage: Passage of a label row of ΔSePer.
-        sigmas: How many standard errors ΔSePer must exceed, >= 0.
+        label: Field of the label.
+        sigmas: How many standard errors the label must exceed, >= 0.
         margin: What it must exceed, too, >= 0: a surely tiny effect is no answer.
     """
-    return bool(passage[DELTA_SEPER] > max(margin, sigmas * passage["std_error"]))
+    return bool(passage[label] > max(margin, sigmas * passage[f"std_error{SUFFIXES[label]}"]))
 
 
 def write_audit(
@@ -121,6 +130,7 @@ def write_audit(
     folder: str | Path,
     *,
     action: Action = "list",
+    label: Label = HARD,
     sigmas: float = SIGMAS,
     margin: float = MARGIN,
     settings: Mapping[str, Any] | None = None,
@@ -134,7 +144,8 @@ def write_audit(
         action: ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` and ``"relabel"`` also write the mined
             negatives again, in their layout and format, without the false ones, or with them as positives. Questions
             that were not audited stay as they are.
-        sigmas: How many standard errors a false negative's ΔSePer exceeds.
+        label: Field of the label that tells a false negative, see ``false_negative`` for this and the next two.
+        sigmas: How many standard errors the label of a false negative exceeds.
         margin: What it exceeds, too.
         settings: The command's settings, to look up later.
 
@@ -157,14 +168,14 @@ def write_audit(
             "question": row["question"],
             "answers": row["answers"],
             "negative": passage["text"],
-            **{name: passage[name] for name in (DELTA_SEPER, "std_error", "low", "high")},
+            **{name: passage[name] for name in _SHOWN},
             "baseline_seper": row["baseline"]["seper"],
         }
         for row in labels
         for passage in row["passages"]
-        if false_negative(passage, sigmas=sigmas, margin=margin)
+        if false_negative(passage, label=label, sigmas=sigmas, margin=margin)
     ]
-    write_lines(folder / FALSE_NEGATIVES, sorted(found, key=lambda row: -float(row["low"])))
+    write_lines(folder / FALSE_NEGATIVES, sorted(found, key=lambda row: -float(row[f"low{SUFFIXES[label]}"])))
     false: dict[str, set[str]] = {}
     for row in found:
         false.setdefault(row["question"], set()).add(row["negative"])

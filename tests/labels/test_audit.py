@@ -65,14 +65,17 @@ def test_an_unusable_answer_is_rejected(mined):
 
 
 def test_a_false_negative_exceeds_two_errors_and_the_margin():
-    def passage(label, error):
-        return {"delta_seper": label, "std_error": error}
+    def flagged(label, error, **rule):
+        return false_negative({"delta_seper_hard": label, "std_error_hard": error}, **rule)
 
-    assert false_negative(passage(0.21, 0.1))
-    assert not false_negative(passage(0.19, 0.1))
-    assert not false_negative(passage(0.04, 0.001))  # sure, but too little
-    assert false_negative(passage(0.04, 0.001), margin=0.01)
-    assert not false_negative(passage(0.21, 0.1), sigmas=3)
+    assert flagged(0.21, 0.1)
+    assert not flagged(0.19, 0.1)
+    assert not flagged(0.04, 0.001)  # sure, but too little
+    assert flagged(0.04, 0.001, margin=0.01)
+    assert not flagged(0.21, 0.1, sigmas=3)
+    soft = {"delta_seper": 0.3, "std_error": 0.1, "delta_seper_hard": 0.0, "std_error_hard": 0.0}
+    assert false_negative(soft, label="delta_seper")
+    assert not false_negative(soft)
 
 
 def label_rows(mined):
@@ -86,7 +89,12 @@ def label_rows(mined):
                 "answers": list(query.answers),
                 "baseline": {"seper": 0.05},
                 "passages": [
-                    {"text": each.text, "delta_seper": label, "std_error": 0.005, "low": label, "high": label}
+                    {
+                        "text": each.text,
+                        **dict.fromkeys(("delta_seper", "low", "high"), label),
+                        **dict.fromkeys(("delta_seper_hard", "low_hard", "high_hard"), label),
+                        **{"std_error": 0.005, "std_error_hard": 0.005},
+                    }
                     for each, label in zip(query.passages, labels, strict=True)
                 ],
             }
@@ -148,6 +156,7 @@ def test_the_command_audits_and_another_action_labels_nothing_again(words, tmp_p
     ("changes", "message"),
     [
         (["--answers_column", "gold"], "none of 3 questions has any in 'gold'"),
+        (["--label", "gold"], "invalid choice: 'gold'"),
         (["--limit", "0"], "limit must be at least 1, got 0"),
         (["--sigmas", "-1"], "sigmas must be at least 0, got -1"),
         (["--input", "absent.jsonl"], "absent.jsonl: no such file"),
