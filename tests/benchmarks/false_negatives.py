@@ -2,10 +2,11 @@
 
     python -m tests.benchmarks.false_negatives --json runs/false_negatives.json
 
-Each of some questions of NQ has negatives that BM25 mined, in which no alias of the answer stands (`mined`). Among them
-are put the passage that people marked (`gold`), a mined one in whose middle a sentence says the answer (`planted`), and
-the same one with a sentence that says the answer to another question (`wrong`). The first two should be flagged, the
-others not. The shares that are flagged have 95 % intervals: bootstrap over questions or, where all or none are, Wilson's.
+Each of some questions of NQ has negatives that BM25 mined, in which no alias of the answer stands (`mined`). Among
+them are put the passage that people marked (`gold`), a mined one in whose middle a sentence says the answer
+(`planted`), and the same one with a sentence that says the answer to another question (`wrong`). The first two should
+be flagged, the others not. The shares that are flagged have 95 % intervals: bootstrap over questions or, where all or
+none are flagged, Wilson's.
 """
 
 from collections.abc import Mapping, Sequence
