@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import yaml
 
 from seper_reward.config import (
+    AuditConfig,
     ComponentsConfig,
     ConsistencyConfig,
     CorrelationConfig,
@@ -33,6 +34,7 @@ from seper_reward.config import (
     ServeConfig,
     StressConfig,
     WorkflowsConfig,
+    default_block,
     entailment_options,
     load_scorer,
     load_scorers,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 C = TypeVar(
     "C",
+    AuditConfig,
     LabelConfig,
     ComponentsConfig,
     ConsistencyConfig,
@@ -81,7 +84,8 @@ commands:
   evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
   reestimate               compute labels again by other options of SePer, without asking the reader
   export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
-  report                   plot the beliefs in one question of a label folder
+  audit-negatives          find mined hard negatives that hold an answer, and list, relabel or drop them
+  report                   a page of labels and evaluations (.html), or a plot of the beliefs in one question
   save-reader              save a reader as a plain model folder, for an engine (vLLM) to serve
   serve                    answer trainers over HTTP: beliefs, ΔSePer and rewards from one scorer for all of them
 
@@ -109,6 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate stress": _stress,
         "reestimate": _reestimate,
         "export": _export,
+        "audit-negatives": _audit_negatives,
         "report": _report,
         "save-reader": _save_reader,
         "serve": _serve,
@@ -482,6 +487,32 @@ def _export(arguments: list[str]) -> None:
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}")
 
 
+def _audit_negatives(arguments: list[str]) -> None:
+    config = _parse(AuditConfig, arguments, "seper-reward audit-negatives")
+    from seper_reward.labels.audit import check_action, questions_to_audit, read_gold_answers, write_audit
+    from seper_reward.labels.labelers import load_labeler
+    from seper_reward.labels.mined_negatives import read_mined
+    from seper_reward.labels.run import LabelRun
+    from seper_reward.reports.tables import audit_lines
+    from seper_reward.runtime.distributed import process_state
+
+    mined = read_mined(config.input)
+    check_action(mined, config.action)
+    answers = None if config.answers is None else read_gold_answers(config.answers, config.answers_column)
+    asked = questions_to_audit(mined, answers, column=config.answers_column, limit=config.limit)
+    labeler = load_labeler("delta_seper", lambda: load_scorer(config, config.seed))
+    block = default_block(config, labeler.device)
+    settings = asdict(config)
+    run = LabelRun(
+        config.output_dir, labeler, asked.queries, asked.rejected, settings, block=block, margin=config.margin
+    )
+    run.run()
+    if process_state().is_main_process:
+        rule = {name: getattr(config, name) for name in ("label", "sigmas", "margin")}
+        found = write_audit(mined, asked, run.folder, action=config.action, settings=settings, **rule)
+        print(audit_lines(found, run.folder))
+
+
 def _save_reader(arguments: list[str]) -> None:
     config = _parse(SaveConfig, arguments, "seper-reward save-reader")
     from seper_reward.reader.loading import load_reader
@@ -531,11 +562,17 @@ def _serve(arguments: list[str]) -> None:
 
 def _report(arguments: list[str]) -> None:
     config = _parse(ReportConfig, arguments, "seper-reward report")
+    if config.page:
+        from seper_reward.reports.html import write_page
+
+        write_page(config.output, config.labels, config.evaluations, margin=config.margin)
+        print(f"{config.output}: open it in a browser")
+        return
     from seper_reward.data.rows import read_valid_rows
     from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of
     from seper_reward.reports.figures import plot_belief
 
-    rows = {row["id"]: row for _, row in read_valid_rows(Path(config.labels) / LABELS)}
+    rows = {row["id"]: row for _, row in read_valid_rows(Path(str(config.labels)) / LABELS)}
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
         raise ValueError(f"{config.labels} holds labels of {labeler!r}; a figure of beliefs needs those of ΔSePer")
     if config.question is not None and config.question not in rows:

@@ -416,11 +416,50 @@ class LabelConfig(LabelerConfig, SetsConfig, CommandConfig):
 
     def block_on(self, device: torch.device) -> int:
         """Return how many questions are measured side by side on the labeler's device."""
-        if self.block is not None:
-            return self.block
-        if self.throughput:
-            return 32
-        return 1 if device.type == "cpu" or self.enough_std_error is not None else 16
+        return self.block if self.block is not None else default_block(self, device)
+
+
+@dataclass
+class AuditConfig(CommandConfig):
+    """Find mined hard negatives that help the reader to answer, and list, relabel or drop them."""
+
+    input: str = setting(
+        "",
+        "Mined negatives: JSON, JSONL (also .gz), Parquet or a folder saved by datasets, of sentence-transformers "
+        "(anchor, positive, negative or negative_1, ...) or FlagEmbedding (query, pos, neg). Required.",
+    )
+    answers: str | None = setting(
+        None,
+        "File with the gold answers, rows of a question (question, query or anchor) and answers, such as the one "
+        "that the negatives were mined for; not given: they are in the input's rows.",
+    )
+    answers_column: str = setting("answers", "Field that holds a question's gold answers, a text or a list.")
+    action: Literal["list", "relabel", "drop"] = setting(
+        "list",
+        "What to do with false negatives: list (write them to false_negatives.jsonl), drop (also write the input "
+        "without them) or relabel (also write the input with them as positives).",
+    )
+    label: Literal["delta_seper", "delta_seper_hard"] = setting(
+        "delta_seper_hard",
+        "Label that tells a false negative: delta_seper_hard (surer) or delta_seper (finds more, and flags more that "
+        "hold no answer).",
+    )
+    sigmas: float = setting(2.0, "Standard errors that the label of a false negative exceeds, >= 0.")
+    margin: float = setting(0.05, "What the label of a false negative exceeds, too, >= 0.")
+    limit: int | None = setting(
+        None, "Number of questions to audit, evenly spread over the input; others stay as they are. Not given: all."
+    )
+    output_dir: str = setting("runs/audit", "Folder of labels and results; the same command resumes there.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.input:
+            raise ValueError("input is required: the file of mined negatives")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1, got {self.limit}")
+        for name in ("sigmas", "margin"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
 
 
 @dataclass
@@ -766,11 +805,45 @@ class ReestimateConfig(EstimatorConfig):
 
 @dataclass
 class ReportConfig:
-    """Plot how passages moved the reader's belief, for one question of a label folder."""
+    """Show labels and evaluations on a page (.html), or plot the beliefs in one question (.svg, .png, .pdf)."""
 
-    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
-    question: str | None = setting(None, "Id of the question; not given: the question whose labels differ most.")
-    output: str = setting("runs/belief.svg", "Image file; its ending decides the format (svg, png, pdf).")
+    labels: str | None = setting(
+        None,
+        "Folder written by `seper-reward label`; not given: runs/label, or with evaluations a page without labels.",
+    )
+    evaluations: list[str] = setting(
+        [], "JSON files of `seper-reward evaluate ... --json`, or folders, all of whose evaluations the page shows."
+    )
+    question: str | None = setting(
+        None, "Id of the question that is plotted; not given: the question whose labels differ most."
+    )
+    output: str = setting(
+        "runs/belief.svg", "File to write: .html for a page; svg, png or pdf for a plot of one question."
+    )
+    margin: float = setting(
+        0.05, "Distance from 0 that a label's whole interval must have to be shown as help or harm on the page, >= 0."
+    )
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if self.page and self.question is not None:
+            raise ValueError(f"question goes with a plot (svg, png or pdf), got output={self.output!r}")
+        if self.evaluations and not self.page:
+            raise ValueError(f"evaluations go with a page (.html), got output={self.output!r}")
+        if self.labels is None and not self.evaluations:
+            self.labels = "runs/label"
+
+    @property
+    def page(self) -> bool:
+        """Whether the output is a page."""
+        return Path(self.output).suffix.lower() in (".html", ".htm")
+
+
+def default_block(config: ScorerConfig, device: torch.device) -> int:
+    """Return how many questions are measured side by side on a device where no setting says it."""
+    if config.throughput:
+        return 32
+    return 1 if device.type == "cpu" or config.enough_std_error is not None else 16
 
 
 def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = None) -> SePerScorer:

@@ -4,7 +4,17 @@ import json
 
 import pytest
 
-from tests.benchmarks import compiled, dense, label_noise, roofline, sampling, scaling, serving, without_replacement
+from tests.benchmarks import (
+    compiled,
+    dense,
+    false_negatives,
+    label_noise,
+    roofline,
+    sampling,
+    scaling,
+    serving,
+    without_replacement,
+)
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
 
@@ -104,3 +114,16 @@ def test_the_load_test_loses_nothing_over_a_killed_server(tiny_reader, tiny_enta
     assert found["seconds_down"] > 0
     assert 0 < found["p50_ms"] <= found["p99_ms"]
     assert found["throughput_over_in_process"] > 0
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_false_negatives_writes_its_numbers(shared_data, tiny_reader, tiny_entailment, tmp_path):
+    words = ["--questions", "2", "--negatives", "1", "--output_dir", str(tmp_path / "labels")]
+    words += ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment)]
+    false_negatives.main([*words, "--json", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["questions"]["all"] == 2
+    for rules in found["flagged"]["all"].values():
+        for rule in rules.values():
+            assert {role: row["passages"] for role, row in rule.items()} == dict.fromkeys(rule, 2)
+            assert list(rule) == ["gold", "planted", "wrong", "mined"]

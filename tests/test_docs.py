@@ -37,6 +37,7 @@ COMMANDS = [
     "evaluate stress",
     "reestimate",
     "export",
+    "audit-negatives",
     "report",
 ]
 COMMANDS += ["save-reader", "serve"]

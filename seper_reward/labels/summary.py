@@ -41,7 +41,7 @@ def summarize(
     for row in labels:
         groups[str(row.get("group") or "all")].append(row)
     passages = [passage for row in labels for passage in row["passages"]]
-    intervals = [_interval(passage, column) for passage in passages]
+    intervals = [label_interval(passage, column) for passage in passages]
     return {
         "questions": len(labels),
         "passages": len(passages),
@@ -123,6 +123,13 @@ def order_effect(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER)
     return {"pairs": len(both), "mean_change": _mean(changes), "by_chance": by_chance}
 
 
+def label_interval(passage: Mapping[str, Any], column: str) -> tuple[float, float]:
+    """Return the 95 % interval of a label in a row's passage; that of a labeler without errors is the label itself."""
+    suffix = SUFFIXES.get(column, "")
+    low, high = (passage.get(f"{end}{suffix}", passage[column]) for end in ("low", "high"))
+    return low, high
+
+
 def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
     """Return counts, means and shares of labels, for logs.
 
@@ -145,13 +152,6 @@ def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str
         "share_questions_helped": _share([max(row.labels, default=0) >= margin for row in labeled]),
         "mean_std_error": _share(errors),
     }
-
-
-def _interval(passage: Mapping[str, Any], column: str) -> tuple[float, float]:
-    """Return the 95 % interval of a label; a labeler without errors is sure."""
-    suffix = SUFFIXES.get(column, "")
-    low, high = (passage.get(f"{end}{suffix}", passage[column]) for end in ("low", "high"))
-    return low, high
 
 
 def _response_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -1,1 +1,1 @@
-"""What a person looks at: tables, plots, and W&B."""
+"""What a person looks at: tables, plots, a page, and W&B."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from seper_reward.data.marks import role_of, role_order
 from seper_reward.evaluation.equivalence import METHODS
-from seper_reward.reports.tables import clusters_of
+from seper_reward.reports.tables import cluster_segments
 from seper_reward.runtime.imports import need
 from seper_reward.types import answer_text
 
@@ -37,7 +37,7 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     axes = figure.subplots()
     for height, (_, value, context) in enumerate(bars):
         left = 0.0
-        for mass, text, support in _segments(context["responses"]):
+        for mass, text, support in cluster_segments(context["responses"]):
             color = "#4c9f70" if support >= 0.5 else "#d5d8dc"
             axes.barh(height, mass, left=left, color=color, edgecolor="white", height=0.75)
             room = int(mass * 75)
@@ -298,13 +298,3 @@ def _new_figure(width: float, height: float) -> Any:
 def _save(figure: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-
-
-def _segments(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, str, float]]:
-    """Return (mass, shortest text, mean support) per cluster; those that support the answer first, then by mass."""
-    segments = []
-    for mass, places in clusters_of(responses):
-        members = [responses[place] for place in places]
-        support = sum(row["support"] for row in members) / len(members)
-        segments.append((mass, min((str(row["text"]) for row in members), key=len), support))
-    return sorted(segments, key=lambda segment: segment[2] < 0.5)

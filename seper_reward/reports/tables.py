@@ -1,6 +1,7 @@
 """Tables of results, as text for the terminal and as Markdown for documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
@@ -8,6 +9,7 @@ from tabulate import tabulate
 from seper_reward.data.marks import role_order
 from seper_reward.estimators.clustering import heaviest_clusters
 from seper_reward.evaluation.equivalence import METHODS
+from seper_reward.labels.audit import FALSE_NEGATIVES
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.runtime.profiling import Profile
 
@@ -238,6 +240,30 @@ def stress_table(result: Mapping[str, Any]) -> str:
     )
 
 
+def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
+    """Return what an audit of negatives found and wrote as text.
+
+    Args:
+        found: What ``write_audit`` returned.
+        folder: Folder that it wrote to.
+    """
+    share = "" if found["share"] is None else f" ({100 * found['share']:.1f} %)"
+    lines = [
+        f"{found['layout']}: {found['audited_negatives']} negatives of {found['audited_questions']} questions "
+        f"audited; {found['false_negatives']}{share}, of {found['by_question']} questions, help to answer",
+        f"false negatives: {folder / FALSE_NEGATIVES}",
+    ]
+    left = found["questions"] - found["audited_questions"]
+    if left:
+        lines.append(f"{left} questions were not audited, {found['unanswered']} of them for want of answers")
+    if "output" in found:
+        lines.append(
+            f"{found['action']}: {found['rows_written']} rows in {found['output']}, from {found['rows']}; "
+            f"{found['rows_changed']} changed, {found['rows_dropped']} dropped"
+        )
+    return "\n".join(lines)
+
+
 def trap_rows(result: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Return the name and the number of each trap that ``stress`` set, unrelated prose once for each length."""
     lengths = [(f"unrelated, {tokens} tokens", value) for tokens, value in result["unrelated"].items()]
@@ -270,6 +296,16 @@ def clusters_text(responses: Sequence[Mapping[str, Any]]) -> str:
 def clusters_of(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, list[int]]]:
     """Return (mass, places of its responses) per cluster of a label row's responses, heaviest first."""
     return heaviest_clusters([row["cluster"] for row in responses], [row["weight"] for row in responses])
+
+
+def cluster_segments(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, str, float]]:
+    """Return (mass, shortest text, mean support) per cluster; those that support the answer first, then by mass."""
+    segments = []
+    for mass, places in clusters_of(responses):
+        members = [responses[place] for place in places]
+        support = sum(row["support"] for row in members) / len(members)
+        segments.append((mass, min((str(row["text"]) for row in members), key=len), support))
+    return sorted(segments, key=lambda segment: segment[2] < 0.5)
 
 
 def _laid_out(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, align: str) -> str:

@@ -1,0 +1,218 @@
+"""False negatives: mined hard negatives that help the reader to answer, listed, relabelled or dropped.
+
+A passage that was mined as a negative may answer the question, only nobody marked it; a retriever trained on it learns
+to hide answers (RocketQA, arXiv:2010.08191). Its ΔSePer tells.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from seper_reward.data.queries import Rejected, as_query
+from seper_reward.data.rows import BadRowError, read_valid_rows
+from seper_reward.data.splits import spread
+from seper_reward.labels.mined_negatives import MinedNegatives, write_mined
+from seper_reward.labels.rows import DELTA_SEPER, LABELS, SUFFIXES
+from seper_reward.labels.summary import MARGIN
+from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.json_files import read_lines, write_json, write_lines
+from seper_reward.types import Query
+
+Action = Literal["list", "relabel", "drop"]
+Label = Literal["delta_seper", "delta_seper_hard"]
+FALSE_NEGATIVES, AUDIT, AUDITED = "false_negatives.jsonl", "audit.json", "audited"
+HARD: Label = "delta_seper_hard"
+SIGMAS = 2.0
+_SHOWN = (DELTA_SEPER, "std_error", "low", "high", HARD, "std_error_hard", "low_hard", "high_hard")
+_QUESTIONS = ("question", "query", "anchor")
+
+
+@dataclass(frozen=True)
+class ToAudit:
+    """The questions of mined negatives.
+
+    Attributes:
+        queries: Those with answers, each with its negatives as passages.
+        unanswered: Those without, which cannot be audited.
+        rejected: Those that are unusable, and why.
+    """
+
+    queries: tuple[Query, ...]
+    unanswered: tuple[str, ...]
+    rejected: tuple[Rejected, ...]
+
+
+def read_gold_answers(path: str | Path, column: str = "answers") -> dict[str, Any]:
+    """Read gold answers by question; of a question that comes twice the first ones count.
+
+    Args:
+        path: File or folder with rows of a question (in ``question``, ``query`` or ``anchor``) and its answers.
+        column: Field of the answers.
+
+    Raises:
+        BadRowError: A row has no question or no such field; the message names file and row.
+        OSError: The file is missing or cannot be read.
+        ValueError: The format is unknown.
+    """
+    answers: dict[str, Any] = {}
+    for where, row in read_valid_rows(path):
+        question = next((row[name] for name in _QUESTIONS if isinstance(row.get(name), str)), None)
+        if question is None or row.get(column) is None:
+            lacking = f"a text in one of {', '.join(_QUESTIONS)}" if question is None else f"answers in {column!r}"
+            raise BadRowError(f"{where}: expected {lacking}, got fields {', '.join(row)}; name the field, or add it")
+        answers.setdefault(question.strip(), row[column])
+    return answers
+
+
+def questions_to_audit(
+    mined: MinedNegatives,
+    answers: Mapping[str, Any] | None = None,
+    *,
+    column: str = "answers",
+    limit: int | None = None,
+) -> ToAudit:
+    """Return the questions of mined negatives, each with all of its negatives as passages.
+
+    Args:
+        mined: The mined negatives.
+        answers: Gold answers by question, a text or what ``as_query`` takes; ``None`` takes those of the rows.
+        column: Field of the rows that holds answers.
+        limit: Number of questions with answers to return, evenly spread; ``None`` for all.
+
+    Raises:
+        ValueError: No question has an answer.
+    """
+    if answers is None:
+        answers = {mined.question(row): row[column] for row in reversed(mined.rows) if row.get(column)}
+    negatives = mined.by_question()
+    answered = [question for question in negatives if answers.get(question)]
+    if not answered:
+        raise ValueError(
+            f"{mined.path}: ΔSePer compares what the reader says with gold answers, and none of {len(negatives)} "
+            f"questions has any in {column!r}; name their column (answers_column), or a file of questions and answers "
+            "(answers)"
+        )
+    queries, rejected = [], []
+    for question in spread(answered, limit):
+        gold = answers[question]
+        passages = [{"id": content_key(text)[:16], "text": text} for text in negatives[question]]
+        row = {"id": content_key(question)[:16], "question": question, "passages": passages}
+        row["answers"] = [gold] if isinstance(gold, str) else list(gold)
+        try:
+            queries.append(as_query(row))
+        except BadRowError as error:
+            rejected.append(Rejected(f"{mined.path}, question {question!r}", str(error), {"question": question}))
+    unanswered = [question for question in negatives if question not in set(answered)]
+    return ToAudit(tuple(queries), tuple(unanswered), tuple(rejected))
+
+
+def false_negative(
+    passage: Mapping[str, Any], *, label: Label = HARD, sigmas: float = SIGMAS, margin: float = MARGIN
+) -> bool:
+    """Tell whether a negative helps for sure: its label exceeds the margin, and so many of its standard errors.
+
+    Standard errors are those of sampling. That the entailment model sees some support in a wrong answer is no part of
+    them: it moves ``delta_seper``, but not ``delta_seper_hard``, where a response supports the answer or does not.
+
+    Args:
+        passage: Passage of a label row of ΔSePer.
+        label: Field of the label.
+        sigmas: How many standard errors the label must exceed, >= 0.
+        margin: What it must exceed, too, >= 0: a surely tiny effect is no answer.
+    """
+    return bool(passage[label] > max(margin, sigmas * passage[f"std_error{SUFFIXES[label]}"]))
+
+
+def write_audit(
+    mined: MinedNegatives,
+    asked: ToAudit,
+    folder: str | Path,
+    *,
+    action: Action = "list",
+    label: Label = HARD,
+    sigmas: float = SIGMAS,
+    margin: float = MARGIN,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Write what is to be done with the false negatives that a folder of labels shows.
+
+    Args:
+        mined: The mined negatives.
+        asked: Their questions, as labelled.
+        folder: Folder with the labels of these questions; the files are written there.
+        action: ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` and ``"relabel"`` also write the mined
+            negatives again, in their layout and format, without the false ones, or with them as positives. Questions
+            that were not audited stay as they are.
+        label: Field of the label that tells a false negative, see ``false_negative`` for this and the next two.
+        sigmas: How many standard errors the label of a false negative exceeds.
+        margin: What it exceeds, too.
+        settings: The command's settings, to look up later.
+
+    Returns:
+        Content of ``audit.json``: the ``layout``; numbers of ``rows``, ``questions`` and ``negatives`` (each once per
+        question) of the file; of them ``audited_questions`` and ``audited_negatives``, and questions ``unanswered``;
+        ``false_negatives`` and their ``share`` of the audited ones; ``by_question``, the number of questions that
+        have some; the ``action``, and what it made: the ``output``, ``rows_written``, ``rows_changed`` and
+        ``rows_dropped``.
+
+    Raises:
+        ValueError: The rows have scores that repaired rows would falsify.
+        OSError: A file cannot be written.
+    """
+    check_action(mined, action)
+    folder = Path(folder)
+    labels = list(read_lines(folder / LABELS))
+    found = [
+        {
+            "question": row["question"],
+            "answers": row["answers"],
+            "negative": passage["text"],
+            **{name: passage[name] for name in _SHOWN},
+            "baseline_seper": row["baseline"]["seper"],
+        }
+        for row in labels
+        for passage in row["passages"]
+        if false_negative(passage, label=label, sigmas=sigmas, margin=margin)
+    ]
+    write_lines(folder / FALSE_NEGATIVES, sorted(found, key=lambda row: -float(row[f"low{SUFFIXES[label]}"])))
+    false: dict[str, set[str]] = {}
+    for row in found:
+        false.setdefault(row["question"], set()).add(row["negative"])
+    negatives, audited = mined.by_question(), sum(len(row["passages"]) for row in labels)
+    summary = {
+        "layout": mined.layout.name,
+        "rows": len(mined.rows),
+        "questions": len(negatives),
+        "negatives": sum(map(len, negatives.values())),
+        "audited_questions": len(labels),
+        "audited_negatives": audited,
+        "unanswered": len(asked.unanswered),
+        "false_negatives": len(found),
+        "share": round(len(found) / audited, 4) if audited else None,
+        "by_question": len(false),
+        "action": action,
+        **({} if action == "list" else _write_repaired(mined, false, folder, relabel=action == "relabel")),
+    }
+    write_json(folder / AUDIT, {**summary, "settings": dict(settings or {})})
+    return summary
+
+
+def check_action(mined: MinedNegatives, action: Action) -> None:
+    """Raise ``ValueError`` if the rows have scores that the action would falsify."""
+    if action != "list" and (reason := mined.layout.refusal(relabel=action == "relabel")):
+        raise ValueError(f"{mined.path}: {reason}")
+
+
+def _write_repaired(
+    mined: MinedNegatives, false: Mapping[str, set[str]], folder: Path, *, relabel: bool
+) -> dict[str, Any]:
+    repaired = list(mined.repaired(false, relabel=relabel))
+    rows: Sequence[Mapping[str, Any]] = [row for several in repaired for row in several]
+    pairs = list(zip(mined.rows, repaired, strict=True))
+    return {
+        "output": str(write_mined(rows, mined.path, folder, AUDITED)),
+        "rows_written": len(rows),
+        "rows_changed": sum(bool(several) and several != [dict(row)] for row, several in pairs),
+        "rows_dropped": sum(not several for several in repaired),
+    }

@@ -1,0 +1,276 @@
+"""Files of mined hard negatives, as sentence-transformers and FlagEmbedding have them, read, repaired and written."""
+
+import itertools
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from seper_reward.data.rows import BadRowError, read_valid_rows, shown
+from seper_reward.runtime.json_files import write_json, write_lines
+
+_ANCHORS = ("anchor", "query", "question")
+_SCORES = ("label", "score", "scores")  # of sentence-transformers, about the passages of a row
+_NEGATIVE = re.compile(r"negative(_\d+)?")
+
+
+class Layout(Protocol):
+    """Where a row has its question and its negatives, and what is left of it without false ones."""
+
+    @property
+    def name(self) -> str:
+        """The library and its columns, for messages."""
+
+    def question(self, row: Mapping[str, Any]) -> Any:
+        """Return what should be the row's question."""
+
+    def negatives(self, row: Mapping[str, Any]) -> list[Any]:
+        """Return what should be the texts of the row's negatives."""
+
+    def repaired(
+        self, row: Mapping[str, Any], false: Collection[str], clean: Sequence[str], positives: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Return the rows that take the place of a row.
+
+        Args:
+            row: The row.
+            false: The false negatives of its question.
+            clean: The other negatives of its question, of all rows.
+            positives: Those of the row's false negatives that are to be positives.
+        """
+
+    def refusal(self, relabel: bool) -> str | None:
+        """Return why rows cannot be repaired, which are scored as they are; ``None`` if they can."""
+
+
+@dataclass(frozen=True)
+class FlagEmbeddingLayout:
+    """Rows ``{query, pos, neg, pos_scores?, neg_scores?}``: lists of texts, and scores of the same lengths."""
+
+    name: str = "FlagEmbedding (query, pos, neg)"
+
+    def question(self, row: Mapping[str, Any]) -> Any:
+        """Return what should be the row's question."""
+        return row["query"]
+
+    def negatives(self, row: Mapping[str, Any]) -> list[Any]:
+        """Return what should be the texts of the row's negatives."""
+        return list(row["neg"]) if isinstance(row["neg"], (list, tuple)) else [row["neg"]]
+
+    def repaired(
+        self, row: Mapping[str, Any], false: Collection[str], clean: Sequence[str], positives: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Return the row without its false negatives, the new positives among its positives; none without a negative.
+
+        Scores move with their passages.
+        """
+        texts = [text.strip() for text in row["neg"]]
+        kept = [at for at, text in enumerate(texts) if text not in false]
+        moved = [texts.index(text) for text in positives]
+        if not kept:
+            return []
+        new = dict(row)
+        for ours, theirs in (("pos", "neg"), ("pos_scores", "neg_scores")):
+            if row.get(theirs) is not None:
+                new[ours] = [*(row.get(ours) or []), *(row[theirs][at] for at in moved)]
+                new[theirs] = [row[theirs][at] for at in kept]
+        return [new]
+
+    def refusal(self, relabel: bool) -> str | None:
+        """Return ``None``."""
+        return None
+
+
+@dataclass(frozen=True)
+class TripletLayout:
+    """Rows of sentence-transformers: a question, a positive, and one or more columns of a negative each.
+
+    Attributes:
+        anchor: Column of the question.
+        positive: Column of the positive.
+        columns: Columns of the negatives, ``negative`` or ``negative_1``, ``negative_2`` and so on.
+        scores: Columns that hold scores of the row's passages.
+    """
+
+    anchor: str
+    positive: str
+    columns: tuple[str, ...]
+    scores: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The library and its columns."""
+        return f"sentence-transformers ({', '.join((self.anchor, self.positive, *self.columns))})"
+
+    def question(self, row: Mapping[str, Any]) -> Any:
+        """Return what should be the row's question."""
+        return row.get(self.anchor)
+
+    def negatives(self, row: Mapping[str, Any]) -> list[Any]:
+        """Return what should be the texts of the row's negatives."""
+        return [row.get(column) for column in self.columns]
+
+    def repaired(
+        self, row: Mapping[str, Any], false: Collection[str], clean: Sequence[str], positives: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Return the row with clean negatives only, and a row for each new positive beside clean ones.
+
+        As each row has all columns, the place of a false negative is taken by another negative of the row, so that
+        one may stand there twice. A row without a clean negative is left out.
+        """
+        own = [row[column] for column in self.columns if row[column].strip() not in false]
+        rows = [self._filled(row, row[self.positive], own, false)] if own else []
+        return rows + [self._filled(row, text, clean, None) for text in positives if clean]
+
+    def refusal(self, relabel: bool) -> str | None:
+        """Return why rows cannot be repaired: their scores would be of other passages."""
+        if not self.scores or not (relabel or len(self.columns) > 1):
+            return None
+        return (
+            f"column {self.scores[0]!r} scores the passages of a row as they are, which would be wrong of other ones; "
+            "remove the column, or take action=list" + ("" if len(self.columns) > 1 else " or drop")
+        )
+
+    def _filled(
+        self, row: Mapping[str, Any], positive: str, others: Sequence[str], false: Collection[str] | None
+    ) -> dict[str, Any]:
+        """Return the row with this positive, and ``others`` in place of its false negatives, or of all of them."""
+        place = itertools.cycle(others)
+        kept = {
+            column: row[column] if false is not None and row[column].strip() not in false else next(place)
+            for column in self.columns
+        }
+        return {**row, self.positive: positive, **kept}
+
+
+@dataclass(frozen=True)
+class MinedNegatives:
+    """A file of mined hard negatives.
+
+    Attributes:
+        path: The file, or a folder written by ``datasets``.
+        layout: The columns of its rows.
+        rows: Its rows, as they are.
+    """
+
+    path: Path
+    layout: Layout
+    rows: tuple[Mapping[str, Any], ...]
+
+    def by_question(self) -> dict[str, list[str]]:
+        """Return the negatives of each question, each text once, in order."""
+        found: dict[str, dict[str, None]] = {}
+        for row in self.rows:
+            found.setdefault(self.question(row), {}).update(dict.fromkeys(self.negatives(row)))
+        return {question: list(texts) for question, texts in found.items()}
+
+    def question(self, row: Mapping[str, Any]) -> str:
+        """Return the question of a row."""
+        return str(self.layout.question(row)).strip()
+
+    def negatives(self, row: Mapping[str, Any]) -> list[str]:
+        """Return the texts of a row's negatives."""
+        return [text.strip() for text in self.layout.negatives(row)]
+
+    def repaired(self, false: Mapping[str, Collection[str]], *, relabel: bool) -> Iterator[list[dict[str, Any]]]:
+        """Yield, for each row, the rows that take its place.
+
+        Args:
+            false: Texts of the false negatives by question; rows of other questions stay as they are.
+            relabel: Whether false negatives become positives, each once; otherwise they are dropped.
+        """
+        negatives = self.by_question()
+        done: set[tuple[str, str]] = set()
+        for row in self.rows:
+            question = self.question(row)
+            found = [text for text in dict.fromkeys(self.negatives(row)) if text in false.get(question, ())]
+            if not found:
+                yield [dict(row)]
+                continue
+            new = [text for text in found if (question, text) not in done] if relabel else []
+            done.update((question, text) for text in new)
+            clean = [text for text in negatives[question] if text not in false[question]]
+            yield self.layout.repaired(row, false[question], clean, new)
+
+
+def read_mined(path: str | Path) -> MinedNegatives:
+    """Read mined hard negatives; the columns of the first row tell whose they are.
+
+    Rows of FlagEmbedding have ``query``, ``pos`` and ``neg``. Those of sentence-transformers (``mine_hard_negatives``,
+    triplets or n-tuples) have ``negative`` or ``negative_1`` and so on; their question is in ``anchor``, ``query`` or
+    ``question``, else in the first column, and their positive in ``positive``, else in the second.
+
+    Raises:
+        BadRowError: A row has no such columns, or no text in one; the message names file and row.
+        OSError: The file is missing or cannot be read.
+        ValueError: The format is unknown, or there is no row.
+    """
+    found = list(read_valid_rows(path))
+    if not found:
+        raise ValueError(f"{path}: expected mined negatives, one row each, got an empty file")
+    layout = _layout(*found[0])
+    for where, row in found:
+        missing = [name for name in _columns(layout) if name not in row]
+        texts = [] if missing else [layout.question(row), *layout.negatives(row)]
+        wrong = next((text for text in texts if not isinstance(text, str) or not text.strip()), "")
+        if missing or wrong != "":
+            came = f"no {missing[0]!r}" if missing else shown(wrong)
+            raise BadRowError(
+                f"{where}: expected rows of {layout.name} with texts in them, got {came}; repair the row"
+            )
+    return MinedNegatives(Path(path), layout, tuple(row for _, row in found))
+
+
+def write_mined(rows: Sequence[Mapping[str, Any]], like: Path, folder: Path, name: str) -> Path:
+    """Write rows in the format of another file, into a folder.
+
+    Args:
+        rows: The rows, in the layout of that file.
+        like: The file, or a folder written by ``datasets``.
+        folder: Folder to write to.
+        name: Name of the new file, without an ending.
+
+    Returns:
+        What was written: Parquet with the same columns, a folder of ``datasets``, a JSON array, or JSON lines.
+    """
+    if like.is_dir():
+        from datasets import Dataset, load_from_disk
+
+        path = folder / name
+        Dataset.from_list(list(map(dict, rows)), features=load_from_disk(str(like)).features).save_to_disk(str(path))
+    elif like.name.endswith(".parquet"):
+        import pyarrow.parquet
+
+        path = folder / f"{name}.parquet"
+        schema = pyarrow.parquet.read_schema(like)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), path)
+    elif like.name.endswith((".json", ".json.gz")):
+        path = folder / f"{name}.json"
+        write_json(path, list(rows))
+    else:
+        path = folder / f"{name}.jsonl"
+        write_lines(path, rows)
+    return path
+
+
+def _layout(where: str, row: Mapping[str, Any]) -> Layout:
+    if {"query", "pos", "neg"} <= row.keys():
+        return FlagEmbeddingLayout()
+    negatives = sorted((name for name in row if _NEGATIVE.fullmatch(name)), key=lambda name: (len(name), name))
+    if not negatives:
+        raise BadRowError(
+            f"{where}: expected mined negatives of FlagEmbedding (query, pos, neg) or sentence-transformers (anchor, "
+            f"positive, negative or negative_1, ...), got columns {', '.join(row)}; rename them"
+        )
+    others = [name for name in row if name not in negatives]
+    anchor = next((name for name in _ANCHORS if name in row), others[0] if others else "anchor")
+    rest = [name for name in others if name != anchor]
+    positive = "positive" if "positive" in row or not rest else rest[0]
+    return TripletLayout(anchor, positive, tuple(negatives), tuple(name for name in _SCORES if name in row))
+
+
+def _columns(layout: Layout) -> tuple[str, ...]:
+    if isinstance(layout, TripletLayout):
+        return layout.anchor, layout.positive, *layout.columns
+    return "query", "pos", "neg"

@@ -1,0 +1,243 @@
+"""The JSON files that evaluations write, found in folders and laid out as tables, whatever they hold."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_RESULTS = "results.json"  # of trainers
+_SETTINGS = "settings"
+_ENDS = ("interval", "sd")  # fields that make one cell with the number they stand beside
+_MISSING = "–"
+_ALIKE = 0.5  # least overlap of columns, as a share of all, of rows in one table
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a table shows of a value.
+
+    Attributes:
+        text: The text.
+        number: The number that rows are sorted by; ``None`` for texts.
+    """
+
+    text: str
+    number: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of results.
+
+    Attributes:
+        title: What all of its rows have in common, such as the fields that they stand in; may be empty.
+        header: Names of the columns; those of the first ones, which name a row, may be empty.
+        rows: The cells.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Whether a column holds numbers, and nothing else but gaps."""
+        columns = [
+            [cell for cell in column if cell.text not in ("", _MISSING)] for column in zip(*self.rows, strict=True)
+        ]
+        return [bool(column) and all(cell.number is not None for cell in column) for column in columns]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation as it was found.
+
+    Attributes:
+        name: Its file, as a path below the folder that was named.
+        result: What it measured.
+        settings: Settings that it was made with; empty if the file does not tell.
+    """
+
+    name: str
+    result: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+
+def read_evaluations(paths: Sequence[str | Path]) -> list[Evaluation]:
+    """Read the evaluations in files and folders.
+
+    In a folder, and the folders in it, those are the JSON files that hold ``settings``, as `seper-reward evaluate ...
+    --json` writes them, and ``results.json`` of trainers.
+
+    Args:
+        paths: Files, which must hold a JSON object each, and folders.
+
+    Raises:
+        OSError: A path does not exist.
+        ValueError: A file that was named is no JSON object, or there is no evaluation in a folder.
+    """
+    found = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            result = _object(path)
+            if result is None:
+                raise ValueError(f"{path}: expected a JSON object as `seper-reward evaluate ... --json` writes it")
+            found.append(_evaluation(path.name, result))
+            continue
+        inside = [(file, _object(file)) for file in sorted(path.rglob("*.json"))]
+        own = [_evaluation(str(file.relative_to(path)), it) for file, it in inside if it and _evaluates(file, it)]
+        if not own:
+            raise ValueError(
+                f"{path}: expected JSON files of evaluations, got none with {_SETTINGS!r} among {len(inside)}; write "
+                "some with `seper-reward evaluate ... --json`, or name the files themselves"
+            )
+        found += own
+    return found
+
+
+def result_tables(result: Mapping[str, Any]) -> list[Table]:
+    """Lay out a result as tables: its innermost fields are columns, and the names they stand under tell rows apart.
+
+    Neighbours with the same columns share a table, also where they stand under different names. A table with more
+    columns than rows is turned on its side.
+
+    Args:
+        result: Mappings and lists of mappings, however deep, with numbers, texts and lists of these at the ends.
+    """
+    groups: list[list[tuple[tuple[str, ...], dict[str, Cell]]]] = []
+    for path, cells in _rows(result, ()):
+        alike = next((group for group in groups if _fits(group[0], path, cells)), None)
+        if alike is None:
+            groups.append([(path, cells)])
+        else:
+            alike.append((path, cells))
+    return [_table(group) for group in groups]
+
+
+def settings_table(settings: Mapping[str, Any]) -> Table:
+    """Lay out settings as one table: the path of a field, with dots, and its value as it is in the file."""
+    return Table("", ("", ""), tuple((Cell(name), Cell(text)) for name, text in _flat(settings)))
+
+
+def value_cell(value: Any) -> Cell:
+    """Return a value as a cell: a number with up to three decimals, ``{"mean", "interval"}`` as one, a dash for none.
+
+    >>> value_cell({"mean": 0.51234, "interval": [0.4, 0.6]}).text, value_cell([0.5, None]).text
+    ('0.512 [0.400, 0.600]', '[0.500, –]')
+    """
+    if value is None:
+        return Cell(_MISSING)
+    if isinstance(value, Mapping):
+        (name,) = {*value} - {*_ENDS}
+        center = value_cell(value[name])
+        if value.get("sd") is not None:
+            return Cell(f"{center.text} ± {value_cell(value['sd']).text}", center.number)
+        interval = f" {value_cell(value['interval']).text}" if value.get("interval") else ""
+        return Cell(center.text + interval, center.number)
+    if isinstance(value, list):
+        text = ", ".join(value_cell(each).text for each in value)
+        return Cell(
+            text if any(isinstance(each, (str, list)) for each in value) else f"[{text}]" if text else _MISSING
+        )
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return Cell(str(value))
+    return Cell(_number(value), float(value))
+
+
+def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from ((f"{name}.{rest}", text) for rest, text in _flat(value))
+        else:
+            yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _evaluation(name: str, result: Mapping[str, Any]) -> Evaluation:
+    settings = result.get(_SETTINGS)
+    known = isinstance(settings, Mapping)
+    return Evaluation(
+        name,
+        {key: value for key, value in result.items() if not (known and key == _SETTINGS)},
+        settings if isinstance(settings, Mapping) else {},
+    )
+
+
+def _object(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _evaluates(path: Path, value: Mapping[str, Any]) -> bool:
+    """Tell whether a JSON object in a folder is an evaluation; ``decides`` is in the provenance of labels."""
+    return path.name == _RESULTS or (isinstance(value.get(_SETTINGS), Mapping) and "decides" not in value)
+
+
+def _rows(value: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Cell]]]:
+    """Yield the innermost fields of a value with the path that they stand under."""
+    ends = {str(name): value_cell(each) for name, each in value.items() if _is_end(each)}
+    if ends:
+        yield path, ends
+    for name, each in value.items():
+        if isinstance(each, list) and not _is_end(each):
+            each = {str(number): item for number, item in enumerate(each, 1)}
+        if isinstance(each, Mapping) and not _is_end(each):
+            yield from _rows(each, (*path, str(name)))
+
+
+def _is_end(value: Any) -> bool:
+    """Tell whether a value is one cell."""
+    if isinstance(value, Mapping):
+        others = [each for name, each in value.items() if name not in _ENDS]
+        return len(value) == 2 and len(others) == 1 and not isinstance(others[0], (Mapping, list))
+    if isinstance(value, list):
+        return not any(isinstance(item, Mapping) for item in value)
+    return True
+
+
+def _fits(first: tuple[tuple[str, ...], dict[str, Cell]], path: tuple[str, ...], cells: Mapping[str, Cell]) -> bool:
+    """Tell whether a row belongs into the table that begins with ``first``."""
+    shared, both = first[1].keys() & cells.keys(), first[1].keys() | cells.keys()
+    return len(first[0]) == len(path) and len(shared) >= _ALIKE * len(both)
+
+
+def _table(group: Sequence[tuple[tuple[str, ...], Mapping[str, Cell]]]) -> Table:
+    columns = list(dict.fromkeys(name for _, cells in group for name in cells))
+    places = range(len(group[0][0]))
+    shared = [at for at in places if len({path[at] for path, _ in group}) == 1]
+    names = [tuple(path[at] for at in places if at not in shared) for path, _ in group]
+    title = " · ".join(_title(group[0][0][at]) for at in shared)
+    cells = [[row.get(column, Cell("")) for column in columns] for _, row in group]
+    if not names[0] or (len(names[0]) == 1 and len(columns) > len(group)):
+        turned = zip(columns, *cells, strict=True)
+        header = ("", *(_title(name[0]) if name else "" for name in names))
+        return Table(title, header, tuple((Cell(_title(column)), *row) for column, *row in turned))
+    header = (*[""] * len(names[0]), *map(_title, columns))
+    rows = [(*(_named(part) for part in name), *row) for name, row in zip(names, cells, strict=True)]
+    return Table(title, header, tuple(rows))
+
+
+def _named(name: str) -> Cell:
+    """Return the cell of a name; names that are numbers, such as depths, are sorted as such."""
+    try:
+        return Cell(_title(name), float(name))
+    except ValueError:
+        return Cell(_title(name))
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _number(value: float) -> str:
+    """Return a number with three decimals, fewer where it is large, in digits of print."""
+    if isinstance(value, int):
+        text = str(value)
+    elif value and not 0.001 <= abs(value) < 1000:
+        text = f"{value:.3g}"
+    else:
+        text = f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
+    return text.replace("-", "−")

@@ -1,0 +1,294 @@
+"""A page to look at: labels and evaluations in one HTML file that needs no network and no library."""
+
+import base64
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from seper_reward.data.marks import role_order
+from seper_reward.data.rows import read_valid_rows
+from seper_reward.data.splits import spread
+from seper_reward.evaluation.overview import (
+    VERDICTS,
+    LabeledPassage,
+    by_group_and_role,
+    extremes,
+    histogram,
+    label_reliability,
+    labeled_passages,
+    relevant_by_label,
+)
+from seper_reward.labels.provenance import PROVENANCE
+from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of, read_labels
+from seper_reward.labels.run import PLACEBO
+from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
+from seper_reward.reports.evaluation_tables import Evaluation, read_evaluations, result_tables, settings_table
+from seper_reward.reports.tables import cluster_segments, placebo_line, sets_line
+from seper_reward.runtime.hashing import file_hash
+from seper_reward.runtime.json_files import naming, read_json
+from seper_reward.types import answer_text
+
+_PAGE = Path(__file__).parent / "page"
+_LINES = 250  # most intervals in a plot
+_POINTS = 2000  # most points in all panels together
+_PANELS = 6  # most roles with a panel of their own
+_EXAMPLES = 5  # passages that help most, and that harm most
+_CLUSTERS = 6  # most clusters that are named
+_LEAST_MASS = 0.005  # of a cluster that is named
+_BINS = 20
+_ROWS = 500  # most rows of a table
+_MARK_BINS = (-1.0, -0.5, -0.2, -0.05, 0.05, 0.2, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A scale from ``low`` to ``high``."""
+
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """Return where a value stands on the axis, in % of its length."""
+        return round(100 * (value - self.low) / (self.high - self.low), 2)
+
+    @property
+    def ticks(self) -> list[float]:
+        """Three to nine round numbers on the axis."""
+        rough = (self.high - self.low) / 5
+        unit = 10.0 ** math.floor(math.log10(rough))
+        step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough)
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [round(step * number, 10) for number in range(first, last + 1)]
+
+    @classmethod
+    def around(cls, values: Sequence[float]) -> "Axis":
+        """Return an axis between round numbers that holds 0 and all values."""
+        low, high = min(0.0, *values), max(0.0, *values)
+        if low == high:
+            return cls(-1.0, 1.0)
+        unit = 10.0 ** math.floor(math.log10((high - low) / 2))
+        return cls(math.floor(low / unit) * unit, math.ceil(high / unit) * unit)
+
+
+def write_page(
+    path: str | Path,
+    labels: str | Path | None = None,
+    evaluations: Sequence[str | Path] = (),
+    *,
+    margin: float = MARGIN,
+) -> None:
+    """Write labels and evaluations as one HTML page; what the data says is shown as text, never as markup.
+
+    Args:
+        path: File to write; its folder is made if absent.
+        labels: Folder written by ``seper-reward label``; ``None`` for none.
+        evaluations: Files and folders of ``read_evaluations``.
+        margin: How far the 95 % interval of a label must be from 0 to be shown as help or harm.
+
+    Raises:
+        OSError: A file is missing, or cannot be written.
+        ValueError: A file holds something else, or there is nothing to show.
+    """
+    found = read_evaluations(evaluations)
+    if labels is None and not found:
+        raise ValueError("expected a folder of labels, or evaluations, got neither")
+    script = _asset("report.js")
+    page = (
+        _environment()
+        .get_template("report.html.jinja")
+        .render(
+            labels=None if labels is None else _labels(Path(labels), margin),
+            evaluations=[_evaluation(each) for each in found],
+            reliability=[(each.name, rows) for each in found if (rows := _reliability(each))],
+            style=_asset("report.css"),
+            script=script,
+            # a browser runs no other script than ours on this page, and loads nothing
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            unit=Axis(0.0, 1.0),
+            most_rows=_ROWS,
+        )
+    )
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with naming(path):
+        path.write_text(page, encoding="utf-8")
+
+
+def _labels(folder: Path, margin: float) -> dict[str, Any]:
+    """Return what the page says of a folder of labels."""
+    labeled = read_labels(folder)
+    rows = [row for _, row in read_valid_rows(folder / LABELS)]
+    if not rows:
+        raise ValueError(f"{folder / LABELS}: expected label rows, got none; see rejected.jsonl there")
+    column = labeler_of(rows)
+    passages = labeled_passages(rows, labeled, column, margin)
+    uncertain = any(passage.low < passage.high for passage in passages)
+    ends = [end for passage in passages for end in (passage.low, passage.high)]
+    axis = Axis(-1.0, 1.0) if column == DELTA_SEPER else Axis.around(ends)
+    edges = [axis.low + (axis.high - axis.low) * place / _BINS for place in range(_BINS)] + [axis.high]
+    summary = summarize(rows, column, margin=margin)
+    provenance = read_json(folder / PROVENANCE) if (folder / PROVENANCE).is_file() else {}
+    return {
+        "folder": str(folder),
+        "name": "ΔSePer" if column == DELTA_SEPER else column.replace("_", " "),
+        "margin": margin,
+        "axis": axis,
+        "summary": summary,
+        "notes": _notes(folder, summary, column),
+        "mean": sum(passage.label for passage in passages) / len(passages),
+        "baseline": _mean_baseline(rows),
+        "bins": list(zip(edges, edges[1:], histogram(passages, edges), strict=False)),
+        "verdicts": VERDICTS,
+        # of a labeler that knows no errors they would be points
+        "intervals": spread(sorted(passages, key=lambda each: each.label), _LINES) if uncertain else [],
+        "groups": by_group_and_role(passages),
+        "panels": _panels(passages, rows),
+        "examples": [
+            (title, [_example(rows[each.question], each) for each in extremes(passages, verdict, _EXAMPLES)])
+            for title, verdict in (("helpful", VERDICTS[-1]), ("harmful", VERDICTS[0]))
+        ],
+        "reliability": label_reliability(labeled),
+        "marks": relevant_by_label(passages, _MARK_BINS) if column == DELTA_SEPER else [],
+        "decides": provenance.get("decides", {}),
+        "provenance": _provenance(folder, provenance),
+    }
+
+
+def _notes(folder: Path, summary: Mapping[str, Any], column: str) -> list[str]:
+    """Return what a reader of the labels should know first."""
+    notes = [sets_line(summary["sets"])] if "sets" in summary else []
+    if (folder / PLACEBO).is_file():
+        notes.append(
+            placebo_line(placebo_effect([row for _, row in read_valid_rows(folder / PLACEBO)], column), column)
+        )
+    return notes + summary_warnings(summary)
+
+
+def _mean_baseline(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    known = [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
+    return sum(known) / len(known) if known else None
+
+
+def _panels(passages: Sequence[LabeledPassage], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return baseline and label of the passages of each role; of the roles beyond the most frequent all together."""
+    known = [passage for passage in passages if passage.baseline is not None]
+    by_role: dict[str, list[LabeledPassage]] = {}
+    for passage in known:
+        by_role.setdefault(passage.role, []).append(passage)
+    frequent = sorted(by_role, key=lambda role: -len(by_role[role]))
+    kept = frequent if len(frequent) <= _PANELS else frequent[: _PANELS - 1]
+    panels = [(role, by_role[role]) for role in sorted(kept, key=role_order)]
+    others = [passage for role in frequent if role not in kept for passage in by_role[role]]
+    most = _POINTS // max(len(panels) + bool(others), 1)
+    return [
+        {
+            "role": role,
+            "passages": len(own),
+            "points": [(passage, rows[passage.question]) for passage in spread(own, most)],
+        }
+        for role, own in [*panels, *([("other roles", others)] if others else [])]
+    ]
+
+
+def _example(row: Mapping[str, Any], passage: LabeledPassage) -> dict[str, Any]:
+    fields = row["passages"][passage.place]
+    contexts = (("without", row.get("baseline", {})), ("with", fields))
+    return {
+        "label": passage,
+        "question": row["question"],
+        "answer": answer_text(row["answers"]) if row["answers"] else "",
+        "title": fields.get("title"),
+        "text": fields["text"],
+        "beliefs": [
+            {"name": name, "seper": context.get("seper"), **_clusters(context["responses"])}
+            for name, context in contexts
+            if all("cluster" in response for response in context.get("responses", [{}]))
+        ],
+    }
+
+
+def _clusters(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    segments = cluster_segments(responses)
+    heavy = [segment for segment in segments if segment[0] >= _LEAST_MASS]
+    named = sorted(heavy, key=lambda segment: -segment[0])[:_CLUSTERS]
+    return {"segments": segments, "named": named, "unnamed": len(segments) - len(named)}
+
+
+def _reliability(evaluation: Evaluation) -> list[Mapping[str, Any]]:
+    """Return the rows of ``evaluate equivalence``'s reliability table; of other evaluations none."""
+    found = evaluation.result.get("calibration")
+    return list(found.get("reliability", [])) if isinstance(found, Mapping) else []
+
+
+def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        "name": evaluation.name,
+        "tables": result_tables(evaluation.result),
+        "settings": settings_table(evaluation.settings) if evaluation.settings else None,
+    }
+
+
+def _provenance(folder: Path, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    others = {name: provenance[name] for name in ("versions", "platform", "processes") if name in provenance}
+    return {
+        "hashes": [
+            ("labels_hash", provenance.get("labels_hash")),
+            (f"SHA-256 of {LABELS}", file_hash(folder / LABELS)),
+        ],
+        "tables": [
+            (title, settings_table(table))
+            for title, table in (
+                ("What decides a label", provenance.get("decides", {})),
+                ("Settings of the command", provenance.get("settings", {})),
+                ("Versions and platform", others),
+            )
+            if table
+        ],
+    }
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_PAGE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "signed": _signed,
+        "share": _share,
+        "plain": _plain,
+        "whole": _whole,
+        "sum_counts": Counter.total,
+    }
+    return environment
+
+
+def _asset(name: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup((_PAGE / name).read_text(encoding="utf-8"))
+
+
+def _signed(value: float) -> str:
+    """Return a number with its sign and two decimals, and the minus of print."""
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def _plain(value: float) -> str:
+    return f"{value:g}".replace("-", "−")
+
+
+def _whole(value: int) -> str:
+    return f"{value:,}"
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.0f} %"

@@ -1,0 +1,136 @@
+"""Does an audit of negatives by ΔSePer find answers among them, and what does it flag that holds none? (No timing.)
+
+    python -m tests.benchmarks.false_negatives --json runs/false_negatives.json
+
+Each of some questions of NQ has negatives that BM25 mined, in which no alias of the answer stands (`mined`). Among
+them are put the passage that people marked (`gold`), a mined one in whose middle a sentence says the answer
+(`planted`), and the same one with a sentence that says the answer to another question (`wrong`). The first two should
+be flagged, the others not. The shares that are flagged have 95 % intervals: bootstrap over questions or, where all or
+none are flagged, Wilson's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from seper_reward import SePerScorer
+from seper_reward.data.answers import contains_answer
+from seper_reward.data.marks import is_relevant
+from seper_reward.data.queries import read_queries
+from seper_reward.data.splits import split_of, spread
+from seper_reward.evaluation.statistics import interval_over_questions, rounded
+from seper_reward.labels.audit import Label, false_negative
+from seper_reward.labels.labelers import DeltaSePerLabeler
+from seper_reward.labels.run import LabelRun
+from seper_reward.types import Passage, Query, answer_text
+from tests.benchmarks.common import NQ, finish, parser
+
+BOUNDS = {
+    "2 errors": (2.0, 0.0),
+    "2 errors, .05": (2.0, 0.05),
+    "2 errors, .2": (2.0, 0.2),
+    "3 errors, .05": (3.0, 0.05),
+}
+LABELS: tuple[Label, ...] = ("delta_seper", "delta_seper_hard")
+KNOWN = 0.5  # SePer without a passage from which on a question counts as known
+
+
+def planted(passage: Passage, question: str, answer: str, kind: str) -> Passage:
+    """Return a passage with a sentence in its middle that answers the question so."""
+    words = passage.text.split()
+    middle = len(words) // 2
+    sentence = f'To the question "{question}?", the answer is {answer}.'
+    text = " ".join([*words[:middle], sentence, *words[middle:]])
+    return Passage(text, passage.title, f"{kind}-{passage.id}", {"role": kind})
+
+
+def with_negatives(query: Query, other: Query, clean: int) -> Query:
+    """Return a question with so many mined negatives, the marked passage, and two in which an answer was planted."""
+    mined = [passage for passage in query.passages if not is_relevant(passage)]
+    (gold, *_) = (passage for passage in query.passages if is_relevant(passage))
+    passages = [
+        *(replace(passage, metadata={"role": "mined"}) for passage in mined[:clean]),
+        replace(gold, metadata={"role": "gold"}),
+        planted(mined[clean], query.question, answer_text(query.answers), "planted"),
+        planted(mined[clean], query.question, answer_text(other.answers), "wrong"),
+    ]
+    return replace(query, passages=tuple(passages))
+
+
+def chosen(questions: int, clean: int, split: str) -> list[Query]:
+    """Return questions of a split of NQ, with negatives; a wrong answer is that of the question before."""
+    usable = [
+        query
+        for query in read_queries(NQ).queries
+        if split_of(query.id) == split and sum(not is_relevant(each) for each in query.passages) > clean
+    ]
+    taken = spread(usable, questions)
+    return [
+        with_negatives(query, other, clean)
+        for query, other in zip(taken, [taken[-1], *taken[:-1]], strict=True)
+        if not contains_answer(answer_text(other.answers), query.answers)
+    ]
+
+
+def shares(rows: Sequence[Mapping[str, Any]], label: Label, sigmas: float, margin: float) -> dict[str, Any]:
+    """Return the share of passages that are flagged by role, and their number, with intervals over questions."""
+    import numpy as np
+    from scipy.stats import binomtest
+
+    found = {}
+    for role in ("gold", "planted", "wrong", "mined"):
+        own = [[each for each in row["passages"] if each["role"] == role] for row in rows]
+        rule = partial(false_negative, label=label, sigmas=sigmas, margin=margin)
+        flagged = np.array([sum(map(rule, few)) for few in own])
+        counts = np.array(list(map(len, own)))
+
+        def share(numbers: Any, flagged: Any = flagged, counts: Any = counts) -> Any:
+            return flagged[numbers].sum(-1) / counts[numbers].sum(-1)
+
+        interval = interval_over_questions(share, len(rows), vectorized=True)
+        if interval is None:
+            bounds = binomtest(int(flagged.sum()), int(counts.sum())).proportion_ci(method="wilson")
+            interval = [rounded(bounds.low), rounded(bounds.high)]
+        found[role] = {
+            "passages": int(counts.sum()),
+            "share": rounded(float(flagged.sum() / counts.sum())),
+            "interval": interval,
+        }
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    made = parser(__doc__)
+    made.add_argument("--questions", type=int, default=100)
+    made.add_argument("--negatives", type=int, default=4, help="mined negatives per question")
+    made.add_argument("--split", default="test", help="train, dev or test")
+    made.add_argument("--reader", default="embedded")
+    made.add_argument("--entailment", default="embedded")
+    made.add_argument("--output_dir", type=Path, default=Path("runs/false-negatives"), help="labels; resumes there")
+    options = made.parse_args(argv)
+    queries = chosen(options.questions, options.negatives, options.split)
+    scorer = SePerScorer.from_pretrained(options.reader, options.entailment)
+    run = LabelRun(options.output_dir, DeltaSePerLabeler(scorer), queries)
+    run.run()
+    rows = run.labels()
+    groups = {
+        "all": rows,
+        "unknown": [row for row in rows if row["baseline"]["seper"] < KNOWN],
+        "known": [row for row in rows if row["baseline"]["seper"] >= KNOWN],
+    }
+    result = {
+        "questions": {name: len(own) for name, own in groups.items()},
+        "flagged": {
+            name: {label: {rule: shares(own, label, *bounds) for rule, bounds in BOUNDS.items()} for label in LABELS}
+            for name, own in groups.items()
+            if own
+        },
+        "settings": {name: str(value) for name, value in vars(options).items()},
+    }
+    finish(result, options.json)
+
+
+if __name__ == "__main__":
+    main()

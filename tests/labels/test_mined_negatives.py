@@ -1,0 +1,156 @@
+"""Mined hard negatives of other libraries: read, repaired and written, by hand and as the libraries write them."""
+
+import json
+
+import pytest
+
+from seper_reward.data.rows import BadRowError
+from seper_reward.labels.mined_negatives import read_mined, write_mined
+
+TRIPLETS = [
+    {"anchor": "Who runs the mill?", "positive": "Ida does.", "negative": "Fog."},
+    {"anchor": "Who runs the mill?", "positive": "Ida does.", "negative": " Ida owns it. "},
+    {"anchor": "Who runs the mill?", "positive": "Ida runs it.", "negative": "Ida owns it."},
+    {"anchor": "Who sings?", "positive": "Bob.", "negative": "Ida owns it."},
+]
+FALSE = {"Who runs the mill?": {"Ida owns it."}}
+
+
+def mined(tmp_path, rows, name="mined.jsonl"):
+    path = tmp_path / name
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_text(json.dumps(rows) if path.suffix == ".json" else text)
+    return read_mined(path)
+
+
+def test_triplets_are_grouped_by_question(tmp_path):
+    found = mined(tmp_path, TRIPLETS)
+    assert found.layout.name == "sentence-transformers (anchor, positive, negative)"
+    assert found.by_question() == {"Who runs the mill?": ["Fog.", "Ida owns it."], "Who sings?": ["Ida owns it."]}
+
+
+def test_false_triplets_are_dropped_for_their_question_only(tmp_path):
+    found = mined(tmp_path, TRIPLETS)
+    assert list(found.repaired(FALSE, relabel=False)) == [[TRIPLETS[0]], [], [], [TRIPLETS[3]]]
+
+
+def test_a_false_negative_becomes_a_positive_once(tmp_path):
+    new = {"anchor": "Who runs the mill?", "positive": "Ida owns it.", "negative": "Fog."}
+    assert list(mined(tmp_path, TRIPLETS).repaired(FALSE, relabel=True)) == [[TRIPLETS[0]], [new], [], [TRIPLETS[3]]]
+
+
+def test_without_a_clean_negative_there_is_no_new_triplet(tmp_path):
+    found = mined(tmp_path, TRIPLETS)
+    everything = {"Who sings?": {"Ida owns it."}}
+    assert list(found.repaired(everything, relabel=True)) == [[row] for row in TRIPLETS[:3]] + [[]]
+
+
+def test_tuples_keep_their_columns(tmp_path):
+    row = {"query": "Who?", "answer": "A.", **{f"negative_{place}": f"N{place}." for place in (1, 2, 3, 10)}}
+    found = mined(tmp_path, [row])
+    assert found.layout.name == (
+        "sentence-transformers (query, answer, negative_1, negative_2, negative_3, negative_10)"
+    )
+    false = {"Who?": {"N1.", "N3."}}
+    filled = {**row, "negative_1": "N2.", "negative_3": "N10."}  # by the row's others, in turn
+    assert list(found.repaired(false, relabel=False)) == [[filled]]
+    around = {"negative_1": "N2.", "negative_2": "N10.", "negative_3": "N2.", "negative_10": "N10."}
+    ((kept, *new),) = found.repaired(false, relabel=True)
+    assert kept == filled
+    assert new == [{"query": "Who?", "answer": name, **around} for name in ("N1.", "N3.")]
+    everything = {"Who?": {"N1.", "N2.", "N3.", "N10."}}
+    assert list(found.repaired(everything, relabel=True)) == [[]]
+
+
+def test_lists_of_flag_embedding_move_with_their_scores(tmp_path):
+    row = {"query": "Who?", "pos": ["A."], "neg": ["B.", " C.", "D."], "prompt": "Find it."}
+    scored = {**row, "pos_scores": [0.9], "neg_scores": [0.1, 0.8, 0.3]}
+    alone = {"query": "Where?", "pos": ["E."], "neg": ["F."]}
+    found = mined(tmp_path, [row, scored, alone])
+    assert found.layout.name == "FlagEmbedding (query, pos, neg)"
+    false = {"Who?": {"C."}, "Where?": {"F."}}
+    dropped = {**row, "neg": ["B.", "D."]}
+    assert list(found.repaired(false, relabel=False)) == [
+        [dropped],
+        [{**scored, "neg": ["B.", "D."], "neg_scores": [0.1, 0.3]}],
+        [],
+    ]
+    first, second, third = found.repaired(false, relabel=True)
+    assert first == [{**dropped, "pos": ["A.", " C."]}]
+    assert second[0]["pos"] == ["A."]  # the question has it as a positive already
+    assert third == []
+    ((only,),) = mined(tmp_path, [scored]).repaired(false, relabel=True)
+    assert (only["pos"], only["pos_scores"], only["neg_scores"]) == (["A.", " C."], [0.9, 0.8], [0.1, 0.3])
+
+
+def test_scores_that_would_be_false_are_refused(tmp_path):
+    triplets = mined(tmp_path, [{**TRIPLETS[0], "label": 0.4}]).layout
+    assert triplets.refusal(relabel=False) is None
+    assert "column 'label' scores the passages" in triplets.refusal(relabel=True)
+    tuples = mined(tmp_path, [{"anchor": "Q", "positive": "A", "negative_1": "B", "negative_2": "C", "scores": [1]}])
+    assert tuples.layout.refusal(relabel=False).endswith("or take action=list")
+    assert mined(tmp_path, TRIPLETS).layout.refusal(relabel=True) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            [{"question": "Q", "text": "T"}],
+            r"line 1: expected mined negatives of FlagEmbedding .*got columns question",
+        ),
+        ([TRIPLETS[0], {"anchor": "Q", "positive": "P"}], r"line 2: expected rows of .*got no 'negative'"),
+        ([{**TRIPLETS[0], "negative": None}], r"line 1: .* with texts in them, got nothing"),
+        ([{"query": "Q", "pos": ["P"], "neg": ["N", " "]}], r"line 1: .* with texts in them, got ' '"),
+        ([{"query": "Q", "pos": ["P"], "neg": ["N", 3]}], r"line 1: .* with texts in them, got 3"),
+    ],
+)
+def test_rows_that_are_no_mined_negatives_are_named(tmp_path, rows, message):
+    with pytest.raises(BadRowError, match=message):
+        mined(tmp_path, rows)
+
+
+def test_an_empty_file_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"expected mined negatives, one row each, got an empty file"):
+        mined(tmp_path, [])
+
+
+@pytest.mark.parametrize(("output_format", "columns"), [("triplet", 1), ("n-tuple", 2)])
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "folder"])
+def test_what_sentence_transformers_mines_comes_back_in_its_format(
+    tmp_path, tiny_encoder, output_format, columns, kind
+):
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.util import mine_hard_negatives
+
+    names = ["mill", "ferry", "lane", "bridge"]
+    pairs = {
+        "query": [f"Who runs the {name}?" for name in names],
+        "answer": [f"Ida runs the {name}." for name in names],
+    }
+    rows = mine_hard_negatives(
+        Dataset.from_dict(pairs),
+        SentenceTransformer(str(tiny_encoder), device="cpu"),
+        num_negatives=columns,
+        output_format=output_format,
+        verbose=False,
+    )
+    path = tmp_path / ("mined" if kind == "folder" else f"mined.{kind}")
+    {"jsonl": rows.to_json, "parquet": rows.to_parquet, "folder": rows.save_to_disk}[kind](str(path))
+    found = read_mined(path)
+    assert (found.layout.anchor, found.layout.positive, len(found.layout.columns)) == ("query", "answer", columns)
+    question, negatives = next(iter(found.by_question().items()))
+    repaired = [row for several in found.repaired({question: {negatives[0]}}, relabel=False) for row in several]
+    written = read_mined(write_mined(repaired, path, tmp_path, "audited"))
+    assert written.path.suffix == path.suffix
+    assert written.layout == found.layout
+    assert list(written.rows) == repaired
+    assert negatives[0] not in written.by_question().get(question, [])
+
+
+def test_json_stays_json(tmp_path):
+    found = mined(tmp_path, TRIPLETS, "mined.json")
+    path = write_mined(list(found.rows), found.path, tmp_path, "audited")
+    assert path.name == "audited.json"
+    assert json.loads(path.read_text()) == TRIPLETS

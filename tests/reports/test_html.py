@@ -1,0 +1,233 @@
+"""The page of `seper-reward report`: whole, escaped, and opened in a browser where there is one."""
+
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from seper_reward import cli
+from seper_reward.labels.labelers import GoldLabeler
+from seper_reward.labels.run import LabelRun
+from seper_reward.reports.html import Axis, write_page
+from seper_reward.types import Passage, Query
+
+ATTACK = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def context(seper, *responses):
+    names = ("text", "weight", "cluster", "support")
+    return {"seper": seper, "responses": [dict(zip(names, each, strict=True), count=1) for each in responses]}
+
+
+def passage(place, label, role, text="A plain text."):
+    return {
+        "passage_id": f"p{place}",
+        "title": "Atlas",
+        "text": text,
+        "role": role,
+        "delta_seper": label,
+        "std_error": 0.05,
+        "low": max(label - 0.1, -1.0),
+        "high": min(label + 0.1, 1.0),
+        **context(0.5 + label, ("Ida", 0.75, 0, 0.9), ("Mrs Ida", 0.125, 0, 0.7), ("Bob", 0.125, 1, 0.1)),
+    }
+
+
+@pytest.fixture
+def labels(tmp_path):
+    """A label folder of four questions, with markup wherever data could bring it."""
+    folder = tmp_path / "labels"
+    folder.mkdir()
+    rows = [
+        {
+            "id": f"q{number}",
+            "question": f"Who runs mill {number}? {ATTACK}",
+            "answers": [f"Ida {ATTACK}"],
+            "group": f"fiction {ATTACK}",
+            "baseline": {"std_error": 0.02, **context(0.5, (f"Bob {ATTACK}", 1.0, 0, 0.0))},
+            "passages": [
+                passage(0, 0.4, f"supporting {ATTACK}", f"Ida runs it. {ATTACK} " + 60 * "And so on. "),
+                passage(1, 0.01 * number, "unrelated"),
+                passage(2, -0.3, "misleading", ATTACK),
+            ],
+        }
+        for number in range(4)
+    ]
+    (folder / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    provenance = {"labels_hash": "abc123", "decides": {"reader": ATTACK, "sampling": {"num_samples": 3}}}
+    (folder / "provenance.json").write_text(json.dumps(provenance))
+    return folder
+
+
+@pytest.fixture
+def evaluations(tmp_path):
+    folder = tmp_path / "evaluations"
+    folder.mkdir()
+    result = {
+        "retrievers": {
+            "bm25": {"mrr": 0.5, "n": 9, ATTACK: ATTACK},
+            "minilm": {"mrr": 0.25, "n": 10, ATTACK: 1},
+            "mixed": {"mrr": None, "n": 100, ATTACK: 1},
+        },
+        "calibration": {
+            "ece": 0.1,
+            "reliability": [
+                {"mean_probability": 0.1, "share_true": 0.2, "n": 5},
+                {"mean_probability": 0.9, "share_true": 0.8, "n": 15},
+            ],
+        },
+        "settings": {"seed": 0},
+    }
+    (folder / "equivalence.json").write_text(json.dumps(result))
+    return folder
+
+
+@pytest.fixture
+def page(labels, evaluations, tmp_path):
+    """The page of both, by the command."""
+    path = tmp_path / "out" / "report.html"
+    words = ["report", "--labels", str(labels), "--evaluations", str(evaluations), "--output", str(path)]
+    assert cli.main(words) == 0
+    return path
+
+
+def browse(path, script="", width=1200, scheme="light"):
+    """Return what a headless Chromium makes of a page, as HTML, after a script of ours ran in it."""
+    found = os.environ.get("SEPER_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip("no Chromium here; apt-get install chromium-headless-shell, or name one in $SEPER_CHROMIUM")
+    if script:
+        text = re.sub("<meta http-equiv=[^>]*>", "", path.read_text(encoding="utf-8"))  # it forbids other scripts
+        path = path.with_name("scripted.html")
+        path.write_text(text.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
+    words = ["--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", "--dump-dom"]
+    words += [f"--blink-settings=preferredColorScheme={['dark', 'light'].index(scheme)}", path.as_uri()]
+    return subprocess.run([found, *words], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def said(dom):
+    """Return what a script wrote into ``data-said`` of the body."""
+    return json.loads(html.unescape(re.search('data-said="([^"]*)"', dom)[1]))
+
+
+SAY = "document.body.dataset.said = JSON.stringify({})"
+
+
+def test_the_page_holds_everything(page):
+    text = page.read_text(encoding="utf-8")
+    for part in ("distribution", "groups", "baseline", "passages", "reliability", "evaluations", "provenance"):
+        assert f'id="{part}"' in text
+    assert text.count("<circle") == 12 + 3 + 12 + 2  # passages, means by role, passages by role, bins of reliability
+    assert "abc123" in text
+    assert "Most helpful" in text
+    assert "0.88 Ida" in text  # two responses of one cluster
+    assert "the whole passage" in text
+    assert "equivalence.json" in text
+
+
+def test_the_page_loads_nothing(page):
+    text = page.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert not re.search(r"https?://|url\(|@import|<link|<iframe", text)
+
+
+def test_what_the_data_says_is_text(page):
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<script") == 1
+    assert "<img" not in text
+    assert html.escape("<script>") in text
+
+
+def test_a_browser_runs_none_of_the_data(page):
+    dom = browse(page)
+    assert "<title>ΔSePer in " in dom
+    assert "owned</title>" not in dom
+
+
+def test_a_browser_sorts_tables(page):
+    script = (
+        "const table = [...document.querySelectorAll('table')].find(t => t.textContent.includes('minilm'));"
+        "const names = () => [...table.tBodies[0].rows].map(r => r.cells[0].textContent);"
+        "const head = [...table.tHead.rows[0].cells].find(c => c.textContent == 'HEAD').querySelector('button');"
+        "head.click(); const up = names(); head.click();" + SAY.format("[up, names()]")
+    )
+    # by value, not by letters; what has no number is last both ways
+    assert said(browse(page, script.replace("HEAD", "n"))) == [
+        ["bm25", "minilm", "mixed"],
+        ["mixed", "minilm", "bm25"],
+    ]
+    assert said(browse(page, script.replace("HEAD", "mrr"))) == [
+        ["minilm", "bm25", "mixed"],
+        ["bm25", "minilm", "mixed"],
+    ]
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_browser_needs_no_scrolling_to_the_side(page, width):
+    measured = said(browse(page, SAY.format("[document.documentElement.scrollWidth, innerWidth]"), width))
+    assert measured[0] <= measured[1]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "colours"),
+    [("light", ["rgb(252, 252, 250)", "rgb(27, 29, 31)"]), ("dark", ["rgb(20, 23, 26)", "rgb(228, 227, 223)"])],
+)
+def test_the_colours_follow_the_browser(page, scheme, colours):
+    style = "getComputedStyle(document.body)"
+    script = SAY.format(f"[{style}.backgroundColor, {style}.color]")
+    assert said(browse(page, script, scheme=scheme)) == colours
+
+
+def test_evaluations_alone(evaluations, tmp_path):
+    path = tmp_path / "report.html"
+    assert cli.main(["report", "--evaluations", str(evaluations), "--output", str(path)]) == 0
+    text = path.read_text(encoding="utf-8")
+    assert "<h1>Evaluations</h1>" in text
+    assert 'id="distribution"' not in text
+
+
+def test_labels_without_beliefs(tmp_path):
+    passages = (Passage("Ann did.", id="a", metadata={"relevant": True}), Passage("Corn.", id="b"))
+    LabelRun(tmp_path / "gold", GoldLabeler(), [Query("q", "Who?", ("Ann",), passages)]).run()
+    write_page(tmp_path / "report.html", tmp_path / "gold")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<h1>gold in " in text
+    assert 'id="baseline"' not in text
+    assert "knows no standard errors" in text
+    assert text.count("<circle") == 2  # means by role, and no intervals
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--labels", "absent", "--output", "x.html"], "absent/labels.jsonl: no such file"),
+        (["--output", "x.html", "--question", "q1"], "question goes with a plot"),
+        (["--output", "x.svg", "--evaluations", "runs"], "evaluations go with a page"),
+        (["--output", "x.html", "--evaluations", "absent"], "No such file or directory: 'absent'"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["report", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [(-1.0, 1.0, [-1, -0.5, 0, 0.5, 1]), (0.0, 1.0, [0, 0.2, 0.4, 0.6, 0.8, 1]), (-3.0, 7.0, [-2, 0, 2, 4, 6])],
+)
+def test_axes_have_round_numbers(low, high, ticks):
+    axis = Axis(low, high)
+    assert axis.ticks == ticks
+    assert (axis.at(low), axis.at(high), axis.at((low + high) / 2)) == (0, 100, 50)
+
+
+def test_an_axis_holds_zero_and_all_values():
+    assert Axis.around([0.12, 0.33]) == Axis(0.0, pytest.approx(0.4))
+    assert Axis.around([-2.7, -0.1]) == Axis(-3.0, 0.0)
+    assert Axis.around([0.0, 0.0]) == Axis(-1.0, 1.0)
