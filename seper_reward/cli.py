@@ -328,10 +328,9 @@ def _workflows(arguments: list[str]) -> None:
 
 def _with_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, Any]]:
     """Read the questions of the split and the corpus to retrieve from: that of the settings, or their own passages."""
-    from seper_reward.data.queries import pool_passages, read_examples
+    from seper_reward.data.queries import pool_passages
 
-    _need_file(config)
-    examples, corpus = read_examples(config.file, config.corpus)
+    examples, corpus = _examples(config, _needed_file(config))
     queries = _chosen(config, examples)
     if corpus is None:
         corpus, queries = pool_passages(queries)
@@ -340,17 +339,15 @@ def _with_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, Any]]:
 
 def _judgments(arguments: list[str]) -> None:
     config = _parse(JudgmentsConfig, arguments, "seper-reward evaluate judgments")
-    from seper_reward.data.queries import read_examples
     from seper_reward.evaluation.judgments import judgments
     from seper_reward.labels.judgments import METHODS
     from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
     from seper_reward.reports.tables import judgments_tables
 
-    _need_file(config)
     options = LabelerOptions(**config.labeler_options)
     for name in {*config.judges, config.reference} - {*METHODS, "none"}:
         check_labeler(name)
-    queries = _chosen(config, read_examples(config.file)[0])
+    queries = _marked(config)
     scorer = load_scorer(config, config.seed)
 
     def judge(name: str) -> Any:
@@ -400,15 +397,13 @@ def _stress(arguments: list[str]) -> None:
 
 def _marked(config: MarkedConfig) -> list[Any]:
     """Read the questions of the split; raise if a row is unusable."""
-    from seper_reward.data.queries import read_queries
-
-    _need_file(config)
-    return _chosen(config, read_queries(config.file))
+    return _chosen(config, _examples(config, _needed_file(config))[0])
 
 
-def _need_file(config: MarkedConfig) -> None:
+def _needed_file(config: MarkedConfig) -> str:
     if not config.file:
         raise ValueError("--file is required: questions whose passages carry 'relevant'")
+    return config.file
 
 
 def _chosen(config: MarkedConfig, examples: "Examples") -> list[Any]:
@@ -420,6 +415,25 @@ def _chosen(config: MarkedConfig, examples: "Examples") -> list[Any]:
         first = examples.rejected[0]
         raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")
     return spread([query for query in examples.queries if config.split in ("all", split_of(query.id))], config.limit)
+
+
+def _examples(
+    config: LabelConfig | MarkedConfig, source: str, *, answers_needed: bool = True
+) -> tuple["Examples", dict[str, Any] | None]:
+    """Read the questions of a source and the corpus, and say what was recognised."""
+    from seper_reward.data.queries import read_examples
+    from seper_reward.runtime.distributed import process_state
+
+    examples, corpus = read_examples(
+        source,
+        config.corpus,
+        config.input_options,
+        answers_needed=answers_needed,
+        most=config.limit if config.streaming else None,
+    )
+    if examples.about and process_state().is_main_process:
+        print(examples.about, file=sys.stderr)  # standard output may hold a result as JSON
+    return examples, corpus
 
 
 def _show(result: dict[str, Any], config: MarkedConfig) -> None:
@@ -616,20 +630,19 @@ def _refuse(message: str) -> NoReturn:
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     """Read the questions to label, with retrieved passages where they have none, and the rejected rows."""
-    from seper_reward.data.queries import Rejected, read_examples
+    from seper_reward.data.queries import Rejected, add_passages
     from seper_reward.data.splits import spread
     from seper_reward.labels.labelers import needs_answers
 
-    answers_needed = needs_answers(config.labeler)
-    examples, corpus = read_examples(config.input, config.corpus, answers_needed=answers_needed)
+    examples, corpus = _examples(config, config.input, answers_needed=needs_answers(config.labeler))
     queries = spread(examples.queries, config.limit)
-    bare = [position for position, query in enumerate(queries) if not query.passages]
-    if bare and corpus is not None:
+    lacking = [place for place, query in enumerate(queries) if examples.judged or not query.passages]
+    if lacking and corpus is not None:
         from seper_reward.retrieval import BM25Retriever
 
-        retrieved = BM25Retriever(corpus).retrieve([queries[position].question for position in bare], config.top_k)
-        for position, passages in zip(bare, retrieved, strict=True):
-            queries[position] = replace(queries[position], passages=passages)
+        retrieved = BM25Retriever(corpus).retrieve([queries[place].question for place in lacking], config.top_k)
+        for place, passages in zip(lacking, retrieved, strict=True):
+            queries[place] = add_passages(queries[place], passages, judged=examples.judged)
     reason = "no passage of the corpus shares a word with the question; give it passages, or drop it"
     unmatched = [
         Rejected(f"{config.input}, id {query.id}", reason, {"id": query.id, "question": query.question})
