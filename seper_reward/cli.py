@@ -26,6 +26,7 @@ from seper_reward.config import (
     JudgmentsConfig,
     LabelConfig,
     MarkedConfig,
+    PushConfig,
     ReestimateConfig,
     ReportConfig,
     RetrievalConfig,
@@ -56,6 +57,7 @@ C = TypeVar(
     ERAGConfig,
     ExportConfig,
     JudgmentsConfig,
+    PushConfig,
     ReestimateConfig,
     ReportConfig,
     RetrieversConfig,
@@ -85,6 +87,7 @@ commands:
   reestimate               compute labels again by other options of SePer, without asking the reader
   export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
   audit-negatives          find mined hard negatives that hold an answer, and list, relabel or drop them
+  push                     upload labels or a trained model to the Hugging Face hub
   report                   a page of labels and evaluations (.html), or a plot of the beliefs in one question
   save-reader              save a reader as a plain model folder, for an engine (vLLM) to serve
   serve                    answer trainers over HTTP: beliefs, ΔSePer and rewards from one scorer for all of them
@@ -114,6 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "reestimate": _reestimate,
         "export": _export,
         "audit-negatives": _audit_negatives,
+        "push": _push,
         "report": _report,
         "save-reader": _save_reader,
         "serve": _serve,
@@ -158,10 +162,12 @@ def _label(arguments: list[str]) -> None:
     from seper_reward.labels.labelers import LabelerOptions, load_labeler
     from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.provenance import backend_of
+    from seper_reward.labels.rows import LABELS_PARQUET
     from seper_reward.labels.run import LabelRun
     from seper_reward.reports.tables import profile_table
     from seper_reward.reports.tracking import LabelTracker, Run
     from seper_reward.runtime.distributed import process_state, together
+    from seper_reward.runtime.parquet_files import write_parquet
     from seper_reward.runtime.profiling import profiling
 
     sets = None if config.set_options is None else SetOptions(**config.set_options)
@@ -199,6 +205,8 @@ def _label(arguments: list[str]) -> None:
             tracked.log(profile.numbers())
         if main_process and report_to != "none":
             tracker.finish(run.labels(), summary, run.folder)
+    if main_process and config.output_format == "parquet":
+        write_parquet(run.folder / LABELS_PARQUET, run.labels())
     if main_process:
         _show_summary(summary, labeler.name, run.folder, config.margin)
         if profile is not None:
@@ -525,6 +533,30 @@ def _audit_negatives(arguments: list[str]) -> None:
         rule = {name: getattr(config, name) for name in ("label", "sigmas", "margin")}
         found = write_audit(mined, asked, run.folder, action=config.action, settings=settings, **rule)
         print(audit_lines(found, run.folder))
+
+
+def _push(arguments: list[str]) -> None:
+    config = _parse(PushConfig, arguments, "seper-reward push")
+    from seper_reward.labels.hub import is_label_folder
+    from seper_reward.labels.load import load_labels
+    from seper_reward.runtime.hub import is_model_folder, upload
+
+    folder = Path(config.folder)
+    if is_label_folder(folder):
+        address = load_labels(folder).push_to_hub(
+            config.repo_id, margin=config.margin, private=config.private, revision=config.revision
+        )
+    elif is_model_folder(folder):
+        message = f"Model by seper-reward {version('seper-reward')}"
+        address = upload(
+            folder, config.repo_id, "model", message=message, private=config.private, revision=config.revision
+        )
+    else:
+        raise ValueError(
+            f"{folder}: expected labels.jsonl of a finished run, or a model's config.json, modules.json or "
+            "adapter_config.json; name the folder that holds them"
+        )
+    print(address)
 
 
 def _save_reader(arguments: list[str]) -> None:

@@ -778,9 +778,11 @@ class ExportConfig:
     format: str = setting(
         "sentence-transformers",
         "sentence-transformers (query, docs, labels: listwise losses), sentence-transformers-triplets (anchor, "
-        "positive, negative, label: MarginMSE), tevatron, flagembedding (with distillation scores), or trec (qrels).",
+        "positive, negative, label: MarginMSE), sentence-transformers-pairs (anchor, positive: in-batch negatives), "
+        "sentence-transformers-flat (query, passage, label: CoSENT, MSE), tevatron, flagembedding (with distillation "
+        "scores), or trec (qrels).",
     )
-    output: str = setting("", "File to write. Required.")
+    output: str = setting("", "File to write, Parquet if its name ends in .parquet. Required.")
     label: str | None = setting(
         None, "Field of the rows that holds the labels; not given: the labeler's own, for ΔSePer delta_seper (soft)."
     )
@@ -809,6 +811,24 @@ class ExportConfig:
             raise ValueError("output is required: the file to write")
         if not 0 < self.heterogeneity <= 1:
             raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
+
+
+@dataclass
+class PushConfig:
+    """Upload a label folder, as a dataset with a card, or a model's folder to the Hugging Face hub."""
+
+    folder: str = setting("", "Folder written by `seper-reward label`, or of a model, such as a trainer's. Required.")
+    repo_id: str = setting("", "Repository on the hub, org/name; made if absent. Required.")
+    private: bool = setting(True, "Whether a new repository is private; false shows it to everyone.")
+    revision: str | None = setting(None, "Branch, made if absent; not given: the main one.")
+    margin: float = setting(
+        0.1, "Least label of a positive passage, and least distance of a negative below it, in pairs and triplets."
+    )
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if not self.folder or not self.repo_id:
+            raise ValueError("folder and repo_id are required: what to upload, and where to")
 
 
 @dataclass

@@ -132,6 +132,8 @@ def _unknown(rows: Sequence[Row], source: str, needed: Collection[str], columns:
     way_out = f"say which: --columns {' '.join(f'{name}=COLUMN' for name in missing)}"
     if "passages" in missing:
         way_out += ", or give a corpus to find passages in"
+    if "answers" in missing:
+        way_out += "; some labelers need no answers"
     if "answers" in missing and "answer" in rows[0]:
         way_out += "; 'answer' is not taken by itself, as it may be what a system said"
     return f"{source}: no column is known to hold {' and '.join(missing)}, got {_listed(rows)}; {way_out}"
