@@ -56,11 +56,13 @@ def label_dataset(
     Raises:
         BadRowError: A row is unusable, and ``strict``.
         UnscorableError: A row cannot be scored, and ``strict``.
-        ValueError: ``block`` is below 1, or above 1 with ``enough_std_error``; or no column is known to hold what is
-            needed.
+        ValueError: ``block`` is below 1, or above 1 with ``enough_std_error``; no column is known to hold what is
+            needed; or the dataset is a ``DatasetDict``.
     """
     from datasets import IterableDataset
 
+    if isinstance(dataset, dict):
+        raise ValueError(f"expected a Dataset, got a DatasetDict; take one of its splits, {', '.join(dataset)}")
     if isinstance(labeler, SePerScorer):
         labeler = DeltaSePerLabeler(labeler)
     block = block_size(labeler, block)

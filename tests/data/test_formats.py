@@ -211,7 +211,7 @@ def test_columns_that_the_user_names(tmp_path, capsys):
         (
             {"question": "Who?", "answer": "Ann", "contexts": ["one"]},
             {},
-            r"hold answers, got .*; say which: --columns answers=COLUMN; some labelers need no answers; 'answer' is not",
+            r"hold answers, got .*; say which: --columns answers=COLUMN; .*; 'answer' is not taken by itself",
         ),
         ({"question": "Who?", "answers": "Ann"}, {}, r"hold passages, got the columns question, answers; say which"),
         (

@@ -1,7 +1,7 @@
 """``label_dataset`` on datasets as people have them: other libraries' columns, and streams."""
 
 import pytest
-from datasets import Dataset, IterableDataset
+from datasets import Dataset, DatasetDict, IterableDataset
 
 from seper_reward.labels.dataset import label_dataset
 from seper_reward.labels.labelers import ContainsLabeler
@@ -34,6 +34,8 @@ def test_columns_of_another_library():
         ValueError, match="the dataset: no column is known to hold answers, got the columns user_input"
     ):
         label_dataset(renamed, ContainsLabeler())
+    with pytest.raises(ValueError, match="got a DatasetDict; take one of its splits, train, dev"):
+        label_dataset(DatasetDict(train=renamed, dev=renamed), ContainsLabeler())
 
 
 def test_a_stream_is_labelled_as_it_is_read(tiny_scorer):
