@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from seper_reward.estimators.entailment import EntailmentScorer
     from seper_reward.estimators.seper import Estimator
     from seper_reward.labels.dataset import label_dataset
+    from seper_reward.labels.load import load_labels
     from seper_reward.reader.in_process.response_sampler import ResponseSampler
     from seper_reward.reward import SePerReward
     from seper_reward.reward.environment import environment_factory
@@ -35,6 +36,7 @@ __all__ = [
     "Utility",
     "environment_factory",
     "label_dataset",
+    "load_labels",
 ]
 
 _HOMES = {
@@ -42,6 +44,7 @@ _HOMES = {
     "estimators.entailment": ("EntailmentScorer",),
     "estimators.seper": ("Estimator",),
     "labels.dataset": ("label_dataset",),
+    "labels.load": ("load_labels",),
     "reader.in_process.response_sampler": ("ResponseSampler",),
     "reward.environment": ("environment_factory",),
     "reward.reward": ("SePerReward",),

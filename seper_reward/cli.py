@@ -26,6 +26,7 @@ from seper_reward.config import (
     JudgmentsConfig,
     LabelConfig,
     MarkedConfig,
+    PushConfig,
     ReestimateConfig,
     ReportConfig,
     RetrievalConfig,
@@ -56,6 +57,7 @@ C = TypeVar(
     ERAGConfig,
     ExportConfig,
     JudgmentsConfig,
+    PushConfig,
     ReestimateConfig,
     ReportConfig,
     RetrieversConfig,
@@ -85,6 +87,7 @@ commands:
   reestimate               compute labels again by other options of SePer, without asking the reader
   export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
   audit-negatives          find mined hard negatives that hold an answer, and list, relabel or drop them
+  push                     upload labels or a trained model to the Hugging Face hub
   report                   a page of labels and evaluations (.html), or a plot of the beliefs in one question
   save-reader              save a reader as a plain model folder, for an engine (vLLM) to serve
   serve                    answer trainers over HTTP: beliefs, ΔSePer and rewards from one scorer for all of them
@@ -114,6 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "reestimate": _reestimate,
         "export": _export,
         "audit-negatives": _audit_negatives,
+        "push": _push,
         "report": _report,
         "save-reader": _save_reader,
         "serve": _serve,
@@ -158,10 +162,12 @@ def _label(arguments: list[str]) -> None:
     from seper_reward.labels.labelers import LabelerOptions, load_labeler
     from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.provenance import backend_of
+    from seper_reward.labels.rows import LABELS_PARQUET
     from seper_reward.labels.run import LabelRun
     from seper_reward.reports.tables import profile_table
     from seper_reward.reports.tracking import LabelTracker, Run
     from seper_reward.runtime.distributed import process_state, together
+    from seper_reward.runtime.parquet_files import write_parquet
     from seper_reward.runtime.profiling import profiling
 
     sets = None if config.set_options is None else SetOptions(**config.set_options)
@@ -199,6 +205,8 @@ def _label(arguments: list[str]) -> None:
             tracked.log(profile.numbers())
         if main_process and report_to != "none":
             tracker.finish(run.labels(), summary, run.folder)
+    if main_process and config.output_format == "parquet":
+        write_parquet(run.folder / LABELS_PARQUET, run.labels())
     if main_process:
         _show_summary(summary, labeler.name, run.folder, config.margin)
         if profile is not None:
@@ -328,10 +336,9 @@ def _workflows(arguments: list[str]) -> None:
 
 def _with_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, Any]]:
     """Read the questions of the split and the corpus to retrieve from: that of the settings, or their own passages."""
-    from seper_reward.data.queries import pool_passages, read_examples
+    from seper_reward.data.queries import pool_passages
 
-    _need_file(config)
-    examples, corpus = read_examples(config.file, config.corpus)
+    examples, corpus = _examples(config, _needed_file(config))
     queries = _chosen(config, examples)
     if corpus is None:
         corpus, queries = pool_passages(queries)
@@ -340,17 +347,15 @@ def _with_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, Any]]:
 
 def _judgments(arguments: list[str]) -> None:
     config = _parse(JudgmentsConfig, arguments, "seper-reward evaluate judgments")
-    from seper_reward.data.queries import read_examples
     from seper_reward.evaluation.judgments import judgments
     from seper_reward.labels.judgments import METHODS
     from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
     from seper_reward.reports.tables import judgments_tables
 
-    _need_file(config)
     options = LabelerOptions(**config.labeler_options)
     for name in {*config.judges, config.reference} - {*METHODS, "none"}:
         check_labeler(name)
-    queries = _chosen(config, read_examples(config.file)[0])
+    queries = _marked(config)
     scorer = load_scorer(config, config.seed)
 
     def judge(name: str) -> Any:
@@ -400,15 +405,13 @@ def _stress(arguments: list[str]) -> None:
 
 def _marked(config: MarkedConfig) -> list[Any]:
     """Read the questions of the split; raise if a row is unusable."""
-    from seper_reward.data.queries import read_queries
-
-    _need_file(config)
-    return _chosen(config, read_queries(config.file))
+    return _chosen(config, _examples(config, _needed_file(config))[0])
 
 
-def _need_file(config: MarkedConfig) -> None:
+def _needed_file(config: MarkedConfig) -> str:
     if not config.file:
         raise ValueError("--file is required: questions whose passages carry 'relevant'")
+    return config.file
 
 
 def _chosen(config: MarkedConfig, examples: "Examples") -> list[Any]:
@@ -420,6 +423,25 @@ def _chosen(config: MarkedConfig, examples: "Examples") -> list[Any]:
         first = examples.rejected[0]
         raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")
     return spread([query for query in examples.queries if config.split in ("all", split_of(query.id))], config.limit)
+
+
+def _examples(
+    config: LabelConfig | MarkedConfig, source: str, *, answers_needed: bool = True
+) -> tuple["Examples", dict[str, Any] | None]:
+    """Read the questions of a source and the corpus, and say what was recognised."""
+    from seper_reward.data.queries import read_examples
+    from seper_reward.runtime.distributed import process_state
+
+    examples, corpus = read_examples(
+        source,
+        config.corpus,
+        config.input_options,
+        answers_needed=answers_needed,
+        most=config.limit if config.streaming else None,
+    )
+    if examples.about and process_state().is_main_process:
+        print(examples.about, file=sys.stderr)  # standard output may hold a result as JSON
+    return examples, corpus
 
 
 def _show(result: dict[str, Any], config: MarkedConfig) -> None:
@@ -511,6 +533,30 @@ def _audit_negatives(arguments: list[str]) -> None:
         rule = {name: getattr(config, name) for name in ("label", "sigmas", "margin")}
         found = write_audit(mined, asked, run.folder, action=config.action, settings=settings, **rule)
         print(audit_lines(found, run.folder))
+
+
+def _push(arguments: list[str]) -> None:
+    config = _parse(PushConfig, arguments, "seper-reward push")
+    from seper_reward.labels.hub import is_label_folder
+    from seper_reward.labels.load import load_labels
+    from seper_reward.runtime.hub import is_model_folder, upload
+
+    folder = Path(config.folder)
+    if is_label_folder(folder):
+        address = load_labels(folder).push_to_hub(
+            config.repo_id, margin=config.margin, private=config.private, revision=config.revision
+        )
+    elif is_model_folder(folder):
+        message = f"Model by seper-reward {version('seper-reward')}"
+        address = upload(
+            folder, config.repo_id, "model", message=message, private=config.private, revision=config.revision
+        )
+    else:
+        raise ValueError(
+            f"{folder}: expected labels.jsonl of a finished run, or a model's config.json, modules.json or "
+            "adapter_config.json; name the folder that holds them"
+        )
+    print(address)
 
 
 def _save_reader(arguments: list[str]) -> None:
@@ -616,20 +662,19 @@ def _refuse(message: str) -> NoReturn:
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     """Read the questions to label, with retrieved passages where they have none, and the rejected rows."""
-    from seper_reward.data.queries import Rejected, read_examples
+    from seper_reward.data.queries import Rejected, add_passages
     from seper_reward.data.splits import spread
     from seper_reward.labels.labelers import needs_answers
 
-    answers_needed = needs_answers(config.labeler)
-    examples, corpus = read_examples(config.input, config.corpus, answers_needed=answers_needed)
+    examples, corpus = _examples(config, config.input, answers_needed=needs_answers(config.labeler))
     queries = spread(examples.queries, config.limit)
-    bare = [position for position, query in enumerate(queries) if not query.passages]
-    if bare and corpus is not None:
+    lacking = [place for place, query in enumerate(queries) if examples.judged or not query.passages]
+    if lacking and corpus is not None:
         from seper_reward.retrieval import BM25Retriever
 
-        retrieved = BM25Retriever(corpus).retrieve([queries[position].question for position in bare], config.top_k)
-        for position, passages in zip(bare, retrieved, strict=True):
-            queries[position] = replace(queries[position], passages=passages)
+        retrieved = BM25Retriever(corpus).retrieve([queries[place].question for place in lacking], config.top_k)
+        for place, passages in zip(lacking, retrieved, strict=True):
+            queries[place] = add_passages(queries[place], passages, judged=examples.judged)
     reason = "no passage of the corpus shares a word with the question; give it passages, or drop it"
     unmatched = [
         Rejected(f"{config.input}, id {query.id}", reason, {"id": query.id, "question": query.question})

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import torch
 
+from seper_reward.data.formats.recognise import parse_columns
+from seper_reward.data.queries import InputOptions
 from seper_reward.estimators.seper import (
     Aliases,
     Clusters,
@@ -35,6 +37,13 @@ Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Prompt = Literal["paper", "brief", "few_shot"]
 Tracking = Literal["none", "wandb"]
 LearnFrom = Literal["singles", "hops", "best_gain"]
+OutputFormat = Literal["jsonl", "parquet"]
+INPUT_HELP = (
+    "Questions: JSON, JSONL, CSV or Parquet, a folder of datasets or BEIR, or the id of a dataset on the hub "
+    "(org/name@revision/configuration, of which the name is enough), with :split behind it where there are several; "
+    "or 'demo'. Layouts of SQuAD, HotpotQA, MS MARCO, Ragas and RAGChecker are recognised."
+)
+CORPUS_HELP = "Corpus, rows {id, title?, text} from a file or dataset as for questions; "
 LEARN_FROM_HELP = (
     "Labels to learn from: singles (of passages by themselves), hops (these, and what passages add to given ones, "
     "where the query is the question followed by the given ones) or best_gain (the most that a passage adds to any "
@@ -278,6 +287,44 @@ class CommandConfig(ScorerConfig):
 
 
 @dataclass
+class InputConfig:
+    """Settings of how questions are read, shared by the commands and the trainers."""
+
+    columns: list[str] = setting(
+        [],
+        "Columns of the questions that are not recognised, such as question=q answers=gold passages=ctx id=key; a "
+        "dotted name goes into a column (answers=answer.aliases).",
+    )
+    streaming: bool = setting(
+        False,
+        "Whether a dataset on the hub is read row by row instead of downloaded before; limit then takes the first "
+        "questions.",
+    )
+    run: str | None = setting(
+        None,
+        "TREC run whose best passages of the corpus are those of the questions; questions without a ranking are left "
+        "out. Not given: passages come with the questions, or from retrieval.",
+    )
+    run_depth: int = setting(10, "Passages taken of each ranking of run, >= 1.")
+    qrels: str | None = setting(
+        None,
+        "People's judgments (TREC qrels, or BEIR's tables), which mark passages of the corpus relevant; questions "
+        "without judgments are left out. Not given: marks come with the questions, or from BEIR's folder.",
+    )
+
+    @property
+    def input_options(self) -> InputOptions:
+        """How the questions are read.
+
+        Raises:
+            ValueError: A word of ``columns`` names nothing, or ``run_depth`` is below 1.
+        """
+        if self.run_depth < 1:
+            raise ValueError(f"run_depth must be at least 1, got {self.run_depth}")
+        return InputOptions(parse_columns(self.columns), self.streaming, self.run, self.run_depth, self.qrels)
+
+
+@dataclass
 class LabelerConfig:
     """Settings of the labelers that have some, shared by the commands and the trainers."""
 
@@ -357,7 +404,7 @@ class SetsConfig:
 
 
 @dataclass
-class LabelConfig(LabelerConfig, SetsConfig, CommandConfig):
+class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     """Label passages by what each did to the reader's belief in the right answer (ΔSePer), or by another labeler."""
 
     labeler: str = setting(
@@ -371,18 +418,21 @@ class LabelConfig(LabelerConfig, SetsConfig, CommandConfig):
         "its folder.",
     )
 
-    input: str = setting(
-        "demo",
-        "Questions: JSONL, JSONL.gz or Parquet of {id?, question, answers, passages}, a folder saved by datasets, or "
-        "'demo'.",
-    )
+    input: str = setting("demo", INPUT_HELP)
     corpus: str | None = setting(
         None,
-        "Corpus: JSONL, JSONL.gz or Parquet of {id, title?, text}; questions may then name passages by id, and those "
-        "without passages get the best that BM25 finds.",
+        f"{CORPUS_HELP}questions may then name passages by id, and those without passages get the best that BM25 "
+        "finds.",
     )
-    top_k: int = setting(5, "Passages that BM25 finds in the corpus for a question without passages, >= 1.")
+    top_k: int = setting(
+        5,
+        "Passages that BM25 finds in the corpus for a question without passages, or beside those that people judged, "
+        ">= 1.",
+    )
     output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes an interrupted run there.")
+    output_format: OutputFormat = setting(
+        "jsonl", "Format of the labels: jsonl, or parquet, which is written beside labels.jsonl at the end."
+    )
     limit: int | None = setting(None, "Number of questions to label, evenly spread over the input; not given: all.")
     block: int | None = setting(
         None,
@@ -525,12 +575,11 @@ class ServeConfig(CommandConfig):
 
 
 @dataclass
-class MarkedConfig(CommandConfig):
+class MarkedConfig(InputConfig, CommandConfig):
     """Settings of commands that compare ΔSePer with people's marks on passages."""
 
-    file: str = setting(
-        "", "Questions: JSON, JSONL (also .gz) or Parquet; their passages carry 'relevant': true or false. Required."
-    )
+    file: str = setting("", f"{INPUT_HELP} Their passages carry 'relevant': true or false. Required.")
+    corpus: str | None = setting(None, f"{CORPUS_HELP}needed where passages are named by id, or by run or qrels.")
     split: Literal["train", "dev", "test", "all"] = setting(
         "all", "Split of the questions to use, by SHA-1 of their ids: 3/4 train, 1/8 dev, 1/8 test; or all."
     )
@@ -561,16 +610,8 @@ class CounterfactualConfig(MarkedConfig):
 class RetrievalConfig(MarkedConfig):
     """Settings of commands that retrieve for each question from one corpus."""
 
-    file: str = setting(
-        "",
-        "Questions: JSON, JSONL (also .gz) or Parquet, or 'demo'; marks of their own passages hold where these are "
-        "retrieved. Required.",
-    )
-    corpus: str | None = setting(
-        None,
-        "Corpus to retrieve from: JSONL, JSONL.gz or Parquet of {id, title?, text}; not given: the passages of all "
-        "questions together.",
-    )
+    file: str = setting("", f"{INPUT_HELP} Marks of their own passages hold where these are retrieved. Required.")
+    corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of all questions together.")
 
 
 @dataclass
@@ -598,11 +639,7 @@ class ERAGConfig(LabelerConfig, RetrievalConfig):
 class JudgmentsConfig(LabelerConfig, MarkedConfig):
     """Compare judgments of which passages are useful with people's marks, and by the answers they lead to (ITEM)."""
 
-    file: str = setting(
-        "",
-        "Questions: JSON, JSONL (also .gz) or Parquet, or 'demo'; their passages carry 'relevant': true or false. "
-        "Required.",
-    )
+    file: str = setting("", f"{INPUT_HELP} Their passages carry 'relevant': true or false. Required.")
     judges: list[str] = setting(
         ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r", "delta_seper_pseudo"],
         "Who judges: methods of item (see item_method, which then has no effect), or labelers by their names in "
@@ -741,9 +778,11 @@ class ExportConfig:
     format: str = setting(
         "sentence-transformers",
         "sentence-transformers (query, docs, labels: listwise losses), sentence-transformers-triplets (anchor, "
-        "positive, negative, label: MarginMSE), tevatron, flagembedding (with distillation scores), or trec (qrels).",
+        "positive, negative, label: MarginMSE), sentence-transformers-pairs (anchor, positive: in-batch negatives), "
+        "sentence-transformers-flat (query, passage, label: CoSENT, MSE), tevatron, flagembedding (with distillation "
+        "scores), or trec (qrels).",
     )
-    output: str = setting("", "File to write. Required.")
+    output: str = setting("", "File to write, Parquet if its name ends in .parquet. Required.")
     label: str | None = setting(
         None, "Field of the rows that holds the labels; not given: the labeler's own, for ΔSePer delta_seper (soft)."
     )
@@ -772,6 +811,24 @@ class ExportConfig:
             raise ValueError("output is required: the file to write")
         if not 0 < self.heterogeneity <= 1:
             raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
+
+
+@dataclass
+class PushConfig:
+    """Upload a label folder, as a dataset with a card, or a model's folder to the Hugging Face hub."""
+
+    folder: str = setting("", "Folder written by `seper-reward label`, or of a model, such as a trainer's. Required.")
+    repo_id: str = setting("", "Repository on the hub, org/name; made if absent. Required.")
+    private: bool = setting(True, "Whether a new repository is private; false shows it to everyone.")
+    revision: str | None = setting(None, "Branch, made if absent; not given: the main one.")
+    margin: float = setting(
+        0.1, "Least label of a positive passage, and least distance of a negative below it, in pairs and triplets."
+    )
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if not self.folder or not self.repo_id:
+            raise ValueError("folder and repo_id are required: what to upload, and where to")
 
 
 @dataclass

@@ -38,6 +38,7 @@ COMMANDS = [
     "reestimate",
     "export",
     "audit-negatives",
+    "push",
     "report",
 ]
 COMMANDS += ["save-reader", "serve"]

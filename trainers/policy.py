@@ -22,6 +22,7 @@ from peft import PeftModel, get_peft_model
 from transformers import TrainerCallback, TrainerState
 from trl import GRPOConfig, GRPOTrainer, TrlParser
 
+from seper_reward.config import InputConfig
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.reports.figures import plot_tradeoff
@@ -64,7 +65,8 @@ _DECISIVE = {
     "per_device_train_batch_size", "gradient_accumulation_steps", "num_generations", "temperature", "top_p", "top_k",
     "max_completion_length", "max_tool_calling_iterations", "scale_rewards", "loss_type", "bf16",
 }  # fmt: skip
-_INCIDENTAL = {"evaluate_only", "scorer", "cache"}  # settings that may change when a run is resumed
+# settings that may change when a run is resumed; how the input was read shows in the hash of the data
+_INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(InputConfig.__dataclass_fields__)
 
 
 @dataclass

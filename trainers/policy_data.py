@@ -66,7 +66,9 @@ def read_policy_questions(task: PolicyTaskConfig) -> Questions:
 
 def _read(source: str, task: PolicyTaskConfig) -> tuple[list[Query], dict[str, Passage]]:
     """Return the questions of one input that the task takes, and its corpus."""
-    examples, corpus = read_examples(source, task.corpus)
+    examples, corpus = read_examples(source, task.corpus, task.input_options)
+    if examples.about:
+        print(examples.about, file=sys.stderr)
     if examples.rejected:
         first = examples.rejected[0]
         print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)

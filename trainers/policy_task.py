@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trl import TrlParser
 
-from seper_reward.config import ScorerConfig, load_scorer
+from seper_reward.config import CORPUS_HELP, INPUT_HELP, InputConfig, ScorerConfig, load_scorer
 from seper_reward.data.splits import SplitBy, names_in
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
@@ -21,19 +21,17 @@ from seper_reward.types import Passage
 
 
 @dataclass
-class PolicyTaskConfig:
+class PolicyTaskConfig(InputConfig):
     """The task of a policy: its questions, its search tool, and the reader that says what a search is worth."""
 
     model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
     input: list[str] = setting(
         ["demo"],
-        "Questions, from one or several of these together: JSONL, JSONL.gz or Parquet of {id?, question, answers, "
-        "passages}, a folder saved by datasets, or 'demo'.",
+        f"{INPUT_HELP} Several are taken together.",
     )
     corpus: str | None = setting(
         None,
-        "Corpus to search: JSONL, JSONL.gz or Parquet of {id, title?, text}; not given: the passages of all questions "
-        "of the input, and the demo's corpus.",
+        f"{CORPUS_HELP}not given: the passages of all questions of the input, and the demo's corpus.",
     )
     groups: list[str] = setting(
         [],

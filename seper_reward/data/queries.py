@@ -1,13 +1,17 @@
 """Read and check questions, answers, passages and corpora; every error names file, row and remedy."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from seper_reward.data.answers import normalize_answer, read_answers
 from seper_reward.data.demo import CORPUS, QUESTIONS
+from seper_reward.data.formats.beir import beir_files
+from seper_reward.data.formats.recognise import recognise
+from seper_reward.data.formats.trec import read_qrels, read_run, with_judgments, with_ranking
 from seper_reward.data.rows import BadRowError, BrokenRow, read_rows, shown
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Answers, Passage, Query, answer_items
@@ -34,64 +38,140 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Examples:
-    """Usable queries in input order, and the rows that are not."""
+    """Usable queries in input order, and the rows that are not.
+
+    Attributes:
+        queries: The queries.
+        rejected: The other rows.
+        about: What was recognised in the input, in one line; empty where it has our own layout.
+        judged: Whether the queries have the passages that people judged and no retriever's, as BEIR's folders.
+    """
 
     queries: tuple[Query, ...]
     rejected: tuple[Rejected, ...]
+    about: str = ""
+    judged: bool = False
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """How an input is read, beside its name and that of its corpus.
+
+    Attributes:
+        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised.
+        streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
+        run: TREC run (``read_run``) whose passages the questions get; those without a ranking are left out.
+        run_depth: Most passages of a question taken from the run, >= 1.
+        qrels: People's judgments (``read_qrels``), which mark the passages; questions without are left out.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    streaming: bool = False
+    run: str | None = None
+    run_depth: int = 10
+    qrels: str | None = None
 
 
 def read_queries(
-    path: str | Path, corpus: Mapping[str, Passage] | None = None, *, answers_needed: bool = True
+    source: str | Path | Iterable[Any],
+    corpus: Mapping[str, Passage] | None = None,
+    *,
+    answers_needed: bool = True,
+    columns: Mapping[str, str] = MappingProxyType({}),
+    streaming: bool = False,
+    most: int | None = None,
 ) -> Examples:
     """Read questions with answers and passages.
 
     Args:
-        path: JSON, JSONL (either may end in .gz) or Parquet of ``{id?, question, answers, passages}``, or a folder
-            written by ``datasets.Dataset.save_to_disk``. A passage is a text, ``{id?, title?, text}``, or, with a
-            corpus, ``{id}``; other fields are kept as metadata. An id may also be called ``_id``, that of a passage
-            ``passage_id``, so that a file of labels can be read, too.
+        source: Anything for ``read_rows``: a file, a dataset's folder or id, or rows. Rows are
+            ``{id?, question, answers, passages}`` or have one of ``recognise.LAYOUTS``. A passage is a text,
+            ``{id?, title?, text}``, or, with a corpus, ``{id}``; other fields are kept as metadata. An id may also be
+            called ``_id``, that of a passage ``passage_id``, so that a file of labels can be read, too.
         corpus: Passages by id. With a corpus, rows may lack ``passages``; a retriever fills them in later.
         answers_needed: Whether each row must have ``answers``.
+        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised.
+        streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
+        most: Most queries to read, the first ones; ``None`` reads all.
 
     Raises:
-        OSError: The file is missing or cannot be read.
-        ValueError: The format is unknown.
+        OSError: The source is missing or cannot be read.
+        ValueError: The format is unknown, or no column is known to hold what is needed.
     """
+    needed = {"question"} | ({"answers"} if answers_needed else set()) | ({"passages"} if corpus is None else set())
+    name = str(source) if isinstance(source, (str, Path)) else "the input"
+    reading, rows = recognise(read_rows(source, streaming=streaming), name, needed, columns)
     queries: dict[str, Query] = {}
     rejected: list[Rejected] = []
-    for where, row in read_rows(path):
+    for where, row in rows:
         try:
-            if isinstance(row, BrokenRow):
-                raise BadRowError(row.reason)
-            query = as_query(row, corpus, answers_needed=answers_needed)
+            query = as_query(reading.convert(row), corpus, answers_needed=answers_needed)
             if query.id in queries:
                 raise BadRowError(f"id {query.id!r} was used by an earlier row; expected unique ids; rename one")
             queries[query.id] = query
         except BadRowError as error:
-            rejected.append(Rejected(where, str(error), row.text if isinstance(row, BrokenRow) else row))
-    return Examples(tuple(queries.values()), tuple(rejected))
+            reason = f"{error} ({reading.about})" if reading.about else str(error)
+            rejected.append(Rejected(where, reason, row.text if isinstance(row, BrokenRow) else row))
+        if len(queries) == most:
+            break
+    return Examples(tuple(queries.values()), tuple(rejected), reading.about)
 
 
 def read_examples(
-    source: str, corpus_file: str | None = None, *, answers_needed: bool = True
+    source: str,
+    corpus_file: str | None = None,
+    options: InputOptions = InputOptions(),
+    *,
+    answers_needed: bool = True,
+    most: int | None = None,
 ) -> tuple[Examples, dict[str, Passage] | None]:
     """Read questions and the corpus their passages are in, if there is one.
 
     Args:
-        source: A file or folder for ``read_queries``, or ``"demo"`` for the project's own questions.
-        corpus_file: A file for ``read_corpus``; ``None`` for no corpus, or for the demo's own.
+        source: Anything that has a name for ``read_queries``; ``"demo"`` for the project's own questions; or a folder
+            of BEIR, ``:split`` behind it, which brings its corpus and its judgments.
+        corpus_file: Source of the corpus for ``read_corpus``; ``None`` for none, or for the demo's or BEIR's own.
+        options: How the input is read.
         answers_needed: Whether each question must have ``answers``.
+        most: Most questions to read, the first ones; ``None`` reads all.
+
+    Raises:
+        OSError: A source is missing or cannot be read.
+        ValueError: A format is unknown, a column is missing, a split is not there, or the ids of the questions are
+            not those of the run or of the judgments.
     """
-    corpus_path = corpus_file or (CORPUS if source == "demo" else None)
+    beir = None if source == "demo" else beir_files(source)
+    questions = beir.queries if beir else QUESTIONS if source == "demo" else source
+    corpus_path = corpus_file or (beir.corpus if beir else CORPUS if source == "demo" else None)
     corpus = read_corpus(corpus_path) if corpus_path else None
-    examples = read_queries(QUESTIONS if source == "demo" else source, corpus, answers_needed=answers_needed)
-    return examples, corpus
+    qrels = options.qrels or (beir.qrels if beir else None)
+    examples = read_queries(
+        questions,
+        corpus,
+        answers_needed=answers_needed,
+        columns=options.columns,
+        streaming=options.streaming,
+        most=most,
+    )
+    queries: Sequence[Query] = examples.queries
+    if (options.run or qrels) and corpus is None:
+        raise ValueError("a run and judgments name passages of a corpus; give the corpus, too")
+    if options.run:
+        queries = with_ranking(queries, read_run(options.run), corpus or {}, options.run_depth)
+        _check_some(queries, examples, options.run)
+    if qrels:
+        queries = with_judgments(queries, read_qrels(qrels), corpus or {})
+        _check_some(queries, examples, str(qrels))
+    return replace(examples, queries=tuple(queries), judged=bool(qrels and not options.run)), corpus
 
 
-def read_corpus(path: str | Path) -> dict[str, Passage]:
+def read_corpus(source: str | Path) -> dict[str, Passage]:
     """Read a corpus of ``{id, title?, text}`` rows, by id; BEIR's ``_id`` is an id, too.
 
     Where no row has an id, the ids are the places of the rows, from 0.
+
+    Args:
+        source: Anything for ``read_rows``: a file, or a dataset's folder or id.
 
     Raises:
         OSError: The file is missing or cannot be read.
@@ -100,7 +180,7 @@ def read_corpus(path: str | Path) -> dict[str, Passage]:
     """
     corpus: dict[str, Passage] = {}
     named = False
-    for where, row in read_rows(path):
+    for where, row in read_rows(source):
         try:
             if isinstance(row, BrokenRow):
                 raise BadRowError(row.reason)
@@ -118,15 +198,15 @@ def read_corpus(path: str | Path) -> dict[str, Passage]:
             raise ValueError(f"{where}: {error}") from error
         corpus[passage.id] = passage
     if not corpus:
-        raise ValueError(f"{path}: expected passages, one a row, got an empty corpus")
+        raise ValueError(f"{source}: expected passages, one a row, got an empty corpus")
     return corpus
 
 
 def as_query(row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_needed: bool = True) -> Query:
     """Check one record ``{id?, question, answers, passages}``; equal answers count once, other fields are metadata.
 
-    ``answers`` is a list of the aliases of one answer or, where the answer is a list, of lists: the aliases of each of
-    its items. Unless ``answers_needed``, it may be absent or empty.
+    ``answers`` is a text, a list of the aliases of one answer or, where the answer is a list, a list of lists: the
+    aliases of each of its items. Unless ``answers_needed``, it may be absent or empty. ``passages`` may be one text.
 
     Raises:
         BadRowError: The record is unusable; the message names the field, what was expected, what came and what to do.
@@ -136,13 +216,28 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_n
     if not isinstance(row, Mapping):
         raise BadRowError(f"expected an object {{question, answers, passages}}, got {shown(row)}")
     question = _text(row.get("question"), "question")
-    without = not answers_needed and row.get("answers") in (None, [])
+    without = not answers_needed and row.get("answers") in (None, "", [])
     answers = () if without else _answers(row.get("answers"))
     passages = _passages(row.get("passages"), corpus)
     id_field = _id_field(row, _IDS)
     metadata = _metadata(row, {"id", id_field, "question", "answers", "passages"}, "")
     identity = _identifier(row[id_field], id_field) if id_field else _content_id(question, answers, passages)
     return Query(identity, question, answers, passages, metadata)
+
+
+def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> Query:
+    """Return a query with more passages behind its own, each once by id.
+
+    Args:
+        query: The query.
+        passages: The passages.
+        judged: Whether people judged passages for this query; what they did not judge is then marked not relevant.
+    """
+    known = {passage.id for passage in query.passages}
+    others = [passage for passage in passages if passage.id not in known]
+    if judged:
+        others = [replace(passage, metadata={**passage.metadata, "relevant": False}) for passage in others]
+    return replace(query, passages=(*query.passages, *others))
 
 
 def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
@@ -164,11 +259,21 @@ def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Qu
     return corpus, renamed
 
 
+def _check_some(queries: Sequence[Query], examples: Examples, file: str) -> None:
+    if examples.queries and not queries:
+        raise ValueError(
+            f"{file}: expected the ids of the questions, such as {examples.queries[0].id!r}, got none of them; give "
+            "the questions their ids"
+        )
+
+
 def _answers(value: Any) -> Answers:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+    if isinstance(value, str):
+        value = [_text(value, "answers")]
+    if not isinstance(value, Sequence) or not value:
         raise BadRowError(
-            f"answers must be a list with at least one text, got {shown(value)}; "
-            "wrap a single answer in a list, drop unanswerable questions"
+            f"answers must be a text or a list with at least one text, got {shown(value)}; drop unanswerable "
+            "questions, or take a labeler that needs no answers"
         )
     return _distinct(read_answers(value, _text))
 
@@ -176,9 +281,11 @@ def _answers(value: Any) -> Answers:
 def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[Passage, ...]:
     if corpus is not None and (value is None or value == []):
         return ()  # a retriever fills them in later
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+    if isinstance(value, str):
+        value = [_text(value, "passages")]
+    if not isinstance(value, Sequence) or not value:
         raise BadRowError(
-            f"passages must be a list with at least one passage, got {shown(value)}; "
+            f"passages must be a text or a list with at least one passage, got {shown(value)}; "
             "give passages, or a corpus to retrieve them from"
         )
     passages = tuple(_passage(passage, position, corpus) for position, passage in enumerate(value))

@@ -1,16 +1,25 @@
-"""File formats: JSON, JSON lines, Parquet and saved datasets in, rows with file and row number out."""
+"""File formats: JSON, JSON lines, CSV, Parquet and datasets in, rows with file and row number out."""
 
+import ast
+import contextlib
+import csv
 import gzip
+import io
+import itertools
 import json
+import sys
+import tokenize
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seper_reward.data.formats.squad import squad_rows
+from seper_reward.data.hub_datasets import open_dataset
 from seper_reward.types import UnscorableError
 
-_FORMATS = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
+_FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # all but Parquet also as .gz
 
 
 class BadRowError(UnscorableError):
@@ -19,41 +28,36 @@ class BadRowError(UnscorableError):
 
 @dataclass(frozen=True)
 class BrokenRow:
-    """A line that could not be read as JSON."""
+    """A line that could not be read as a row."""
 
     reason: str
     text: str
 
 
-def read_rows(path: str | Path) -> Iterator[tuple[str, Any]]:
-    """Yield ``(where, row)`` of a file; a line that is not JSON is yielded as a ``BrokenRow``.
+def read_rows(source: str | Path | Iterable[Any], *, streaming: bool = False) -> Iterator[tuple[str, Any]]:
+    """Yield ``(where, row)`` of a source; a line that cannot be read as a row is yielded as a ``BrokenRow``.
+
+    Args:
+        source: A file; a folder, or the id of a dataset on the hub, as for ``open_dataset``; or rows themselves, such
+            as a ``datasets.Dataset`` or ``IterableDataset``.
+        streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
 
     Raises:
-        OSError: The file is missing or cannot be read.
-        ValueError: The format is unknown.
+        OSError: The source is missing or cannot be read.
+        ValueError: The format is unknown, or a dataset has no such split.
     """
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file or folder; expected one of {', '.join(_FORMATS)} or a dataset")
-    if path.is_dir():
-        from datasets import load_from_disk
-
-        try:
-            dataset = load_from_disk(str(path))
-        except FileNotFoundError as error:
-            raise ValueError(f"{path}: expected a folder written by Dataset.save_to_disk ({error})") from error
-        yield from ((f"{path}, row {number}", row) for number, row in enumerate(dataset, 1))
-    elif path.name.endswith(".parquet"):
-        import pyarrow.parquet
-
-        rows = pyarrow.parquet.read_table(path).to_pylist()
-        yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
-    elif path.name.endswith((".jsonl", ".jsonl.gz")):
-        yield from _json_lines(path)
-    elif path.name.endswith((".json", ".json.gz")):
-        yield from _json_array(path)
+    if not isinstance(source, (str, Path)):
+        yield from ((f"row {number}", row) for number, row in enumerate(source, 1))
+    elif Path(source).is_file():
+        yield from _file_rows(Path(source))
+    elif str(source).removesuffix(".gz").endswith(_FORMATS):
+        raise FileNotFoundError(
+            f"{source}: no such file or folder; expected one of {', '.join(_FORMATS)}, a dataset's folder, or the id "
+            "of a dataset on the hub, such as org/name:train"
+        )
     else:
-        raise ValueError(f"{path}: expected a name ending in {', '.join(_FORMATS)}, or a dataset folder")
+        rows = open_dataset(str(source), streaming=streaming)
+        yield from ((f"{source}, row {number}", row) for number, row in enumerate(rows, 1))
 
 
 def read_valid_rows(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -71,22 +75,58 @@ def read_valid_rows(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]
         yield where, row
 
 
-def _json_array(path: Path) -> Iterator[tuple[str, Any]]:
-    with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as lines:
+def _file_rows(path: Path) -> Iterator[tuple[str, Any]]:
+    name = path.name.removesuffix(".gz")
+    if path.name.endswith(".parquet"):
+        yield from ((f"{path}, row {number}", row) for number, row in enumerate(_parquet_rows(path), 1))
+    elif name.endswith(".jsonl"):
+        yield from _json_lines(path)
+    elif name.endswith(".json"):
+        yield from _json_rows(path)
+    elif name.endswith((".csv", ".tsv")):
+        yield from _csv_rows(path)
+    else:
+        raise ValueError(f"{path}: expected a name ending in {', '.join(_FORMATS)}, or a dataset's folder or id")
+
+
+def _parquet_rows(path: Path) -> Iterable[Any]:
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(path)
+    if "extension<arrow.json>" not in str(table.schema.types):
+        return table.to_pylist()  # type: ignore[no-any-return]
+    from datasets import Dataset
+
+    return Dataset(table)  # type: ignore[no-any-return]  # decodes what datasets writes where types are mixed
+
+
+def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
+    with _opened(path) as lines:
         text = b"".join(_whole_lines(lines, path))
     try:
         rows = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
+            yield from _json_lines(path)  # what Dataset.to_json writes
+            return
         raise ValueError(
             f"{path}: expected a JSON array of rows in UTF-8 ({error}); JSON lines end in .jsonl"
         ) from error
+    if isinstance(rows, dict):
+        try:
+            rows = squad_rows(rows) or rows.get("results") or rows
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path}: expected the JSON of SQuAD, but {error!r}; repair the file") from error
     if not isinstance(rows, list):
-        raise ValueError(f"{path}: expected a JSON array of rows, got {shown(rows)}; put the rows in a list")
+        raise ValueError(
+            f"{path}: expected a JSON array of rows, SQuAD's 'data' or RAGChecker's 'results', got {shown(rows)}; put "
+            "the rows in a list"
+        )
     yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as lines:
+    with _opened(path) as lines:
         for number, line in enumerate(_whole_lines(lines, path), 1):
             if not line.strip():
                 continue
@@ -101,6 +141,63 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
             except (ValueError, RecursionError) as error:
                 row = BrokenRow(f"expected one JSON object on the line, got {error}; repair or drop the line", start)
             yield f"{path}, line {number}", row
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the rows of a table with a header."""
+    csv.field_size_limit(sys.maxsize)  # passages are longer than what csv expects of a cell
+    start = 1
+    with _opened(path) as binary:
+        lines = (line.decode() for line in _whole_lines(binary, path))
+        try:
+            header = next(lines, "").removeprefix("\ufeff")
+            delimiter = max(",;\t", key=header.count)
+            reader = csv.reader(itertools.chain([header], lines), delimiter=delimiter, strict=True)
+            names = next(reader, [])
+            if not names or not all(names) or len(set(names)) < len(names):
+                raise ValueError(f"{path}: expected a header with a name of its own for each column, got {names}")
+            start = reader.line_num + 1
+            for cells in reader:
+                if cells:
+                    yield f"{path}, line {start}", _csv_row(names, cells)
+                start = reader.line_num + 1
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"{path}, line {start}: expected CSV in UTF-8 ({error}); save it again as that"
+            ) from error
+
+
+def _csv_row(names: Sequence[str], cells: Sequence[str]) -> dict[str, Any] | BrokenRow:
+    start = ",".join(cells)[:200]
+    if len(cells) != len(names):
+        return BrokenRow(f"expected {len(names)} cells, as in the header, got {len(cells)}; quote the cells", start)
+    try:
+        return {name: _cell_value(cell) for name, cell in zip(names, cells, strict=True)}
+    except BadRowError as error:
+        return BrokenRow(str(error), start)
+
+
+def _cell_value(cell: str) -> Any:
+    """Return the list or object that a cell holds, as JSON or as Python prints it; else its text, or ``None``."""
+    if not cell.startswith(("[", "{")):
+        return cell or None
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(cell)
+    try:
+        value = ast.literal_eval(cell)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return cell
+    breaks = (tokenize.NL, tokenize.NEWLINE)
+    kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(cell).readline) if token.type not in breaks]
+    if (tokenize.STRING, tokenize.STRING) in itertools.pairwise(kinds):  # Python would take both for one text
+        raise BadRowError(
+            f"a list without commas cannot be read ({shown(cell)}); Dataset.to_csv writes it so: save Parquet instead"
+        )
+    return value
+
+
+def _opened(path: Path) -> Any:
+    return gzip.open(path) if path.name.endswith(".gz") else path.open("rb")
 
 
 def _whole_lines(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:

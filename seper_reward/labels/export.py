@@ -1,15 +1,14 @@
 """Write passage labels in the formats that retriever and reranker trainers read."""
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from seper_reward.labels.targets import grade, split_by_help, triplets
-from seper_reward.runtime.json_files import naming
+from seper_reward.labels.forms import Rows, flat_rows, list_rows, pair_rows, some_rows, triplet_rows
+from seper_reward.labels.targets import grade, split_by_help
+from seper_reward.runtime.json_files import json_line, naming
+from seper_reward.runtime.parquet_files import write_parquet
 from seper_reward.types import LabeledQuery, Passage
-
-_Writer = Callable[[Sequence[LabeledQuery], float], Iterator[str]]
 
 
 def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str, margin: float = 0.1) -> int:
@@ -17,12 +16,12 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
 
     Args:
         labeled: The labelled queries.
-        path: File to write; its folder is made if absent.
-        layout: Format of the file, a name in ``LAYOUTS``.
+        path: File to write, Parquet if its name ends so, else JSON lines; its folder is made if absent.
+        layout: Layout of the rows, a name in ``LAYOUTS``.
         margin: Least label of a positive passage, and least distance of a negative below the positives.
 
     Returns:
-        How many lines were written. Where a layout needs positives and negatives, questions without both have none.
+        How many rows were written. Where a layout needs positives and negatives, questions without both have none.
 
     Raises:
         ValueError: The layout is unknown, an id cannot be written in it, or there is nothing to write.
@@ -30,78 +29,53 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
     """
     if layout not in LAYOUTS:
         raise ValueError(f"format must be one of {', '.join(LAYOUTS)}, got {layout!r}")
-    lines = list(LAYOUTS[layout](labeled, margin))
-    if not lines:
-        raise ValueError(
-            f"expected questions with a passage that helps by at least {margin} and one that does not, got none of "
-            f"{len(labeled)}; lower the margin"
-        )
+    rows = some_rows(LAYOUTS[layout], labeled, margin)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    tables = [row for row in rows if not isinstance(row, str)]
     with naming(path):
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return len(lines)
+        if path.suffix != ".parquet":
+            path.write_text("".join(map(_line, rows)), encoding="utf-8")
+        elif tables:
+            write_parquet(path, tables)
+        else:
+            raise ValueError(f"{path}: {layout} is a text file, which Parquet cannot hold; give it another ending")
+    return len(rows)
 
 
-def _lists(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
-    """Yield rows for sentence-transformers' listwise losses (RankNet, Lambda, ListNet), with labels as they are."""
-    for row in labeled:
-        yield _line(
-            {"query": row.query.question, "docs": _texts(row, range(len(row.labels))), "labels": list(row.labels)}
-        )
-
-
-def _triplets(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
-    """Yield rows for sentence-transformers' MarginMSE and, without the label, its losses of pairs and triplets."""
-    for row in labeled:
-        for positive, negative, difference in triplets(row, margin=margin):
-            yield _line(
-                {
-                    "anchor": row.query.question,
-                    "positive": positive.full_text,
-                    "negative": negative.full_text,
-                    "label": round(difference, 6),
-                }
-            )
-
-
-def _tevatron(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
+def _tevatron(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
     """Yield rows for Tevatron, with the labels as scores."""
     names = _document_ids(labeled)
     for row, positives, negatives in _both_kinds(labeled, margin):
         sides = {"positive_passages": positives, "negative_passages": negatives}
-        yield _line(
-            {
-                "query_id": row.query.id,
-                "query": row.query.question,
-                **{
-                    side: [
-                        {
-                            "docid": names[row.query.id, at],
-                            "title": row.query.passages[at].title,
-                            "text": row.query.passages[at].text,
-                            "score": row.labels[at],
-                        }
-                        for at in places
-                    ]
-                    for side, places in sides.items()
-                },
-            }
-        )
+        yield {
+            "query_id": row.query.id,
+            "query": row.query.question,
+            **{
+                side: [
+                    {
+                        "docid": names[row.query.id, at],
+                        "title": row.query.passages[at].title,
+                        "text": row.query.passages[at].text,
+                        "score": row.labels[at],
+                    }
+                    for at in places
+                ]
+                for side, places in sides.items()
+            },
+        }
 
 
-def _flag_embedding(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
+def _flag_embedding(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
     """Yield rows for FlagEmbedding; the scores are for its knowledge distillation."""
     for row, positives, negatives in _both_kinds(labeled, margin):
-        yield _line(
-            {
-                "query": row.query.question,
-                "pos": _texts(row, positives),
-                "neg": _texts(row, negatives),
-                "pos_scores": [row.labels[at] for at in positives],
-                "neg_scores": [row.labels[at] for at in negatives],
-            }
-        )
+        yield {
+            "query": row.query.question,
+            "pos": _texts(row, positives),
+            "neg": _texts(row, negatives),
+            "pos_scores": [row.labels[at] for at in positives],
+            "neg_scores": [row.labels[at] for at in negatives],
+        }
 
 
 def _trec(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
@@ -112,9 +86,12 @@ def _trec(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
             yield f"{_word(row.query.id)} 0 {_word(names[row.query.id, at])} {grade(label, margin)}"
 
 
-LAYOUTS: dict[str, _Writer] = {
-    "sentence-transformers": _lists,
-    "sentence-transformers-triplets": _triplets,
+#: Rows that are objects, or lines of a text file, by the name of their layout.
+LAYOUTS: dict[str, Rows] = {
+    "sentence-transformers": list_rows,
+    "sentence-transformers-triplets": triplet_rows,
+    "sentence-transformers-pairs": pair_rows,
+    "sentence-transformers-flat": flat_rows,
     "tevatron": _tevatron,
     "flagembedding": _flag_embedding,
     "trec": _trec,
@@ -152,5 +129,5 @@ def _word(identity: str) -> str:
     return identity
 
 
-def _line(row: dict[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False)
+def _line(row: dict[str, Any] | str) -> str:
+    return f"{row}\n" if isinstance(row, str) else json_line(row)

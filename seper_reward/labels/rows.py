@@ -25,7 +25,7 @@ from seper_reward.types import (
 if TYPE_CHECKING:
     from seper_reward.labels.labelers.base import PassageLabeler
 
-LABELS = "labels.jsonl"
+LABELS, LABELS_PARQUET = "labels.jsonl", "labels.parquet"
 DELTA_SEPER = "delta_seper"
 #: Labels that the rows of ΔSePer hold, and how the names of their standard errors and intervals end.
 SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief"}
@@ -38,22 +38,24 @@ _QUERY_FIELDS = {
 SHAPLEY = "shapley"
 _ENDS = ("std_error", "low", "high")
 _PASSAGE_FIELDS = {
-    "passage_id", "title", "text", "truncated", "seper", "seper_hard", "delta_log_odds", "answer_log_prob",
-    "unseen_mass", "known_leaves", "responses", "judged_rank", INPUT,
+    "passage_id", "title", "text", "truncated", "tokens", "seper", "seper_hard", "delta_log_odds",
+    "answer_log_prob", "unseen_mass", "known_leaves", "responses", "judged_rank", INPUT,
     *SUFFIXES, SHAPLEY, *(f"{name}{suffix}" for name in _ENDS for suffix in (*SUFFIXES.values(), f"_{SHAPLEY}")),
 }  # fmt: skip
 
 
-def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequence[bool] = ()) -> dict[str, Any]:
+def label_row(
+    labeled: LabeledQuery, labeler: str = DELTA_SEPER, lengths: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     """Return the label row of one question: JSON-able, numbers rounded to 6 digits.
 
     Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (what the labeler tells of the question
     without a passage) and ``passages``, each with ``passage_id``, ``title``, ``text``, its metadata, its label in a
     field of the labeler's name, ``std_error`` of the label, and what else the labeler tells of it. Rows of another
-    labeler than ΔSePer have its name in ``labeler``. A passage whose end the reader did not see has
-    ``"truncated": True``. Metadata that has the name of one of these fields, or of the
-    label of an earlier labeler whose rows were the input, is in ``input``: nothing is overwritten, and no earlier
-    label passes for a new one.
+    labeler than ΔSePer have its name in ``labeler``. Where a reader was asked, passages have ``tokens``, how long they
+    are, and ``truncated``, whether their end was cut in the prompt. Metadata that has the name of one of these fields,
+    or of the label of an earlier labeler whose rows were the input, is in ``input``: nothing is overwritten, and no
+    earlier label passes for a new one.
 
     ΔSePer's rows have ``baseline`` (``seper`` and ``seper_hard``, each with standard error and 95 % interval, those of
     hard SePer ending in ``_hard``; ``log_odds``, ``answer_log_prob``, ``unseen_mass``, ``known_leaves`` and
@@ -77,7 +79,7 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
     Args:
         labeled: The labelled query.
         labeler: Name of the labeler.
-        truncated: Of each passage, whether it was cut (``cut_passages``); empty if none was.
+        lengths: Of each passage what ``passage_lengths`` returns; empty where no reader was asked.
 
     Raises:
         UnscorableError: A number of the labeler is NaN or infinite.
@@ -100,16 +102,16 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
                 "title": passage.title,
                 "text": passage.text,
                 **_carried(passage.metadata, passage_fields | set(detail)),
-                **({"truncated": True} if cut else {}),
+                **length,
                 **({labeler: rounded(label), "std_error": rounded(error)} if other_labeler else {}),
                 **rounded(detail),
             }
-            for passage, label, error, detail, cut in zip(
+            for passage, label, error, detail, length in zip(
                 query.passages,
                 labeled.labels,
                 labeled.std_errors,
                 labeled.details or [{}] * len(labeled.labels),
-                truncated or [False] * len(labeled.labels),
+                lengths or [{}] * len(labeled.labels),
                 strict=True,
             )
         ],
@@ -117,12 +119,20 @@ def label_row(labeled: LabeledQuery, labeler: str = DELTA_SEPER, truncated: Sequ
     }
 
 
-def cut_passages(labeler: "PassageLabeler", query: Query) -> list[bool]:
-    """Tell of each passage whether the labeler's reader saw its beginning only; empty if no reader is asked."""
+def passage_lengths(labeler: "PassageLabeler", query: Query) -> list[dict[str, Any]]:
+    """Return the fields of a query's passages that tell how long they are for the labeler's reader.
+
+    Returns:
+        Per passage ``tokens``, its length with the title in tokens of the reader, and ``truncated``, whether the
+        reader saw its beginning only; empty if no reader is asked.
+    """
     if labeler.scorer is None:
         return []
     prompts = labeler.scorer.reader.prompts
-    return [prompts.cuts(query.question, [passage]) for passage in query.passages]
+    return [
+        {"truncated": prompts.cuts(query.question, [passage]), "tokens": prompts.token_count(passage)}
+        for passage in query.passages
+    ]
 
 
 def belief_fields(belief: Belief) -> dict[str, Any]:
@@ -341,7 +351,7 @@ def _sampled(belief: Belief) -> dict[str, Any]:
 
 
 def rounded(value: Any) -> Any:
-    """Round the floats in a JSON-able value.
+    """Round the floats in a JSON-able value, in which tuples become lists.
 
     Raises:
         UnscorableError: One is NaN or infinite.
@@ -354,4 +364,4 @@ def rounded(value: Any) -> Any:
         return round(value, _DIGITS) + 0.0  # turns -0.0 into 0.0
     if isinstance(value, Mapping):
         return {key: rounded(item) for key, item in value.items()}
-    return [rounded(item) for item in value] if isinstance(value, list) else value
+    return [rounded(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -18,7 +18,7 @@ from seper_reward.labels.blocks import block_size, label_blocks, query_cost, rea
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.placebo import closed_book, placebo_queries
 from seper_reward.labels.provenance import PROVENANCE, provenance, query_key, resumed_provenance
-from seper_reward.labels.rows import LABELS, cut_passages, label_row
+from seper_reward.labels.rows import LABELS, label_row, passage_lengths
 from seper_reward.labels.summary import MARGIN, placebo_effect, summarize
 from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together, wait_for_all
 from seper_reward.runtime.hashing import content_key, file_hash
@@ -176,7 +176,7 @@ class LabelRun:
                 try:
                     if isinstance(labeled, UnscorableError):
                         raise labeled
-                    entry["label"] = label_row(labeled, work.labeler.name, cut_passages(work.labeler, query))
+                    entry["label"] = label_row(labeled, work.labeler.name, passage_lengths(work.labeler, query))
                 except UnscorableError as error:
                     if strict:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error

@@ -246,6 +246,10 @@ class PromptBuilder:
         unbounded.max_prompt_tokens, unbounded.max_passage_tokens = sys.maxsize, None
         return self.build(question, passages) != unbounded.build(question, passages)
 
+    def token_count(self, passage: Passage) -> int:
+        """Return how many tokens a passage has by itself, before anything is cut."""
+        return self._count(self.as_data(passage.full_text))
+
     def response_text(self, answer: str) -> str:
         """Return an answer as it would continue a prompt: after a space where there is no chat template."""
         answer = self.as_data(answer)

@@ -50,6 +50,12 @@ def test_equal_aliases_count_once_and_the_first_spelling_wins():
     assert as_query({**GOOD, "answers": ["Ann", "the Tern", "ann!", "Tern"]}).answers == ("Ann", "the Tern")
 
 
+def test_one_text_stands_for_a_list_of_one():
+    query = as_query({"question": "Who?", "answers": "Ann ", "passages": "Ann did."})
+    assert query == as_query(GOOD)
+    assert query.id == as_query(GOOD).id
+
+
 def test_an_answer_that_is_a_list():
     answers = [["Ann Lee", "ann lee!", " Lee "], ["Bob"], ["LEE", "Ann Lee"]]
     assert as_query({**GOOD, "answers": answers}).answers == (("Ann Lee", "Lee"), ("Bob",))
@@ -112,8 +118,8 @@ def test_formats(tmp_path, kind):
         ({**GOOD, "question": "  "}, r"question must be a non-empty text"),
         ({**GOOD, "question": 3}, r"question must be a non-empty text, got 3 \(int\)"),
         ({"answers": ["x"], "passages": ["y"]}, r"question must be a non-empty text, got nothing"),
-        ({**GOOD, "answers": []}, r"answers must be a list with at least one text, got \[\]"),
-        ({**GOOD, "answers": "Ann"}, r"answers must be a list.*wrap a single answer"),
+        ({**GOOD, "answers": []}, r"answers must be a text or a list with at least one text, got \[\]"),
+        ({**GOOD, "answers": " "}, r"answers must be a non-empty text"),
         ({**GOOD, "answers": ["Ann", ""]}, r"answers\[1\] must be a non-empty text"),
         ({**GOOD, "answers": ["Ann", None]}, r"answers\[1\] must be a non-empty text, got nothing"),
         ({**GOOD, "answers": [["Ann"], "Bob"]}, r"answers\[1\] must be a list with .*, got 'Bob' \(str\).* not both"),
@@ -125,10 +131,10 @@ def test_formats(tmp_path, kind):
         ({**GOOD, "answers": [[["Ann"]]]}, r"answers\[0\]\[0\] must be a non-empty text, got \['Ann'\] \(list\)"),
         (
             {**GOOD, "passages": []},
-            r"passages must be a list with at least one passage, got \[\] \(list\); give passages, or",
+            r"passages must be a text or a list with at least one passage, got \[\] \(list\); give passages, or",
         ),
-        ({**GOOD, "passages": None}, r"passages must be a list"),
-        ({**GOOD, "passages": "text"}, r"passages must be a list"),
+        ({**GOOD, "passages": None}, r"passages must be a text or a list"),
+        ({**GOOD, "passages": ""}, r"passages must be a non-empty text"),
         ({**GOOD, "passages": [{"title": "T"}]}, r"passages\[0\].text must be a non-empty text, got nothing"),
         ({**GOOD, "passages": ["ok", ""]}, r"passages\[1\] must be a non-empty text"),
         ({**GOOD, "passages": [3]}, r"passages\[0\] must be a text or"),
@@ -195,11 +201,9 @@ def test_odd_but_good_text_is_kept(tmp_path, text):
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere.jsonl: no such file or folder; expected one of"):
         read_queries(tmp_path / "nowhere.jsonl")
-    (tmp_path / "data.csv").touch()
-    with pytest.raises(ValueError, match=r"data.csv: expected a name ending in"):
-        read_queries(tmp_path / "data.csv")
-    with pytest.raises(ValueError, match="save_to_disk"):
-        read_queries(tmp_path)
+    (tmp_path / "data.xml").touch()
+    with pytest.raises(ValueError, match=r"data.xml: expected a name ending in"):
+        read_queries(tmp_path / "data.xml")
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(bytes(range(256)) * 9)[:200])
     with pytest.raises(OSError, match=r"cut.jsonl.gz: the compressed file ends too early"):
         read_queries(tmp_path / "cut.jsonl.gz")

@@ -3,13 +3,14 @@
 import json
 
 import pytest
+from transformers import AutoTokenizer
 
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query, read_queries
 from seper_reward.labels.blocks import block_size
 from seper_reward.labels.dataset import label_dataset
 from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler, load_labeler
-from seper_reward.labels.rows import label_row, labeler_of, read_labels
+from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
 from seper_reward.types import LabeledQuery, UnscorableError
 from tests.helpers import labels_of
@@ -93,7 +94,7 @@ def test_questions_without_answers_are_for_labelers_that_need_none(words, tmp_pa
     assert [row["answers"] for row in labels_of(tmp_path / "out")] == [[], []]
     assert [row.labels for row in read_labels(tmp_path / "out")] == [(1.0, 0.0)] * 2
     assert main(words("contains", "other")) == 2
-    assert "answers must be a list with at least one text" in capsys.readouterr().err
+    assert "no column is known to hold answers" in capsys.readouterr().err
 
 
 def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
@@ -170,19 +171,27 @@ def test_labels_of_an_earlier_labeler_do_not_pass_for_new_ones(tmp_path, tiny_sc
         assert {**after, "passages": 0} == {**expected, "passages": 0}
 
 
-def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys):
+def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reader):
     first, second = records(1)[0]["passages"]
     row = {**records(1)[0], "passages": [first, {**second, "text": "A mill grinds corn. " * 300}]}
     (tmp_path / "long.jsonl").write_text(json.dumps(row) + "\n")
     assert main([*words("likelihood", "out"), "--input", str(tmp_path / "long.jsonl")]) == 0
     assert "warning: 1 passages were longer than the reader's window" in capsys.readouterr().err
     (labels,) = labels_of(tmp_path / "out")
-    assert ["truncated" in passage for passage in labels["passages"]] == [False, True]
+    short, long = labels["passages"]
+    assert (short["truncated"], long["truncated"]) == (False, True)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_reader)
+    for passage in (short, long):  # of the whole passage, whatever the prompt has room for
+        assert passage["tokens"] == len(tokenizer(passage["text"]).input_ids)
+    assert long["tokens"] > 512
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["truncated"] == 1
     (found,) = read_labels(tmp_path / "out")
     assert found.query.passages[1].metadata == {"relevant": False}
-    mine = as_query({**row, "passages": [{**first, "truncated": "mine"}]})
-    assert label_row(GoldLabeler().label(mine), "gold")["passages"][0]["input"] == {"truncated": "mine"}
+    own = {"truncated": "mine", "tokens": 7}
+    mine = as_query({**row, "passages": [{**first, **own}]})
+    row = label_row(GoldLabeler().label(mine), "gold", passage_lengths(GoldLabeler(), mine))
+    assert row["passages"][0]["input"] == own
+    assert "tokens" not in row["passages"][0]  # no reader is asked
 
 
 def test_only_labelers_that_gain_by_it_have_blocks(tiny_scorer):
@@ -237,6 +246,8 @@ def test_label_dataset_takes_any_labeler(tiny_scorer):
     labels = label_dataset(dataset, ERAGLabeler(tiny_scorer, "token_f1"))
     assert set(labels[0]["passages"][0]) >= {"erag_token_f1", "std_error", "responses"}
     assert label_dataset(dataset, GoldLabeler())[1]["passages"][1]["gold"] == 0.0
+    unanswered = [{name: value for name, value in row.items() if name != "answers"} for row in records(2)]
+    assert len(label_dataset(Dataset.from_list(unanswered), GoldLabeler())) == 2
     broken = Dataset.from_list([{**records(1)[0], "question": "why " * 600}])
     with pytest.raises(UnscorableError, match="row 0: question has no room"):
         label_dataset(broken, ERAGLabeler(tiny_scorer))

@@ -71,8 +71,9 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     sampled = ["answer_log_prob", "unseen_mass", "known_leaves", "responses"]
     assert list(first["baseline"]) == ["seper", "seper_hard", *interval, "log_odds", *sampled]
     assert list(first["passages"][0]) == [
-        "passage_id", "title", "text", "role", "seper", "seper_hard", "delta_seper", "delta_seper_hard",
-        "delta_belief", *interval, "std_error_belief", "low_belief", "high_belief", "delta_log_odds", *sampled,
+        "passage_id", "title", "text", "role", "truncated", "tokens", "seper", "seper_hard", "delta_seper",
+        "delta_seper_hard", "delta_belief", *interval, "std_error_belief", "low_belief", "high_belief",
+        "delta_log_odds", *sampled,
     ]  # fmt: skip
     assert list(first["baseline"]["known_leaves"][0]) == [
         "text", "token_ids", "log_prob", "draw_log_prob", "mean_log_prob",
@@ -352,7 +353,7 @@ def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeyp
 def test_strict_stops_at_a_bad_row(label, tmp_path, capsys):
     source = write(tmp_path / "data.jsonl", [*rows(1), {"question": "?"}])
     assert main(label(source, "out", "--strict", "true")) == 2
-    assert "data.jsonl, line 2: answers must be a list" in capsys.readouterr().err
+    assert "data.jsonl, line 2: answers must be a text or a list" in capsys.readouterr().err
 
 
 def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path, capsys):

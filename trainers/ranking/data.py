@@ -6,7 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from seper_reward.config import LEARN_FROM_HELP, LabelerConfig, LearnFrom, ScorerConfig, SetsConfig
+from seper_reward.config import (
+    CORPUS_HELP,
+    INPUT_HELP,
+    LEARN_FROM_HELP,
+    InputConfig,
+    LabelerConfig,
+    LearnFrom,
+    ScorerConfig,
+    SetsConfig,
+)
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.queries import pool_passages, read_examples
 from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_of, spread
@@ -18,19 +27,11 @@ from seper_reward.types import Passage, Query, answer_aliases, answer_items
 
 
 @dataclass
-class RankingConfig(LabelerConfig, SetsConfig, ScorerConfig):
+class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     """Settings of what a ranking model learns from and is measured on, shared by retriever and reranker."""
 
-    input: str = setting(
-        "demo",
-        "Questions: JSONL, JSONL.gz or Parquet of {id?, question, answers, passages}, a folder saved by datasets, or "
-        "'demo'.",
-    )
-    corpus: str | None = setting(
-        None,
-        "Corpus to retrieve from: JSONL, JSONL.gz or Parquet of {id, title?, text}; not given: the passages of all "
-        "questions together.",
-    )
+    input: str = setting("demo", INPUT_HELP)
+    corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of all questions together.")
     marked: int | None = setting(
         None, "Only questions with this many passages that people marked as supporting; not given: all."
     )
@@ -164,7 +165,9 @@ def read_questions(config: RankingConfig) -> Questions:
         OSError: A file is missing or cannot be read.
         ValueError: A split is empty, or a passage id stands for two texts.
     """
-    examples, corpus = read_examples(config.input, config.corpus)
+    examples, corpus = read_examples(config.input, config.corpus, config.input_options)
+    if examples.about:
+        print(examples.about, file=sys.stderr)
     if examples.rejected:
         first = examples.rejected[0]
         print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
-from seper_reward.config import load_scorer
+from seper_reward.config import InputConfig, load_scorer
 from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.labelers import LabelerOptions, PassageLabeler, load_labeler
 from seper_reward.labels.plans import SetOptions
@@ -38,8 +38,8 @@ _DECISIVE = (
     "gradient_accumulation_steps", "weight_decay", "warmup_steps", "lr_scheduler_type", "bf16", "fp16", "optim",
     "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "load_best_model_at_end", "metric_for_best_model",
 )  # fmt: skip
-# settings that may change when a run is resumed
-_INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device"}
+# settings that may change when a run is resumed; how the input was read shows in the hash of the data
+_INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device"} | set(InputConfig.__dataclass_fields__)
 
 
 @dataclass

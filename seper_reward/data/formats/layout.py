@@ -1,0 +1,71 @@
+"""What a layout is: how the rows of some library become ``{id?, question, answers, passages}``."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Row = Mapping[str, Any]
+FIELDS = ("question", "answers", "passages")
+
+
+class Layout(Protocol):
+    """One way to lay out rows."""
+
+    @property
+    def name(self) -> str:
+        """Name that users know it by."""
+
+    def fits(self, row: Row, needed: Collection[str]) -> bool:
+        """Tell whether a row is laid out so and holds the needed ones of ``FIELDS``."""
+
+    def read_from(self, row: Row) -> str:
+        """Return which columns hold what, for messages."""
+
+    def convert(self, row: Row) -> dict[str, Any]:
+        """Return the row as ``{id?, question, answers, passages}``; other columns stay, as metadata."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A layout that differs from ours in the names of its columns only.
+
+    Attributes:
+        name: Name of the layout.
+        names: For each of ours the columns that may hold it; the first that is filled in a row counts.
+    """
+
+    name: str
+    names: Mapping[str, Sequence[str]]
+
+    def fits(self, row: Row, needed: Collection[str]) -> bool:
+        """Tell whether a row has a column for each needed field."""
+        return set(needed) <= set(self.found(row))
+
+    def read_from(self, row: Row) -> str:
+        """Return which columns hold what."""
+        return ", ".join(f"{field} from {column!r}" for field, column in self.found(row).items())
+
+    def convert(self, row: Row) -> dict[str, Any]:
+        """Return the row with our names."""
+        return renamed(row, self.found(row))
+
+    def found(self, row: Row) -> dict[str, str]:
+        """Return the column of each field that a row has."""
+        columns = {field: [name for name in names if name in row] for field, names in self.names.items()}
+        return {field: min(names, key=lambda name: row[name] is None) for field, names in columns.items() if names}
+
+
+def renamed(row: Row, columns: Mapping[str, str]) -> dict[str, Any]:
+    """Return a row with some of its columns under our names; what had such a name before is dropped.
+
+    Args:
+        row: The row.
+        columns: Of each of our names, the column that holds it.
+    """
+    others = {name: value for name, value in row.items() if name not in columns.values()}
+    return {**others, **{field: row.get(column) for field, column in columns.items()}}
+
+
+def marked_passage(text: Any, relevant: bool, title: Any = "") -> dict[str, Any]:
+    """Return a passage that people marked."""
+    return {"title": title, "text": text, "relevant": relevant}

@@ -1,0 +1,160 @@
+"""Which layout rows have: recognised by their columns, or told by the user."""
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from seper_reward.data.formats import ragas, ragchecker
+from seper_reward.data.formats.beir import BeirQueries
+from seper_reward.data.formats.hotpotqa import HotpotQA
+from seper_reward.data.formats.layout import FIELDS, Columns, Layout, Row
+from seper_reward.data.formats.ms_marco import MsMarco
+from seper_reward.data.formats.squad import Squad
+from seper_reward.data.rows import BadRowError, BrokenRow, shown
+
+_LOOKED_AT = 100  # rows at the beginning of a source, in which the layout must show
+OURS = Columns("seper-reward", {name: (name,) for name in FIELDS})
+_NAMED = {
+    "question": ("question", *ragas.QUESTION, *ragchecker.QUESTION),
+    "answers": ("answers", *ragas.ANSWERS, *ragchecker.ANSWERS),
+    "passages": ("passages", *ragas.PASSAGES, *ragchecker.PASSAGES, "context"),
+}
+#: Layouts, the most particular first; the last takes columns of several libraries together.
+LAYOUTS: tuple[Layout, ...] = (
+    Squad(),
+    HotpotQA(),
+    MsMarco(),
+    OURS,
+    BeirQueries(),
+    ragchecker.RAGCHECKER,
+    ragas.RAGAS,
+    ragchecker.RagChecker("known columns", _NAMED),
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the rows of one source are read.
+
+    Attributes:
+        layout: Their layout.
+        columns: Columns that the user named, by our names; they count before the layout's.
+        about: What was recognised, in one line; empty for our own layout.
+    """
+
+    layout: Layout = OURS
+    columns: Mapping[str, str] = field(default_factory=dict)
+    about: str = ""
+
+    def convert(self, row: Any) -> Any:
+        """Return a row as ``{id?, question, answers, passages}``; what is no object stays as it is.
+
+        Raises:
+            BadRowError: The row could not be read, or is laid out in another way than those before.
+        """
+        if isinstance(row, BrokenRow):
+            raise BadRowError(row.reason)
+        if not isinstance(row, Mapping):
+            return row
+        named = {name: _value_at(row, column) for name, column in self.columns.items()}
+        try:
+            if self.layout.fits(row, ()):
+                return {**self.layout.convert(_without(row, self.columns)), **named}
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadRowError(f"expected a row of {self.layout.name} ({error!r}), got {shown(row)}") from error
+        raise BadRowError(f"expected a row of {self.layout.name}, as before, got {shown(dict(row))}")
+
+
+def recognise(
+    rows: Iterable[tuple[str, Any]], source: str, needed: Collection[str], columns: Mapping[str, str]
+) -> tuple[Reading, Iterator[tuple[str, Any]]]:
+    """Recognise how rows are laid out by the first ones.
+
+    Args:
+        rows: ``(where, row)`` as ``read_rows`` yields them.
+        source: Their name, for messages.
+        needed: Those of ``FIELDS`` that each row must have.
+        columns: Of our names ``id`` and ``FIELDS`` those that the user gave a column for; a dotted path such as
+            ``answer.aliases`` goes into objects, and into each item of a list.
+
+    Returns:
+        How to read the rows, and the rows, of which none was used up.
+
+    Raises:
+        ValueError: No layout fits; the message names the columns that are there.
+    """
+    rows = iter(rows)
+    first = list(itertools.islice(rows, _LOOKED_AT))
+    return _reading([row for _, row in first if isinstance(row, Mapping)], source, needed, columns), itertools.chain(
+        first, rows
+    )
+
+
+def parse_columns(words: Sequence[str]) -> dict[str, str]:
+    """Return the columns that words such as ``answers=gold`` name, by our names.
+
+    Raises:
+        ValueError: A word has another form, or names nothing of ours.
+    """
+    columns = {}
+    for word in words:
+        name, _, column = word.partition("=")
+        if name not in ("id", *FIELDS) or not column:
+            raise ValueError(f"columns must be like question=COLUMN, for id, {', '.join(FIELDS)}, got {word!r}")
+        columns[name] = column
+    return columns
+
+
+def _reading(rows: Sequence[Row], source: str, needed: Collection[str], columns: Mapping[str, str]) -> Reading:
+    for column in columns.values():
+        if rows and all(_value_at(row, column) is None for row in rows):
+            raise ValueError(f"{source}: expected a column {column!r}, got {_listed(rows)}; columns names another")
+    for row in rows:
+        for layout in LAYOUTS:
+            if layout.fits(_without(row, columns), set(needed) - set(columns)):
+                return Reading(layout, columns, _about(layout, row, source, columns))
+    if rows:
+        raise ValueError(_unknown(rows, source, needed, columns))
+    return Reading(columns=columns)
+
+
+def _about(layout: Layout, row: Row, source: str, columns: Mapping[str, str]) -> str:
+    told = ", ".join(f"{name} from {column!r}" for name, column in columns.items())
+    if layout is OURS:
+        return f"{source}: {told}, as you say" if told else ""
+    return f"{source}: read as {layout.name}: {layout.read_from(row)}{f'; but {told}, as you say' if told else ''}"
+
+
+def _unknown(rows: Sequence[Row], source: str, needed: Collection[str], columns: Mapping[str, str]) -> str:
+    found = {*Columns("", _NAMED).found(rows[0]), *columns}
+    missing = [name for name in FIELDS if name in needed and name not in found]
+    way_out = f"say which: --columns {' '.join(f'{name}=COLUMN' for name in missing)}"
+    if "passages" in missing:
+        way_out += ", or give a corpus to find passages in"
+    if "answers" in missing:
+        way_out += "; some labelers need no answers"
+    if "answers" in missing and "answer" in rows[0]:
+        way_out += "; 'answer' is not taken by itself, as it may be what a system said"
+    return f"{source}: no column is known to hold {' and '.join(missing)}, got {_listed(rows)}; {way_out}"
+
+
+def _listed(rows: Sequence[Row]) -> str:
+    return f"the columns {', '.join(dict.fromkeys(str(name) for row in rows for name in row))}"
+
+
+def _without(row: Row, columns: Mapping[str, str]) -> Row:
+    """Return a row without the columns that the user named."""
+    return {name: value for name, value in row.items() if name not in columns.values()}
+
+
+def _value_at(value: Any, path: str) -> Any:
+    """Return what a dotted path leads to; ``None`` if it leads nowhere."""
+    if isinstance(value, list):
+        return [_value_at(item, path) for item in value]
+    if not isinstance(value, Mapping):
+        return None
+    if path in value:
+        return value[path]
+    name, _, rest = path.partition(".")
+    return _value_at(value.get(name), rest) if rest else None

@@ -1,0 +1,131 @@
+"""TREC runs and relevance judgments: text files of columns between blanks, and BEIR's and the hub's tables of them.
+
+A line of a run is ``question Q0 passage rank score name``, of judgments (qrels) ``question iteration passage grade``.
+As in trec_eval, a ranking is the order of the scores; the ranks in the file do not count.
+"""
+
+import gzip
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from seper_reward.data.rows import read_rows, shown
+from seper_reward.types import Passage, Query
+
+Run = Mapping[str, list[str]]  # question id -> passage ids, best first
+Qrels = Mapping[str, Mapping[str, int]]  # question id -> passage id -> grade, relevant above 0
+_TABLE = ["query-id", "corpus-id", "score"]
+_TABLES = (".jsonl", ".json", ".csv", ".parquet")
+
+
+def read_run(path: str | Path) -> Run:
+    """Read the rankings of a run, a text file (also .gz).
+
+    Raises:
+        OSError: The file is missing or cannot be read.
+        ValueError: A line is none of a run, or ranks a passage again; the message names file and line.
+    """
+    scores: dict[str, dict[str, float]] = {}
+    for where, words in _lines(Path(path)):
+        try:
+            question, _, passage, _, score, _ = words
+            value = float(score)
+        except ValueError as error:
+            raise ValueError(
+                f"{where}: expected a line of a TREC run, question Q0 passage rank score name, got {shown(words)}"
+            ) from error
+        if passage in scores.setdefault(question, {}):
+            raise ValueError(f"{where}: expected each passage of a question once, got {passage!r} again; drop one")
+        scores[question][passage] = value
+    return {question: sorted(found, key=lambda each: -found[each]) for question, found in scores.items()}
+
+
+def read_qrels(source: str | Path) -> Qrels:
+    """Read judgments.
+
+    Args:
+        source: A text file (also .gz) of TREC's four columns or BEIR's three; or anything for ``read_rows`` with rows
+            ``{query-id, corpus-id, score}``, such as BEIR's judgments on the hub.
+
+    Raises:
+        OSError: The source is missing or cannot be read.
+        ValueError: A row is no judgment; the message says where.
+    """
+    judged: dict[str, dict[str, int]] = {}
+    for where, row in _judgments(source):
+        try:
+            question, passage, grade = row if len(row) == len(_TABLE) else (row[0], row[2], row[3])
+            judged.setdefault(str(question), {})[str(passage)] = int(grade)
+        except (ValueError, TypeError, IndexError) as error:
+            raise ValueError(
+                f"{where}: expected a judgment, question iteration passage grade or BEIR's {', '.join(_TABLE)}, got "
+                f"{shown(row)}"
+            ) from error
+    return judged
+
+
+def with_ranking(queries: Iterable[Query], run: Run, corpus: Mapping[str, Passage], depth: int) -> list[Query]:
+    """Return the questions that a run has a ranking for, with its best passages.
+
+    Args:
+        queries: Questions, with whatever passages.
+        run: The run.
+        corpus: Passages by id.
+        depth: Most passages of a question, >= 1.
+
+    Raises:
+        ValueError: The run ranks a passage that is not in the corpus.
+    """
+    found = []
+    for query in queries:
+        ids = run.get(query.id, [])[:depth]
+        missing = [each for each in ids if each not in corpus]
+        if missing:
+            raise ValueError(
+                f"the run ranks passage {missing[0]!r} for question {query.id!r}, but the corpus has none of that id; "
+                "give the corpus that was searched"
+            )
+        if ids:
+            found.append(replace(query, passages=tuple(corpus[each] for each in ids)))
+    return found
+
+
+def with_judgments(queries: Iterable[Query], qrels: Qrels, corpus: Mapping[str, Passage]) -> list[Query]:
+    """Return the questions that were judged, with marks on their passages: ``relevant``, and ``grade`` where judged.
+
+    As in TREC, what was not judged is not relevant. A question without passages gets the judged ones that the corpus
+    has.
+    """
+    return [
+        replace(query, passages=tuple(_marks(query.passages or _judged(qrels[query.id], corpus), qrels[query.id])))
+        for query in queries
+        if query.id in qrels
+    ]
+
+
+def _judged(grades: Mapping[str, int], corpus: Mapping[str, Passage]) -> list[Passage]:
+    return [corpus[each] for each in grades if each in corpus]
+
+
+def _marks(passages: Iterable[Passage], grades: Mapping[str, int]) -> Iterator[Passage]:
+    for passage in passages:
+        grade = grades.get(passage.id)
+        marks = {"relevant": False} if grade is None else {"relevant": grade > 0, "grade": grade}
+        yield replace(passage, metadata={**passage.metadata, **marks})
+
+
+def _judgments(source: str | Path) -> Iterator[tuple[str, list[Any]]]:
+    path = Path(source)
+    if path.is_file() and not path.name.removesuffix(".gz").endswith(_TABLES):
+        yield from ((where, words) for where, words in _lines(path) if words != _TABLE)  # BEIR's header
+        return
+    for where, row in read_rows(source):
+        yield where, [row.get(name) for name in _TABLE] if isinstance(row, Mapping) else [row]
+
+
+def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
+    with gzip.open(path, "rt") if path.name.endswith(".gz") else path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield f"{path}, line {number}", line.rstrip("\r\n").split("\t" if "\t" in line else None)

@@ -1,0 +1,116 @@
+"""Datasets of the ``datasets`` library: saved folders, folders of data files, and ids on the Hugging Face hub."""
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# org/name, then a revision, a configuration and a split, each optional
+_HUB_ID = re.compile(
+    r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[^:/]+))?(?:/(?P<config>[^:/]+))?(?::(?P<split>.+))?"
+)
+_SAVED = ("dataset_dict.json", "state.json")  # files of DatasetDict.save_to_disk and Dataset.save_to_disk
+_LONGEST_ERROR = 300
+
+
+def open_dataset(source: str, *, streaming: bool = False) -> Iterable[Any]:
+    """Open one split of a dataset.
+
+    Args:
+        source: A folder: written by ``save_to_disk`` of a ``Dataset`` or ``DatasetDict``, or with data files laid out
+            as on the hub. Or an id on the hub, ``org/name``, also ``org/name@revision/configuration``. Behind either,
+            ``:split`` names the split; of data files and on the hub also a slice, ``:train[:100]``.
+        streaming: Whether rows of data files and of the hub are read as they are needed, instead of all before.
+
+    Returns:
+        The rows, a ``Dataset`` or ``IterableDataset``.
+
+    Raises:
+        OSError: There is no such folder or dataset, or the hub cannot be reached.
+        ValueError: The dataset has several splits and none is named, or no such split.
+    """
+    folder, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
+    if Path(folder).is_dir():
+        return _open_folder(source, Path(folder), split, streaming)
+    found = _HUB_ID.fullmatch(source)
+    if found is None:
+        raise FileNotFoundError(
+            f"{source}: no such file or folder, nor the id of a dataset on the hub, such as org/name:train"
+        )
+    options = {"name": found["config"], "revision": found["revision"]}
+    return _loaded(source, found["name"], found["split"] or "", streaming, options)
+
+
+def _open_folder(source: str, folder: Path, split: str, streaming: bool) -> Iterable[Any]:
+    if not any((folder / name).is_file() for name in _SAVED):
+        return _loaded(source, str(folder), split, streaming, {})
+    from datasets import load_from_disk
+
+    with _one_line_errors(source):
+        dataset = load_from_disk(str(folder))
+    return _chosen_split(dataset, str(folder), split)
+
+
+def _loaded(source: str, name: str, split: str, streaming: bool, options: Mapping[str, Any]) -> Iterable[Any]:
+    from datasets import load_dataset
+
+    with _one_line_errors(source), _without_retry_messages():
+        dataset = load_dataset(name, split=split or None, streaming=streaming, **options)
+    chosen = dataset if split else _chosen_split(dataset, source, split)
+    return _fetched(source, chosen) if streaming else chosen
+
+
+def _fetched(source: str, rows: Iterable[Any]) -> Iterator[Any]:
+    with _one_line_errors(source):
+        yield from rows
+
+
+def _chosen_split(dataset: Any, source: str, split: str) -> Iterable[Any]:
+    """Return a split of a ``DatasetDict``, its only one if none is named; a ``Dataset`` has no splits."""
+    splits: Mapping[str, Iterable[Any]] = dataset if isinstance(dataset, dict) else {}
+    if not splits and split:
+        raise ValueError(f"{source}: expected no split, as this is a Dataset, got {split!r}; leave it out")
+    if not splits:
+        return dataset  # type: ignore[no-any-return]
+    if not split and len(splits) == 1:
+        return next(iter(splits.values()))
+    if split not in splits:
+        got = repr(split) if split else "none"
+        raise ValueError(
+            f"{source}: expected a split, one of {', '.join(splits)}, got {got}; name it behind a colon: "
+            f"{source}:{next(iter(splits))}"
+        )
+    return splits[split]
+
+
+@contextmanager
+def _one_line_errors(source: str) -> Iterator[None]:
+    """Say in one line what went wrong.
+
+    Raises:
+        OSError: The block raised an error of the file system, the network or the library.
+    """
+    from datasets.exceptions import DatasetsError
+    from httpx2 import HTTPError
+
+    try:
+        yield
+    except (OSError, ValueError, DatasetsError, HTTPError) as error:
+        message = " ".join(str(error).split())[:_LONGEST_ERROR]
+        unreached = isinstance(error, (ConnectionError, HTTPError))
+        hint = "; without network only local files and what is in the hub's cache can be read" if unreached else ""
+        raise OSError(f"{source}: cannot be read as a dataset of the hub or of such files: {message}{hint}") from error
+
+
+@contextmanager
+def _without_retry_messages() -> Iterator[None]:
+    """Keep the hub's client from warning of each of its attempts."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,138 @@
+"""Labels on the Hugging Face hub: one dataset with a configuration per form, and a card from the provenance."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seper_reward.labels.forms import FORMS
+from seper_reward.labels.provenance import PROVENANCE
+from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeler_of
+from seper_reward.labels.run import SUMMARY
+from seper_reward.runtime.hub import upload
+from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.parquet_files import write_parquet
+
+if TYPE_CHECKING:
+    from seper_reward.labels.load import Labels
+
+_CARD = Path(__file__).with_name("label_card.md")
+_ROWS = {
+    "labels": "a question with its passages, all labels and what they follow from",
+    "pairs": "`anchor`, `positive`",
+    "triplets": "`anchor`, `positive`, `negative`, `label` (the difference of labels)",
+    "lists": "`query`, `docs`, `labels`",
+    "flat": "`query`, `passage`, `label`",
+}
+# parts of the provenance that the card names; the file has all
+_TOLD = ("labeler", "reader", "reader_weights", "entailment", "entailment_weights", "device", "seper-reward", "torch")
+_PRIVATE = ("settings", "platform")  # paths and addresses of the machine; they decide nothing
+
+
+def push_labels(
+    labels: "Labels",
+    repo_id: str,
+    *,
+    margin: float = 0.1,
+    private: bool = True,
+    token: str | None = None,
+    revision: str | None = None,
+) -> str:
+    """Upload labels as a dataset: their rows, each form of ``labels.forms``, provenance, summary and a card.
+
+    Settings and platform are left out of the provenance, since they may hold paths and addresses.
+
+    Args:
+        labels: The labels.
+        repo_id: ``org/name``, or ``name`` for one of the user who is logged in.
+        margin: Least label of a positive passage, and least distance of a negative below it.
+        private: Whether a new repository is private.
+        token: Token that may write there; ``None`` takes ``$HF_TOKEN`` or that of ``hf auth login``.
+        revision: Branch, made if absent; ``None`` for the main one.
+
+    Returns:
+        The address of the dataset.
+
+    Raises:
+        OSError: The hub cannot be reached, or refuses.
+        ValueError: There are no labels.
+    """
+    if not labels.rows:
+        raise ValueError("expected labels to upload, got no row")
+    with tempfile.TemporaryDirectory() as folder:
+        write_dataset_folder(labels, Path(folder), repo_id, margin)
+        message = f"Labels by seper-reward, {labels.provenance.get('labels_hash', 'of unknown provenance')[:12]}"
+        return upload(folder, repo_id, "dataset", message=message, private=private, token=token, revision=revision)
+
+
+def write_dataset_folder(labels: "Labels", folder: Path, repo_id: str, margin: float) -> None:
+    """Write the files of the dataset: Parquet by configuration, JSON, and the card ``README.md``."""
+    labeled = labels.labeled()
+    tables: dict[str, Sequence[Mapping[str, Any]]] = {"labels": labels.rows}
+    tables |= {form: list(make(labeled, margin)) for form, make in FORMS.items()}
+    tables = {name: rows for name, rows in tables.items() if rows}
+    for name, rows in tables.items():
+        write_parquet(folder / f"{name}.parquet", rows)
+    if labels.provenance:
+        told = {name: value for name, value in labels.provenance.items() if name not in _PRIVATE}
+        write_json(folder / PROVENANCE, told)
+    if labels.summary:
+        write_json(folder / SUMMARY, labels.summary)
+    card = label_card(labels, repo_id, {name: len(rows) for name, rows in tables.items()})
+    (folder / "README.md").write_text(card, encoding="utf-8")
+
+
+def label_card(labels: "Labels", repo_id: str, rows: Mapping[str, int]) -> str:
+    """Return a dataset card.
+
+    Args:
+        labels: The labels.
+        repo_id: Id of the dataset on the hub.
+        rows: Number of rows by configuration.
+    """
+    from huggingface_hub import DatasetCardData
+
+    labeler = labeler_of(labels.rows)
+    data = DatasetCardData(
+        pretty_name=f"Passages labelled by {labeler}",
+        tags=["seper-reward", "retrieval", "reranking", "sentence-transformers"],
+        task_categories=["text-ranking"],
+        configs=[
+            {"config_name": name, "data_files": f"{name}.parquet", **({"default": True} if name == "labels" else {})}
+            for name in rows
+        ],
+    )
+    body = _CARD.read_text(encoding="utf-8").format(
+        labeler=labeler,
+        repo_id=repo_id,
+        counts=_counts(labels.summary, len(labels.rows)),
+        forms="\n".join(f"| `{name}` | {count} | {_ROWS[name]} |" for name, count in rows.items()),
+        example="triplets" if "triplets" in rows else "flat",
+        settings=_settings(labels.provenance),
+    )
+    return f"---\n{data.to_yaml()}\n---\n{body}"
+
+
+def _counts(summary: Mapping[str, Any], questions: int) -> str:
+    if not summary:
+        return f"{questions} questions."
+    return (
+        f"{summary['questions']} questions, {summary['passages']} passages, of which {summary['helpful']} help and "
+        f"{summary['harmful']} harm by their 95 % intervals; {summary['rejected']} rows of the input could not be "
+        "labelled."
+    )
+
+
+def _settings(provenance: Mapping[str, Any]) -> str:
+    decides = provenance.get("decides")
+    if not decides:
+        return "Not recorded."
+    told = {name: decides[name] for name in _TOLD if name in decides}
+    told |= {name: decides["sampling"][name] for name in ("num_samples", "temperature") if "sampling" in decides}
+    told["labels_hash"] = provenance["labels_hash"]
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | `{value}` |" for name, value in told.items())])
+
+
+def is_label_folder(folder: Path) -> bool:
+    """Tell whether a folder holds the labels of a finished run."""
+    return any((folder / name).is_file() for name in (LABELS, LABELS_PARQUET))

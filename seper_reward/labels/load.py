@@ -1,0 +1,133 @@
+"""``load_labels``: finished labels, as datasets to train on, as a table to look at, and on to the hub."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seper_reward.data.rows import read_valid_rows
+from seper_reward.labels.forms import Form, form_rows
+from seper_reward.labels.hub import push_labels
+from seper_reward.labels.provenance import PROVENANCE
+from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_query
+from seper_reward.labels.run import SUMMARY
+from seper_reward.labels.targets import sure
+from seper_reward.runtime.json_files import read_json
+from seper_reward.runtime.parquet_files import as_dataset, without_none
+from seper_reward.types import LabeledQuery, answer_text
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Label rows of a run, or of ``label_dataset``.
+
+    Attributes:
+        rows: Label rows as ``label_row`` makes them.
+        provenance: Content of ``provenance.json``; empty where it is not known.
+        summary: Content of ``summary.json``; empty where it is not known.
+    """
+
+    rows: Sequence[Mapping[str, Any]] = field(repr=False)
+    provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    summary: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "Labels":
+        """Return the labels in the rows of a dataset, such as ``label_dataset`` returns."""
+        return cls([without_none(row) for row in rows])
+
+    def __len__(self) -> int:
+        """Return the number of questions."""
+        return len(self.rows)
+
+    def labeled(self, label: str | None = None, max_std_error: float | None = None) -> list[LabeledQuery]:
+        """Return the labelled queries, for ``write_labels`` and the functions of ``labels.targets``.
+
+        Args:
+            label: Field that holds the labels; ``None`` takes the field of the labeler that wrote the rows.
+            max_std_error: Greatest standard error of a label; passages above it are left out. ``None`` keeps all.
+
+        Raises:
+            KeyError: The rows have no such label.
+        """
+        labeled = [labeled_query(row, label) for row in self.rows]
+        return labeled if max_std_error is None else [sure(row, max_std_error) for row in labeled]
+
+    def to_dataset(
+        self,
+        form: Form | None = None,
+        *,
+        label: str | None = None,
+        margin: float = 0.1,
+        max_std_error: float | None = None,
+    ) -> "Dataset":
+        """Return a dataset that sentence-transformers' trainers take as it is.
+
+        Args:
+            form: ``"pairs"`` (anchor, positive), ``"triplets"`` (anchor, positive, negative, label), ``"lists"``
+                (query, docs, labels) or ``"flat"`` (query, passage, label), see ``labels.forms``; ``None`` for the
+                label rows themselves.
+            label: Field that holds the labels; ``None`` takes the field of the labeler that wrote the rows.
+            margin: Least label of a positive passage, and least distance of a negative below it.
+            max_std_error: Greatest standard error of a label; passages above it are left out. ``None`` keeps all.
+
+        Raises:
+            KeyError: The rows have no such label.
+            ValueError: The form is unknown, or no question has what it needs.
+        """
+        if form is None:
+            return as_dataset(self.rows)
+        return as_dataset(form_rows(self.labeled(label, max_std_error), form, margin))
+
+    def to_pandas(self) -> "DataFrame":
+        """Return a table with one row per passage: question, passage, label and every other number or text.
+
+        Fields of the question keep their names, except that ``baseline`` is spread out (``baseline_seper``, ...), and
+        that one that passages have, too, begins with ``question_``. Responses and sets are left out.
+        """
+        from pandas import DataFrame
+
+        of_passages = {name for row in self.rows for passage in row["passages"] for name in passage}
+        table = []
+        for row in self.rows:
+            question = {"id": row["id"], "question": row["question"], "answer": answer_text(row["answers"] or [""])}
+            for name, value in (_plain(row) | _plain(row.get("baseline", {}), "baseline_")).items():
+                question.setdefault(f"question_{name}" if name in of_passages else name, value)
+            table += [{**question, **_plain(passage)} for passage in row["passages"]]
+        return DataFrame(table)
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the labels and their forms as a dataset, with a card; see ``labels.hub.push_labels``."""
+        return push_labels(self, repo_id, **options)
+
+
+def load_labels(source: str | Path) -> Labels:
+    """Load finished labels.
+
+    Args:
+        source: Folder written by ``seper-reward label`` or a trainer; a file of label rows; or a dataset on the hub
+            that ``push_to_hub`` made.
+
+    Raises:
+        OSError: There are no labels.
+        ValueError: A row is no object; the message names file and row.
+    """
+    folder = Path(source)
+    file = next((folder / name for name in (LABELS, LABELS_PARQUET) if (folder / name).is_file()), source)
+    told = [read_json(folder / name) if (folder / name).is_file() else {} for name in (PROVENANCE, SUMMARY)]
+    rows = [dict(row) for _, row in read_valid_rows(file)]
+    # JSON lines have the fields that there are; of other formats all rows have all
+    return Labels(rows if str(file).endswith(LABELS) else list(map(without_none, rows)), *told)
+
+
+def _plain(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the fields of a row that are numbers, texts or nothing."""
+    return {
+        f"{prefix}{name}": value
+        for name, value in row.items()
+        if name != INPUT and (value is None or isinstance(value, (str, int, float)))
+    }

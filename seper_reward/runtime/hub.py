@@ -1,0 +1,62 @@
+"""Uploads to the Hugging Face hub."""
+
+from pathlib import Path
+from typing import Literal
+
+_MODEL = ("config.json", "modules.json", "adapter_config.json")
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Tell whether a folder holds a model, a sentence-transformers model or an adapter."""
+    return any((folder / name).is_file() for name in _MODEL)
+
+
+def upload(
+    folder: str | Path,
+    repo_id: str,
+    repo_type: Literal["dataset", "model"],
+    *,
+    message: str,
+    private: bool = True,
+    token: str | None = None,
+    revision: str | None = None,
+) -> str:
+    """Upload a folder in one commit to a repository, which is made if absent.
+
+    Args:
+        folder: The folder; hidden files are left out.
+        repo_id: ``org/name``, or ``name`` for one of the user who is logged in.
+        repo_type: Kind of the repository.
+        message: Message of the commit.
+        private: Whether a new repository is private; one that is there stays as it is.
+        token: Token that may write there; ``None`` takes ``$HF_TOKEN`` or that of ``hf auth login``.
+        revision: Branch, made if absent; ``None`` for the main one.
+
+    Returns:
+        The address of the repository.
+
+    Raises:
+        OSError: The hub cannot be reached, or refuses.
+    """
+    from httpx2 import HTTPError
+    from huggingface_hub import HfApi
+
+    api = HfApi(token=token)
+    try:
+        repository = api.create_repo(repo_id, repo_type=repo_type, private=private, exist_ok=True)
+        if revision is not None:
+            api.create_branch(repository.repo_id, branch=revision, repo_type=repo_type, exist_ok=True)
+        api.upload_folder(
+            repo_id=repository.repo_id,
+            folder_path=folder,
+            repo_type=repo_type,
+            revision=revision,
+            commit_message=message,
+            ignore_patterns=[".*"],
+        )
+    except (OSError, ValueError, HTTPError) as error:
+        raise OSError(
+            f"{repo_id}: the upload failed ({' '.join(str(error).split())[:300]}); is the network there, and a token "
+            "that may write: `hf auth login` or $HF_TOKEN?"
+        ) from error
+    return str(repository)

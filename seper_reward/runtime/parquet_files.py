@@ -1,0 +1,52 @@
+"""Rows as a ``datasets.Dataset`` and as Parquet, whatever their fields."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def as_dataset(rows: Sequence[Mapping[str, Any]]) -> "Dataset":
+    """Return rows as a dataset in memory, with the columns of all rows.
+
+    What a row lacks is ``None``, and so is an object without a field, which Parquet does not know. A column whose
+    values have several types is kept as JSON: ``datasets`` reads it back, other libraries see texts.
+    """
+    from datasets import Dataset, concatenate_datasets
+
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = [_column(name, [_without_empty(row.get(name)) for row in rows]) for name in names]
+    return concatenate_datasets(columns, axis=1) if columns else Dataset.from_dict({})
+
+
+def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as a Parquet file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(path.name + ".tmp")
+    as_dataset(rows).to_parquet(scratch)
+    scratch.replace(path)
+
+
+def without_none(value: Any) -> Any:
+    """Return a value without the fields that are ``None``: what ``as_dataset`` added, and what says nothing anyway."""
+    if isinstance(value, Mapping):
+        return {name: without_none(each) for name, each in value.items() if each is not None}
+    return [without_none(each) for each in value] if isinstance(value, list) else value
+
+
+def _column(name: str, values: list[Any]) -> "Dataset":
+    import pyarrow
+    from datasets import Dataset
+
+    try:
+        return Dataset.from_dict({name: values})
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+        return Dataset.from_dict({name: values}, on_mixed_types="use_json")
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_empty(each) for name, each in value.items()} or None
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value

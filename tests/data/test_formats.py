@@ -1,0 +1,362 @@
+"""Layouts of other libraries: recognised by their columns, converted, and said in one line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from datasets import Dataset, Features, List, Value
+
+from seper_reward.data.formats.recognise import parse_columns
+from seper_reward.data.queries import InputOptions, read_examples, read_queries
+from seper_reward.types import Passage
+
+FILES = Path(__file__).parent / "files"
+MILL = Passage("Ida Voss runs Hallow's mill.", "Mill", "0")
+SQUAD = Features(
+    {
+        "id": Value("string"),
+        "title": Value("string"),
+        "context": Value("string"),
+        "question": Value("string"),
+        "answers": {"text": List(Value("string")), "answer_start": List(Value("int32"))},
+    }
+)
+
+
+def squad_row(number, texts):
+    answers = {"text": texts, "answer_start": [MILL.text.find(text) for text in texts]}
+    return {
+        "id": f"s{number}",
+        "title": "Mill",
+        "context": MILL.text,
+        "question": f"Who? {number}",
+        "answers": answers,
+    }
+
+
+def test_squad_of_the_hub(tmp_path):
+    rows = [squad_row(0, ["Ida Voss", "Voss", "Ida Voss"]), squad_row(1, [])]
+    Dataset.from_list(rows, features=SQUAD).to_parquet(tmp_path / "squad.parquet")
+    examples = read_queries(tmp_path / "squad.parquet")
+    (query,) = examples.queries
+    assert (query.id, query.question, query.answers) == ("s0", "Who? 0", ("Ida Voss", "Voss"))
+    assert query.passages == (MILL,)
+    assert query.passages[0].metadata == {"relevant": True}
+    assert query.metadata == {}
+    columns = "question from 'question', answers from 'answers.text', passages from 'context' and 'title'"
+    assert examples.about == f"{tmp_path / 'squad.parquet'}: read as SQuAD: {columns}"
+    # unanswerable, as in SQuAD 2.0
+    assert "answers must be a text or a list with at least one text, got []" in examples.rejected[0].reason
+    assert "read as SQuAD" in examples.rejected[0].reason
+
+
+def test_squads_own_file(tmp_path):
+    """After https://rajpurkar.github.io/SQuAD-explorer: data, paragraphs, qas."""
+    asked = [
+        {
+            "id": "s0",
+            "question": "Who? 0",
+            "answers": [{"text": "Ida Voss", "answer_start": 0}],
+            "is_impossible": False,
+        },
+        {"id": "s1", "question": "Who? 1", "answers": [], "plausible_answers": [], "is_impossible": True},
+    ]
+    document = {"version": "v2.0", "data": [{"title": "Mill", "paragraphs": [{"context": MILL.text, "qas": asked}]}]}
+    (tmp_path / "dev-v2.0.json").write_text(json.dumps(document))
+    examples = read_queries(tmp_path / "dev-v2.0.json")
+    assert [(query.id, query.passages) for query in examples.queries] == [("s0", (MILL,))]
+    assert len(examples.rejected) == 1
+    document["data"][0]["paragraphs"][0].pop("context")
+    (tmp_path / "dev-v2.0.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=r"dev-v2.0.json: expected the JSON of SQuAD, but KeyError\('context'\)"):
+        read_queries(tmp_path / "dev-v2.0.json")
+
+
+@pytest.mark.parametrize("name", ["ragas.jsonl", "ragas.csv"])
+def test_ragas(name):
+    examples = read_queries(FILES / name)
+    first, second = examples.queries
+    assert first.question == "Who runs the mill in Hallow?"
+    assert first.answers == ("Ida Voss runs the mill in Hallow; she took it over from her aunt.",)
+    assert [passage.text for passage in first.passages] == [
+        "Ida Voss runs Hallow's mill.",
+        'The mill was painted green, "in spring".',
+    ]
+    assert first.metadata == {"response": "Ida"}  # what a system said is no gold answer
+    assert second.answers == ("Grey Heron",)
+    assert examples.about == (
+        f"{FILES / name}: read as Ragas: question from 'user_input', answers from 'reference', passages from "
+        "'retrieved_contexts'"
+    )
+
+
+def test_ragas_with_ids_and_of_version_0_1():
+    first, _ = read_queries(FILES / "ragas_ids.jsonl").queries
+    assert [(passage.id, passage.metadata) for passage in first.passages] == [
+        ("p0", {"relevant": True}),
+        ("p1", {"relevant": False}),
+    ]
+    old = {"question": "Who?", "answer": "said", "contexts": ["one", "two"], "ground_truth": "Ann"}
+    (query,) = read_queries([old]).queries
+    assert (query.answers, query.metadata) == (("Ann",), {"answer": "said"})
+    (query,) = read_queries([{**old, "ground_truth": None, "ground_truths": ["Ann", "A."]}]).queries
+    assert query.answers == ("Ann", "A.")
+
+
+def test_ragchecker():
+    examples = read_queries(FILES / "ragchecker.json")
+    first, second = examples.queries
+    assert (first.id, first.question, first.answers) == (
+        "000",
+        "Who runs the mill in Hallow?",
+        ("Ida Voss runs the mill in Hallow.",),
+    )
+    assert first.passages == (
+        Passage("Ida Voss runs Hallow's mill.", id="d1"),
+        Passage("The mill was painted green.", id="d2"),
+    )
+    assert first.metadata["response"] == "It is Ida Voss."
+    assert second.passages == (Passage("The ferry is called Grey Heron.", id="0"),)
+    assert "read as RAGChecker: id from 'query_id', question from 'query', answers from 'gt_answer'" in examples.about
+
+
+def test_columns_of_several_libraries_together():
+    row = {"query": "Who?", "ground_truth": "Ann", "retrieved_context": [{"doc_id": "d", "text": "one"}]}
+    examples = read_queries([row])
+    assert examples.about == (
+        "the input: read as known columns: question from 'query', answers from 'ground_truth', passages from "
+        "'retrieved_context'"
+    )
+    assert examples.queries[0].passages == (Passage("one", id="d"),)
+    assert read_queries([{"question": "Who?", "answers": ["Ann"], "context": "one"}]).queries[0].passages == (
+        Passage("one", id="0"),
+    )
+
+
+@pytest.mark.parametrize("kind", ["hub", "file"])
+def test_hotpotqa(kind):
+    context = {"title": ["Mill", "Hill"], "sentences": [["Ida runs it.", " She is old."], ["Sheep graze."]]}
+    facts = {"title": ["Mill", "Mill"], "sent_id": [0, 1]}
+    if kind == "file":
+        context = list(zip(context["title"], context["sentences"], strict=True))
+        facts = list(zip(facts["title"], facts["sent_id"], strict=True))
+    row = {
+        "id": "h",
+        "question": "Who?",
+        "answer": "Ida",
+        "type": "bridge",
+        "context": context,
+        "supporting_facts": facts,
+    }
+    examples = read_queries([row])
+    (query,) = examples.queries
+    assert (query.id, query.answers, query.metadata) == ("h", ("Ida",), {"type": "bridge"})
+    assert query.passages == (Passage("Ida runs it. She is old.", "Mill", "0"), Passage("Sheep graze.", "Hill", "1"))
+    assert [passage.metadata["relevant"] for passage in query.passages] == [True, False]
+    assert "read as HotpotQA" in examples.about
+
+
+def test_ms_marco():
+    passages = {"is_selected": [0, 1], "passage_text": ["Sheep.", "Ida runs it."], "url": ["a", "b"]}
+    row = {"query_id": 7, "query": "who runs it", "answers": ["Ida"], "passages": passages, "query_type": "PERSON"}
+    examples = read_queries([row, {**row, "query_id": 8, "answers": ["No Answer Present."]}])
+    (query,) = examples.queries
+    assert (query.id, query.answers, query.metadata) == ("7", ("Ida",), {"query_type": "PERSON"})
+    assert [(each.text, each.metadata["relevant"]) for each in query.passages] == [
+        ("Sheep.", False),
+        ("Ida runs it.", True),
+    ]
+    assert "drop unanswerable" in examples.rejected[0].reason
+
+
+def test_our_own_layout_says_nothing_and_stays_as_it_is():
+    row = {"question": "Who?", "answers": ["Ann"], "passages": ["one"], "contexts": ["mine"], "reference": "mine"}
+    examples = read_queries([row])
+    assert examples.about == ""
+    assert examples.queries[0].metadata == {"contexts": ["mine"], "reference": "mine"}
+
+
+def test_columns_that_the_user_names(tmp_path, capsys):
+    row = {
+        "q": "Who?",
+        "gold": {"value": "Ann", "aliases": ["Ann", "A. Lee"]},
+        "ctx": [{"body": "one"}],
+        "key": 3,
+        "n": 1,
+    }
+    words = ["question=q", "answers=gold.aliases", "passages=ctx.body", "id=key"]
+    examples = read_queries([row], columns=parse_columns(words))
+    (query,) = examples.queries
+    assert (query.id, query.question, query.answers) == ("3", "Who?", ("Ann", "A. Lee"))
+    assert query.passages == (Passage("one", id="0"),)
+    assert query.metadata["n"] == 1
+    told = "question from 'q', answers from 'gold.aliases', passages from 'ctx.body', id from 'key'"
+    assert examples.about == f"the input: {told}, as you say"
+    # what is named wins, the others are recognised
+    (query,) = read_queries(
+        [{"user_input": "Who?", "reference": "x", "gold": "Ann", "contexts": ["one"]}], columns={"answers": "gold"}
+    ).queries
+    assert query.answers == ("Ann",)
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "message"),
+    [
+        (
+            {"q": "Who?", "gold": "Ann", "ctx": "one"},
+            {},
+            r"the input: no column is known to hold question and answers and passages, got the columns q, gold, ctx; "
+            r"say which: --columns question=COLUMN answers=COLUMN passages=COLUMN, or give",
+        ),
+        (
+            {"question": "Who?", "answer": "Ann", "contexts": ["one"]},
+            {},
+            r"hold answers, got .*; say which: --columns answers=COLUMN; .*; 'answer' is not taken by itself",
+        ),
+        ({"question": "Who?", "answers": "Ann"}, {}, r"hold passages, got the columns question, answers; say which"),
+        (
+            {"question": "Who?", "answers": "Ann", "passages": "one"},
+            {"columns": {"passages": "ctx"}},
+            r"expected a column 'ctx', got the columns question, answers, passages",
+        ),
+    ],
+)
+def test_what_is_not_recognised(row, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_queries([row], **options)
+
+
+def test_words_that_name_no_column():
+    with pytest.raises(ValueError, match=r"columns must be like question=COLUMN, for id, .*, got 'title=x'"):
+        parse_columns(["title=x"])
+    with pytest.raises(ValueError, match="got 'answers'"):
+        parse_columns(["answers"])
+
+
+def test_a_row_that_is_laid_out_otherwise_is_rejected_by_itself():
+    rows = [
+        squad_row(0, ["Ida"]),
+        {"question": "Who?", "answers": ["Ann"], "passages": ["one"]},
+        squad_row(2, ["Ida"]),
+    ]
+    examples = read_queries([*rows, {**squad_row(3, ["Ida"]), "answers": {"text": 3}}])
+    assert [query.id for query in examples.queries] == ["s0", "s2"]
+    assert "expected a row of SQuAD, as before, got {'question'" in examples.rejected[0].reason
+    assert "expected a row of SQuAD (TypeError" in examples.rejected[1].reason
+
+
+def test_a_bad_first_row_does_not_decide():
+    rows = [{"answers": ["Ann"]}, {"question": "Who?", "answers": ["Ann"], "passages": ["one"]}]
+    examples = read_queries(rows)
+    assert len(examples.queries) == len(examples.rejected) == 1
+
+
+def ids(query):
+    return [passage.id for passage in query.passages]
+
+
+def marks(query):
+    return [(passage.metadata.get("relevant"), passage.metadata.get("grade")) for passage in query.passages]
+
+
+def test_beir(tmp_path):
+    examples, corpus = read_examples(f"{FILES / 'beir'}:test", answers_needed=False)
+    first, second = examples.queries  # q3 is judged in train only
+    assert (first.id, first.question, first.answers) == ("q1", "Who runs the mill in Hallow?", ())
+    assert (ids(first), marks(first)) == (["d1", "d4"], [(True, 1), (False, 0)])
+    assert (ids(second), marks(second)) == (["d3"], [(True, 2)])
+    assert len(corpus) == 4
+    assert examples.judged
+    assert "queries.jsonl: read as BEIR" in examples.about
+    with pytest.raises(ValueError, match=r"expected a split of qrels/, one of test, train, got none; .*beir:test"):
+        read_examples(str(FILES / "beir"))
+    with pytest.raises(ValueError, match="got 'dev'"):
+        read_examples(f"{FILES / 'beir'}:dev")
+
+
+def test_answers_of_beir(tmp_path):
+    """BEIR's HotpotQA has them in the metadata of queries."""
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        (tmp_path / name).write_text((FILES / "beir" / name).read_text().replace('green.", "metadata": {}', 'green."'))
+    lines = (FILES / "beir" / "queries.jsonl").read_text().splitlines()
+    rows = [{**json.loads(line), "metadata": {"answer": name}} for line, name in zip(lines, "abc", strict=True)]
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    examples, _ = read_examples(str(tmp_path))  # no qrels: all questions, passages are to be retrieved
+    assert [(query.answers, query.passages) for query in examples.queries] == [((name,), ()) for name in "abc"]
+    assert not examples.judged
+    examples, _ = read_examples(str(FILES / "beir:test"))
+    assert not examples.queries
+    assert "take a labeler that needs no answers" in examples.rejected[0].reason
+
+
+def test_a_run_and_judgments_of_files(tmp_path):
+    import ir_measures
+
+    run = [("q1", "d2", 1.0), ("q1", "d1", 2.5), ("q1", "d3", 0.5), ("q2", "d4", 1.0)]
+    qrels = [("q1", "d1", 3), ("q1", "d3", 0), ("q3", "d2", 1)]
+    converted = ir_measures.util.RunConverter([ir_measures.ScoredDoc(*each) for each in run])
+    with converted.as_tmp_file() as file:
+        (tmp_path / "bm25.run").write_text(file.read())
+    with ir_measures.util.QrelsConverter([ir_measures.Qrel(*each) for each in qrels]).as_tmp_file() as file:
+        (tmp_path / "qrels.txt").write_text(file.read())
+    questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
+
+    def examples(**options):
+        options = InputOptions(
+            **{name: str(tmp_path / value) if isinstance(value, str) else value for name, value in options.items()}
+        )
+        return read_examples(questions, corpus, options, answers_needed=False)[0]
+
+    first, second = examples(run="bm25.run").queries
+    assert (ids(first), ids(second)) == (["d1", "d2", "d3"], ["d4"])
+    assert marks(first) == [(None, None)] * 3
+    (first,) = examples(run="bm25.run", run_depth=2, qrels="qrels.txt").queries
+    assert (ids(first), marks(first)) == (["d1", "d2"], [(True, 3), (False, None)])
+    found = examples(qrels="qrels.txt")
+    assert [ids(query) for query in found.queries] == [["d1", "d3"], ["d2"]]
+    assert found.judged
+    assert not examples(run="bm25.run", qrels="qrels.txt").judged
+    first, _ = read_examples(
+        str(FILES / "beir:test"),
+        options=InputOptions(run=str(FILES / "beir" / "bm25.run"), run_depth=2),
+        answers_needed=False,
+    )[0].queries
+    assert (ids(first), marks(first)) == (["d1", "d2"], [(True, 1), (False, None)])
+
+
+def test_judgments_of_the_hub_are_tables(tmp_path):
+    Dataset.from_list([{"query-id": "q1", "corpus-id": "d1", "score": 1}]).save_to_disk(tmp_path / "qrels")
+    options = InputOptions(qrels=str(tmp_path / "qrels"))
+    questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
+    (query,) = read_examples(questions, corpus, options, answers_needed=False)[0].queries
+    assert (ids(query), marks(query)) == (["d1"], [(True, 1)])
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "message"),
+    [
+        (
+            "run",
+            "q1 Q0 d1 1 0.5",
+            r"file, line 1: expected a line of a TREC run, .*, got \['q1', 'Q0', 'd1', '1', '0.5'\]",
+        ),
+        ("run", "q1 Q0 d1 1 high name", "line 1: expected a line of a TREC run"),
+        (
+            "run",
+            "q1 Q0 d1 1 .5 name\n\nq1 Q0 d1 2 .4 name",
+            "line 3: expected each passage of a question once, got 'd1'",
+        ),
+        ("run", "q1 Q0 d9 1 .5 name", "the run ranks passage 'd9' for question 'q1', but the corpus has none"),
+        ("run", "77 Q0 d1 1 .5 name", r"expected the ids of the questions, such as 'q1', got none of them"),
+        ("qrels", "q1 0 d1 yes", "line 1: expected a judgment, question iteration passage grade or BEIR's"),
+        ("qrels", "q1 0", "line 1: expected a judgment"),
+        ("qrels", "77 0 d1 1", r"expected the ids of the questions, such as 'q1', got none of them"),
+    ],
+)
+def test_runs_and_judgments_that_do_not_fit(tmp_path, option, text, message):
+    (tmp_path / "file").write_text(text)
+    questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
+    with pytest.raises(ValueError, match=message):
+        read_examples(questions, corpus, InputOptions(**{option: str(tmp_path / "file")}), answers_needed=False)
+    with pytest.raises(ValueError, match="give the corpus, too"):
+        read_examples(str(FILES / "ragas.jsonl"), None, InputOptions(**{option: str(tmp_path / "file")}))

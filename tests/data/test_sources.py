@@ -1,0 +1,214 @@
+"""Where rows come from: JSON, CSV, Parquet, saved datasets, the hub, and rows in memory."""
+
+import gzip
+import json
+
+import datasets
+import pytest
+from datasets import Dataset, DatasetDict
+
+from seper_reward.data.hub_datasets import open_dataset
+from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.data.rows import BrokenRow, read_rows
+
+ROWS = [
+    {"id": "mill", "question": "Who runs the mill?", "answers": ["Ida Voss", "I. Voss"], "passages": ["Ida runs it."]},
+    {
+        "id": "ferry",
+        "question": 'Which "ferry", exactly?',
+        "answers": ["Heron"],
+        "passages": ["A ferry,", "two\nlines"],
+    },
+]
+QUERIES = read_queries(ROWS).queries
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+
+
+def rows_of(source, **options):
+    return [row for _, row in read_rows(source, **options)]
+
+
+def test_json_as_libraries_write_it(tmp_path):
+    Dataset.from_list(ROWS).to_json(tmp_path / "lines.json")
+    Dataset.from_list(ROWS).to_json(tmp_path / "array.json", lines=False)
+    (tmp_path / "broken.json").write_text('[{"question": "Who?"}')
+    (tmp_path / "object.json").write_text('{"questions": []}')
+    assert read_queries(tmp_path / "lines.json").queries == read_queries(tmp_path / "array.json").queries == QUERIES
+    with pytest.raises(ValueError, match=r"broken\.json: expected a JSON array of rows"):
+        rows_of(tmp_path / "broken.json")
+    with pytest.raises(
+        ValueError, match=r"object\.json: expected a JSON array of rows, SQuAD's 'data' or RAGChecker's"
+    ):
+        rows_of(tmp_path / "object.json")
+
+
+@pytest.mark.parametrize("lists", [json.dumps, str], ids=["json", "python"])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.csv.gz", "rows-semicolons.csv"])
+def test_csv(tmp_path, name, lists):
+    import pandas
+
+    table = pandas.DataFrame([{**row, **{key: lists(row[key]) for key in ("answers", "passages")}} for row in ROWS])
+    separator = "\t" if ".tsv" in name else ";" if "semicolons" in name else ","
+    table.to_csv(tmp_path / name, index=False, sep=separator, encoding="utf-8-sig")  # Excel's byte order mark
+    assert read_queries(tmp_path / name).queries == QUERIES
+    assert [where for where, _ in read_rows(tmp_path / name)] == [f"{tmp_path / name}, line {line}" for line in (2, 3)]
+
+
+def test_cells_of_csv(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "question,answers,passages,note\n"
+        'Who?,Ann,"Ann ""B."" did.\nIndeed.",\n\nWhen?,[1] is no list,[a],[2]\nToo,few\n"Too",m,a,n,y\n'
+    )
+    rows = list(read_rows(path))
+    assert rows[0] == (
+        f"{path}, line 2",
+        {"question": "Who?", "answers": "Ann", "passages": 'Ann "B." did.\nIndeed.', "note": None},
+    )
+    assert rows[1][1] == {"question": "When?", "answers": "[1] is no list", "passages": "[a]", "note": [2]}
+    assert [where.rpartition(", ")[2] for where, _ in rows] == ["line 2", "line 5", "line 6", "line 7"]
+    assert rows[2][1] == BrokenRow("expected 4 cells, as in the header, got 2; quote the cells", "Too,few")
+    assert [query.answers for query in read_queries(path).queries] == [("Ann",), ("[1] is no list",)]
+
+
+def test_lists_that_csv_has_lost_are_not_guessed(tmp_path):
+    Dataset.from_list(ROWS).to_csv(tmp_path / "rows.csv")  # numpy prints lists without commas
+    examples = read_queries(tmp_path / "rows.csv")
+    assert not examples.queries
+    assert "a list without commas cannot be read" in examples.rejected[0].reason
+    assert "save Parquet" in examples.rejected[0].reason
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", r"rows\.csv: expected a header with a name of its own for each column, got \[\]"),
+        (b"a,,b\n", r"expected a header with a name"),
+        (b"a,a\n", r"expected a header with a name"),
+        (b"a,b\nx,caf\xe9\n", r"rows\.csv, line 2: expected CSV in UTF-8"),
+        (b'a,b\nx,y\nx,"open\n', r"rows\.csv, line 3: expected CSV in UTF-8"),
+    ],
+)
+def test_csv_that_cannot_be_read(tmp_path, text, message):
+    (tmp_path / "rows.csv").write_bytes(text)
+    with pytest.raises(ValueError, match=message):
+        rows_of(tmp_path / "rows.csv")
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"a,b\n" + bytes(range(32, 127)) * 99)[:60])
+    with pytest.raises(OSError, match="the compressed file ends too early"):
+        rows_of(tmp_path / "cut.csv.gz")
+
+
+def test_parquet_of_mixed_types(tmp_path):
+    rows = [{**ROWS[0], "answers": [["Ida Voss", "Ida"], ["Bob"]], "n": 1}, {**ROWS[1], "n": "one"}]
+    Dataset.from_list(rows, on_mixed_types="use_json").to_parquet(tmp_path / "rows.parquet")
+    first, second = read_queries(tmp_path / "rows.parquet").queries
+    assert (first.answers, first.metadata) == ((("Ida Voss", "Ida"), ("Bob",)), {"n": 1})
+    assert (second.answers, second.metadata) == (("Heron",), {"n": "one"})
+
+
+def test_saved_datasets_and_their_splits(tmp_path):
+    both = DatasetDict(train=Dataset.from_list(ROWS[:1]), dev=Dataset.from_list(ROWS[1:]))
+    both.save_to_disk(tmp_path / "both")
+    DatasetDict(train=both["train"]).save_to_disk(tmp_path / "one")
+    both["dev"].save_to_disk(tmp_path / "plain")
+    assert read_queries(f"{tmp_path}/both:train").queries == QUERIES[:1]
+    assert read_queries(f"{tmp_path}/both:dev").queries == QUERIES[1:]
+    assert read_queries(tmp_path / "one").queries == QUERIES[:1]
+    assert read_queries(tmp_path / "plain").queries == QUERIES[1:]
+    for source, message in (
+        (f"{tmp_path}/both", rf"expected a split, one of train, dev, got none; .* {tmp_path}/both:train"),
+        (f"{tmp_path}/both:test", "one of train, dev, got 'test'"),
+        (f"{tmp_path}/plain:dev", "expected no split, as this is a Dataset, got 'dev'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_queries(source)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A folder of data files as a repository on the hub has them, with two configurations."""
+    folder = tmp_path / "repository"
+    for name, rows in (("train", ROWS), ("test", ROWS[1:])):
+        Dataset.from_list(rows).to_parquet(folder / "data" / f"{name}-00000-of-00001.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_data_files_as_on_the_hub(repository, streaming):
+    assert read_queries(f"{repository}:train", streaming=streaming).queries == QUERIES
+    assert read_queries(f"{repository}:train", streaming=streaming, most=1).queries == QUERIES[:1]
+    with pytest.raises(ValueError, match="expected a split, one of train, test, got none"):
+        rows_of(repository, streaming=streaming)
+    with pytest.raises(OSError, match=r"repository:dev: cannot be read .*(?:Unknown|Bad) split"):
+        rows_of(f"{repository}:dev", streaming=streaming)
+
+
+def test_a_slice_of_a_split(repository):
+    assert read_queries(f"{repository}:train[:1]").queries == QUERIES[:1]
+
+
+def test_ids_on_the_hub(monkeypatch):
+    """``load_dataset`` is replaced: what it is asked for, and what becomes of its answer."""
+    asked = []
+
+    def load_dataset(path, **options):
+        asked.append({"path": path, **options})
+        found = DatasetDict(train=Dataset.from_list(ROWS))
+        return found["train"] if options["split"] else found
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    for source in ("org/name", "org/name:train", "my.org/set_1@v2/config-a:train[:5%]"):
+        assert read_queries(source).queries == QUERIES
+    plain = {"path": "org/name", "name": None, "revision": None, "split": None, "streaming": False}
+    assert asked == [
+        plain,
+        {**plain, "split": "train"},
+        {**plain, "path": "my.org/set_1", "name": "config-a", "revision": "v2", "split": "train[:5%]"},
+    ]
+
+
+def test_no_network_is_one_line():
+    # offline by HF_HUB_OFFLINE, which all tests set
+    with pytest.raises(
+        OSError, match=r"^org/name:train: cannot be read as a dataset of the hub .* without network"
+    ) as error:
+        open_dataset("org/name:train")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("source", ["nowhere/rows.csv", "nowhere", "a/b/c/d", "../x"])
+def test_what_is_not_there(source):
+    with pytest.raises(OSError, match=rf"^{source}: no such file or folder.*org/name:train"):
+        rows_of(source)
+
+
+def test_an_empty_folder(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(OSError, match=r"empty: cannot be read as a dataset .* any data files"):
+        rows_of(tmp_path / "empty")
+
+
+def test_a_stream_that_breaks_is_an_error_that_names_it(monkeypatch):
+    def rows():
+        yield ROWS[0]
+        raise ConnectionError("connection reset")
+
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: datasets.IterableDataset.from_generator(rows))
+    found = read_rows("org/name:train", streaming=True)
+    assert next(found) == ("org/name:train, row 1", ROWS[0])
+    with pytest.raises(OSError, match=r"org/name:train: cannot be read .*connection reset"):
+        next(found)
+
+
+def test_rows_in_memory(tmp_path):
+    dataset = Dataset.from_list(ROWS)
+    for rows in (ROWS, dataset, dataset.to_iterable_dataset(), iter(ROWS)):
+        assert read_queries(rows).queries == QUERIES
+    (rejected,) = read_queries([{**ROWS[0], "question": ""}]).rejected
+    assert rejected.where == "row 1"
+    Dataset.from_list([{"_id": "d1", "title": "", "text": "one"}]).save_to_disk(tmp_path / "corpus")
+    assert read_corpus(tmp_path / "corpus")["d1"].text == "one"

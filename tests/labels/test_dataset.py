@@ -1,0 +1,68 @@
+"""``label_dataset`` on datasets as people have them: other libraries' columns, and streams."""
+
+import pytest
+from datasets import Dataset, DatasetDict, IterableDataset
+
+from seper_reward.labels.dataset import label_dataset
+from seper_reward.labels.labelers import ContainsLabeler
+from seper_reward.labels.load import Labels
+from seper_reward.runtime.parquet_files import without_none
+from seper_reward.types import UnscorableError
+
+ROWS = [
+    {"user_input": "Who runs the mill?", "reference": "Ida", "retrieved_contexts": ["Ida runs it.", "Sheep graze."]},
+    {
+        "user_input": "What is the ferry called?",
+        "reference": "Heron",
+        "retrieved_contexts": ["A ferry.", "It is Heron."],
+    },
+    {"user_input": "Who rows it?", "reference": "Bob", "retrieved_contexts": ["Bob rows."]},
+]
+
+
+def found(labels):
+    return [[passage["contains"] for passage in row["passages"]] for row in labels]
+
+
+def test_columns_of_another_library():
+    labels = label_dataset(Dataset.from_list(ROWS), ContainsLabeler())
+    assert found(labels) == [[1.0, 0.0], [0.0, 1.0], [1.0]]
+    assert labels["question"] == [row["user_input"] for row in ROWS]
+    renamed = Dataset.from_list(ROWS).rename_columns({"reference": "gold"})
+    assert found(label_dataset(renamed, ContainsLabeler(), columns={"answers": "gold"})) == found(labels)
+    with pytest.raises(
+        ValueError, match="the dataset: no column is known to hold answers, got the columns user_input"
+    ):
+        label_dataset(renamed, ContainsLabeler())
+    with pytest.raises(ValueError, match="got a DatasetDict; take one of its splits, train, dev"):
+        label_dataset(DatasetDict(train=renamed, dev=renamed), ContainsLabeler())
+
+
+def test_a_stream_is_labelled_as_it_is_read(tiny_scorer):
+    read = []
+
+    def rows():
+        for row in ROWS:
+            read.append(row["user_input"])
+            yield row
+
+    labels = label_dataset(IterableDataset.from_generator(rows), tiny_scorer)
+    read.clear()
+    first = next(iter(labels))
+    assert len(read) <= 2  # datasets looks one row ahead
+    whole = Labels.from_rows(label_dataset(Dataset.from_list(ROWS), tiny_scorer))
+    assert without_none(first) == whole.rows[0]
+    assert Labels.from_rows(labels) == whole
+    # with Arrow underneath, which knows the columns
+    assert Labels.from_rows(label_dataset(Dataset.from_list(ROWS).to_iterable_dataset(), tiny_scorer)) == whole
+
+
+def test_bad_rows_of_a_stream(tiny_scorer):
+    rows = [*ROWS[:2], {**ROWS[2], "user_input": "why " * 600}, {**ROWS[2], "reference": ""}, ROWS[2]]
+    stream = Dataset.from_list(rows).to_iterable_dataset()
+    with pytest.raises(UnscorableError, match="row 2: question has no room"):
+        list(label_dataset(stream, tiny_scorer))
+    for block in (1, 2):
+        labels = list(label_dataset(stream, tiny_scorer, strict=False, block=block))
+        assert [row["question"] for row in labels] == [row["user_input"] for row in ROWS]
+        assert all("reference" not in row for row in labels)

@@ -1,0 +1,114 @@
+"""The command labels what other libraries wrote: their columns, their folders, their runs and judgments."""
+
+import json
+import math
+from pathlib import Path
+
+import datasets
+import pytest
+from datasets import Dataset
+
+from seper_reward.cli import main
+from seper_reward.data.queries import as_query
+from seper_reward.labels.labelers import DeltaSePerLabeler
+from seper_reward.labels.rows import label_row
+from tests.helpers import labels_of
+
+FILES = Path(__file__).parents[1] / "data" / "files"
+BEIR = FILES / "beir"
+
+
+@pytest.fixture
+def label(tmp_path):
+    """Label into a folder and return the rows."""
+
+    def run(labeler, *words):
+        folder = tmp_path / f"out-{len(list(tmp_path.iterdir()))}"
+        assert main(["label", "--labeler", labeler, "--output_dir", str(folder), *map(str, words)]) == 0
+        return labels_of(folder)
+
+    return run
+
+
+def shown(row):
+    return [(passage["passage_id"], passage.get("relevant")) for passage in row["passages"]]
+
+
+def test_what_is_recognised_is_said(label, capsys):
+    rows = label("contains", "--input", FILES / "ragchecker.json")
+    assert [[passage["contains"] for passage in row["passages"]] for row in rows] == [[0.0, 0.0], [1.0]]
+    assert "ragchecker.json: read as RAGChecker: id from 'query_id'," in capsys.readouterr().err
+    label("contains")
+    assert "read as" not in capsys.readouterr().err
+
+
+def test_a_folder_of_beir_has_judged_and_retrieved_passages(label):
+    rows = label("gold", "--input", f"{BEIR}:test", "--top_k", "2")
+    assert [row["id"] for row in rows] == ["q1", "q2"]
+    # BM25 finds d1 and d2 for the mill, d3 for the ferry; d4 was judged
+    assert shown(rows[0]) == [("d1", True), ("d4", False), ("d2", False)]
+    assert shown(rows[1])[0] == ("d3", True)
+    assert [passage["gold"] for passage in rows[0]["passages"]] == [1.0, 0.0, 0.0]
+
+
+def test_a_run_has_the_passages_of_the_questions(label):
+    words = ["--input", BEIR / "queries.jsonl", "--corpus", BEIR / "corpus.jsonl", "--run", BEIR / "bm25.run"]
+    rows = label("gold", *words, "--run_depth", "2", "--qrels", BEIR / "qrels" / "test.tsv")
+    assert [shown(row) for row in rows] == [[("d1", True), ("d2", False)], [("d3", True), ("d4", False)]]
+
+
+def test_columns_and_a_stream(label, tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    rows = [
+        {"q": f"Who has {number}?", "gold": f"Ann {number}", "ctx": f"Ann {number} has it."} for number in range(9)
+    ]
+    Dataset.from_list(rows).to_parquet(tmp_path / "data" / "train.parquet")
+    words = ["--input", f"{tmp_path / 'data'}:train", "--columns", "question=q", "answers=gold", "passages=ctx"]
+    first = label("contains", *words, "--streaming", "true", "--limit", "3")
+    assert [row["question"] for row in first] == ["Who has 0?", "Who has 1?", "Who has 2?"]
+    spread = label("contains", *words, "--limit", "3")  # over all rows
+    assert [row["question"] for row in spread] == ["Who has 0?", "Who has 3?", "Who has 6?"]
+
+
+def test_what_is_wrong_is_one_line(tmp_path, capsys):
+    (tmp_path / "rows.jsonl").write_text('{"q": "Who?", "gold": "Ann", "ctx": "one"}\n')
+    common = ["label", "--labeler", "contains", "--output_dir", str(tmp_path / "out"), "--input"]
+    for words, message in (
+        ([str(tmp_path / "rows.jsonl")], "got the columns q, gold, ctx; say which: --columns question=COLUMN"),
+        ([str(tmp_path / "rows.jsonl"), "--columns", "question"], "columns must be like question=COLUMN"),
+        (["org/name:train"], "without network only local files and what is in the hub's cache can be read"),
+        ([f"{BEIR}:dev"], "expected a split of qrels/, one of test, train, got 'dev'"),
+        ([f"{BEIR}:test", "--run_depth", "0"], "run_depth must be at least 1, got 0"),
+    ):
+        assert main([*common, *words]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_other_commands_read_the_same(tmp_path, capsys):
+    from trainers.ranking.data import RankingConfig, read_questions
+
+    rows = [
+        {
+            "_id": f"h{number}",
+            "question": f"Who runs mill {number}?",
+            "answer": f"Ida {number}",
+            "context": [["Mill", [f"Ida {number} runs it."]], ["Hill", [f"Sheep {number} graze."]]],
+            "supporting_facts": [["Mill", 0]],
+        }
+        for number in range(24)
+    ]
+    (tmp_path / "hotpot.json").write_text(json.dumps(rows))
+    questions = read_questions(RankingConfig(input=str(tmp_path / "hotpot.json"), marked=1))
+    assert len(questions.corpus) == 48
+    assert questions.train[0].answers[0].startswith("Ida")
+    assert "read as HotpotQA" in capsys.readouterr().err
+
+
+def test_a_long_reference_is_an_answer_like_any_other(tiny_scorer):
+    reference = "Ida Voss runs the mill in Hallow. She took it over from her aunt, who had it for forty years. " * 12
+    row = {"user_input": "Who?", "question": "Who?", "answers": reference, "passages": ["Ida runs it.", "Sheep."]}
+    labels = label_row(DeltaSePerLabeler(tiny_scorer).label(as_query(row)))
+    assert labels["answers"] == [reference.strip()]
+    for passage in labels["passages"]:
+        assert all(math.isfinite(passage[name]) for name in ("delta_seper", "delta_belief", "answer_log_prob"))
+        assert passage["delta_belief"] != 0  # its likelihood moves where no response says all of it

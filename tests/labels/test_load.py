@@ -1,0 +1,302 @@
+"""Finished labels: loaded, as datasets that trainers take, as tables, as Parquet, and on the hub."""
+
+import json
+
+import huggingface_hub
+import pytest
+from datasets import Dataset, load_dataset
+from httpx2 import ConnectError
+from huggingface_hub import RepoUrl
+
+from seper_reward import load_labels
+from seper_reward.cli import main
+from seper_reward.labels.load import Labels
+from seper_reward.labels.rows import label_row
+from seper_reward.runtime.parquet_files import as_dataset, write_parquet
+from seper_reward.types import LabeledQuery, Passage, Query
+
+
+def labeled():
+    mill = Query(
+        "q1",
+        "Who built the mill?",
+        ("Ann", "Ann Lee"),
+        (
+            Passage("Ann built it.", "Mill", "p1", {"page": 7}),
+            Passage("Sheep.", id="p2"),
+            Passage("Bob did.", id="p3"),
+        ),
+        {"source": "web", "tags": {"a": {}}},
+    )
+    ferry = Query(
+        "q2", "When did it sink?", (("1900",), ("May",)), (Passage("Fog.", id="p2"), Passage("Rain.", id="p9"))
+    )
+    errors = ({"std_error": 0.1}, {"std_error": 0.3}, {"std_error": 0.1})
+    return [
+        LabeledQuery(mill, (0.8, 0.01, -0.4), (0.1, 0.3, 0.1), baseline={"seper": 0.25}, details=errors),
+        LabeledQuery(ferry, (0.02, -0.5), (0.1, 0.1)),  # nothing helps
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(label_row(row, "mine")) + "\n" for row in labeled()))
+    (tmp_path / "summary.json").write_text(
+        '{"questions": 2, "passages": 5, "helpful": 1, "harmful": 2, "rejected": 3, "sha256": {}}'
+    )
+    decides = {"labeler": "mine", "reader": "tiny", "sampling": {"num_samples": 4, "temperature": 0.5}, "seed": 0}
+    provenance = {
+        "labels_hash": "abc123",
+        "decides": decides,
+        "settings": {"engine": "http://private"},
+        "platform": "x",
+    }
+    (tmp_path / "provenance.json").write_text(json.dumps(provenance))
+    return tmp_path
+
+
+def test_forms_by_hand(folder):
+    labels = load_labels(folder)
+    assert len(labels) == 2
+    mill, good = "Who built the mill?", "Mill: Ann built it."
+    assert labels.to_dataset("pairs").to_list() == [{"anchor": mill, "positive": good}]
+    assert labels.to_dataset("triplets").to_list() == [
+        {"anchor": mill, "positive": good, "negative": "Bob did.", "label": 1.2},
+        {"anchor": mill, "positive": good, "negative": "Sheep.", "label": 0.79},
+    ]
+    assert labels.to_dataset("lists")[0] == {
+        "query": mill,
+        "docs": [good, "Sheep.", "Bob did."],
+        "labels": [0.8, 0.01, -0.4],
+    }
+    flat = labels.to_dataset("flat")
+    assert flat.column_names == ["query", "passage", "label"]
+    assert flat["label"] == [0.8, 0.01, -0.4, 0.02, -0.5]
+    assert labels.to_dataset("lists", max_std_error=0.2)[0]["labels"] == [0.8, -0.4]
+    assert [row["id"] for row in labels.to_dataset()] == ["q1", "q2"]
+    with pytest.raises(ValueError, match=r"form must be one of pairs, triplets, lists, flat, got 'csv'"):
+        labels.to_dataset("csv")
+    with pytest.raises(ValueError, match=r"helps by at least 0.9 .* got none of 2; lower the margin"):
+        labels.to_dataset("triplets", margin=0.9)
+    with pytest.raises(KeyError, match="gold"):
+        labels.to_dataset("flat", label="gold")
+
+
+@pytest.mark.parametrize(
+    ("form", "loss", "options"),
+    [
+        ("pairs", "MultipleNegativesRankingLoss", {}),
+        ("triplets", "MarginMSELoss", {}),
+        ("flat", "CoSENTLoss", {}),
+        ("flat", "CosineSimilarityLoss", {}),
+    ],
+)
+def test_a_bi_encoder_trains_on(form, loss, options, folder, tiny_encoder, tmp_path):
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer import losses
+
+    model = SentenceTransformer(str(tiny_encoder), device="cpu")
+    # a batch of pairs needs two of them
+    labels = Labels(load_labels(folder).rows * 2)
+    assert_step_moves(
+        model,
+        SentenceTransformerTrainer(
+            model=model,
+            args=SentenceTransformerTrainingArguments(str(tmp_path / "out"), **STEP),
+            train_dataset=labels.to_dataset(form, margin=0.01),
+            loss=getattr(losses, loss)(model, **options),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "loss"),
+    [
+        ("lists", "RankNetLoss"),
+        ("lists", "LambdaLoss"),
+        ("lists", "ListNetLoss"),
+        ("flat", "MSELoss"),
+        ("triplets", "MarginMSELoss"),
+    ],
+)
+def test_a_cross_encoder_trains_on(form, loss, folder, tiny_entailment, tmp_path):
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments, losses
+
+    arguments = {"model_kwargs": {"ignore_mismatched_sizes": True}, "num_labels": 1, "device": "cpu"}
+    model = CrossEncoder(str(tiny_entailment), **arguments)
+    assert_step_moves(
+        model,
+        CrossEncoderTrainer(
+            model=model,
+            args=CrossEncoderTrainingArguments(str(tmp_path / "out"), **STEP),
+            train_dataset=load_labels(folder).to_dataset(form),
+            loss=getattr(losses, loss)(model),
+        ),
+    )
+
+
+STEP = {
+    "max_steps": 1,
+    "per_device_train_batch_size": 2,
+    "learning_rate": 0.01,
+    "report_to": "none",
+    "save_strategy": "no",
+    "use_cpu": True,
+    "disable_tqdm": True,
+}
+
+
+def assert_step_moves(model, trainer):
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    trainer.train()
+    moved = [name for name, weight in model.named_parameters() if not weight.equal(before[name])]
+    assert len(moved) > len(before) / 2
+
+
+def test_a_table(folder):
+    table = load_labels(folder).to_pandas()
+    assert list(table["passage_id"]) == ["p1", "p2", "p3", "p2", "p9"]
+    first = table.iloc[0]
+    assert (first["id"], first["question"], first["answer"]) == ("q1", "Who built the mill?", "Ann")
+    assert (first["mine"], first["std_error"], first["page"], first["source"]) == (0.8, 0.1, 7, "web")
+    assert (first["labeler"], first["baseline_seper"]) == ("mine", 0.25)
+    assert table["answer"].iloc[3] == "1900, May"
+    rows = [{**load_labels(folder).rows[0], "title": "asked"}]  # as passages have one
+    assert list(Labels(rows).to_pandas()["question_title"]) == ["asked"] * 3
+    assert list(Labels(rows).to_pandas()["title"]) == ["Mill", "", ""]
+
+
+def test_rows_survive_parquet(folder, tmp_path):
+    labels = load_labels(folder)
+    write_parquet(tmp_path / "other" / "labels.parquet", labels.rows)
+    again = load_labels(tmp_path / "other")
+    assert again.labeled() == labels.labeled()  # one answer is a list, the other is not
+    assert again.labeled()[1].query.answers == (("1900",), ("May",))
+    assert again.to_dataset("flat").to_list() == labels.to_dataset("flat").to_list()
+    assert load_labels(tmp_path / "other" / "labels.parquet").labeled() == labels.labeled()
+    assert Labels.from_rows(labels.to_dataset()).labeled() == labels.labeled()
+    assert not list((tmp_path / "other").glob("*.tmp"))
+
+
+def test_columns_are_those_of_all_rows():
+    rows = as_dataset([{"a": 1}, {"b": [{"c": {}}], "a": 2.5}])
+    assert rows.to_list() == [{"a": 1.0, "b": None}, {"a": 2.5, "b": [{"c": None}]}]
+    assert as_dataset([{"a": 1}, {"a": "x"}])["a"] == [1, "x"]
+
+
+def test_the_command_writes_parquet(tmp_path, lane_questions):
+    words = ["label", "--input", str(lane_questions), "--labeler", "contains", "--output_dir", str(tmp_path / "out")]
+    assert main([*words, "--limit", "3"]) == 0
+    assert not (tmp_path / "out" / "labels.parquet").exists()
+    assert main([*words, "--limit", "3", "--output_format", "parquet"]) == 0  # also of a finished folder
+    from_parquet = load_labels(tmp_path / "out" / "labels.parquet")
+    assert from_parquet.labeled() == load_labels(tmp_path / "out").labeled()
+    assert from_parquet.labeled()[0].query.passages[0].metadata == {"relevant": True}
+    pairs, grades = tmp_path / "pairs.parquet", tmp_path / "qrels.parquet"
+    export = ["export", "--labels", str(tmp_path / "out"), "--output"]
+    assert main([*export, str(pairs), "--format", "sentence-transformers-pairs"]) == 0
+    assert Dataset.from_parquet(str(pairs)).column_names == ["anchor", "positive"]
+    assert main([*export, str(grades), "--format", "trec"]) == 2
+
+
+def test_what_is_no_label_folder(tmp_path):
+    with pytest.raises(OSError, match="no such file or folder"):
+        load_labels(tmp_path / "nowhere")
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """The hub's client with its calls replaced: what they are given, and a copy of the folder that is uploaded."""
+    calls = []
+
+    class Api:
+        def __init__(self, token=None):
+            calls.append(("token", token))
+
+        def create_repo(self, repo_id, **options):
+            calls.append(("create_repo", repo_id, options))
+            return RepoUrl(f"https://huggingface.co/datasets/{repo_id}")
+
+        def create_branch(self, repo_id, **options):
+            calls.append(("create_branch", repo_id, options))
+
+        def upload_folder(self, *, repo_id, folder_path, **options):
+            import shutil
+
+            calls.append(("upload_folder", repo_id, options))
+            shutil.copytree(folder_path, tmp_path / "uploaded")
+
+    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
+    return calls
+
+
+def test_labels_as_they_are_uploaded(folder, hub, tmp_path):
+    """The hub's calls are replaced; what would be uploaded is read as the hub's users read it."""
+    address = load_labels(folder).push_to_hub("me/labels", token="secret", revision="v1")
+    assert address == "https://huggingface.co/datasets/me/labels"
+    options = {"repo_type": "dataset", "revision": "v1", "ignore_patterns": [".*"]}
+    assert hub == [
+        ("token", "secret"),
+        ("create_repo", "me/labels", {"repo_type": "dataset", "private": True, "exist_ok": True}),
+        ("create_branch", "me/labels", {"branch": "v1", "repo_type": "dataset", "exist_ok": True}),
+        ("upload_folder", "me/labels", {**options, "commit_message": "Labels by seper-reward, abc123"}),
+    ]
+    uploaded, cache = str(tmp_path / "uploaded"), str(tmp_path / "cache")
+    for form in ("pairs", "triplets", "lists", "flat"):
+        rows = load_dataset(uploaded, form, split="train", cache_dir=cache)
+        assert rows.to_list() == load_labels(folder).to_dataset(form).to_list()
+    assert load_labels(uploaded + "/labels.parquet").labeled() == load_labels(folder).labeled()
+    assert load_dataset(uploaded, split="train", cache_dir=cache)["id"] == ["q1", "q2"]  # the default configuration
+    provenance = json.loads((tmp_path / "uploaded" / "provenance.json").read_text())
+    assert set(provenance) == {"labels_hash", "decides"}
+    card = (tmp_path / "uploaded" / "README.md").read_text()
+    assert "2 questions, 5 passages, of which 1 help and 2 harm" in card
+    assert "| `triplets` | 2 |" in card
+    assert "| reader | `tiny` |" in card
+    assert "| temperature | `0.5` |" in card
+    assert 'load_dataset("me/labels", "triplets", split="train")' in card
+    assert "private" not in card
+
+
+def test_labels_without_a_form_or_a_past(hub, tmp_path):
+    rows = [label_row(labeled()[1], "mine")]
+    Labels(rows).push_to_hub("me/labels", private=False)
+    assert hub[1][2]["private"] is False
+    names = {path.name for path in (tmp_path / "uploaded").iterdir()}
+    assert names == {"labels.parquet", "lists.parquet", "flat.parquet", "README.md"}
+    card = (tmp_path / "uploaded" / "README.md").read_text()
+    assert "1 questions." in card
+    assert "Not recorded." in card
+    with pytest.raises(ValueError, match="expected labels to upload"):
+        Labels([]).push_to_hub("me/labels")
+
+
+def test_the_command_uploads(folder, hub, tiny_encoder, tmp_path, capsys):
+    assert main(["push", "--folder", str(folder), "--repo_id", "me/labels", "--private", "false"]) == 0
+    assert hub[1] == ("create_repo", "me/labels", {"repo_type": "dataset", "private": False, "exist_ok": True})
+    assert capsys.readouterr().out == "https://huggingface.co/datasets/me/labels\n"
+    import shutil
+
+    shutil.rmtree(tmp_path / "uploaded")
+    assert main(["push", "--folder", str(tiny_encoder), "--repo_id", "me/encoder"]) == 0
+    assert [call[2]["repo_type"] for call in hub[-2:]] == ["model", "model"]
+    assert (tmp_path / "uploaded" / "modules.json").is_file()
+    (tmp_path / "empty").mkdir()
+    assert main(["push", "--folder", str(tmp_path / "empty"), "--repo_id", "me/x"]) == 2
+    assert "expected labels.jsonl of a finished run, or a model's config.json" in capsys.readouterr().err
+    assert main(["push", "--folder", str(folder)]) == 2
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line(folder, monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise ConnectError("no route\nto host")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "create_repo", refuse)
+    assert main(["push", "--folder", str(folder), "--repo_id", "me/labels"]) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith("seper-reward push: me/labels: the upload failed (no route to host); is the network")
