@@ -36,7 +36,9 @@ def weights_hash(model: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(_without_adapters(model).items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+        # a copy: memory that numpy has seen cannot be resized, and FSDP could not free gathered weights
+        copied = tensor.detach().to("cpu", copy=True)
+        digest.update(copied.contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:_DIGITS]
 
 
