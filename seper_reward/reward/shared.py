@@ -9,6 +9,8 @@ from seper_reward.labels.blocks import prompt_cost
 from seper_reward.runtime.distributed import cut_by_cost, gathered, met
 from seper_reward.types import Asked, Belief, Measured, Responses, UnscorableError
 
+_UNEVEN = 1.2  # how much more than its share a rank may take before a question is divided
+
 T = TypeVar("T")
 Measure = Callable[[Sequence[Asked]], Sequence[Measured | UnscorableError]]
 
@@ -47,10 +49,10 @@ def agreed(act: Callable[[], T]) -> T:
 
 
 def cut(asked: Sequence[Asked], parts: int) -> list[dict[int, Asked]]:
-    """Cut questions into parts of similar cost.
+    """Cut questions into parts of similar cost, each of neighbours.
 
-    Neighbours stay together, so that few questions are divided between two parts: contexts of one question have
-    responses in common, and what a rank measures of a whole question is to the bit what one rank alone would measure.
+    A question is divided only where that makes parts much more even: its contexts have responses in common, which are
+    judged once for all of them, and of a whole question a rank measures to the bit what one rank alone would.
 
     Args:
         asked: The questions.
@@ -60,11 +62,15 @@ def cut(asked: Sequence[Asked], parts: int) -> list[dict[int, Asked]]:
         Per part its share of each question that it has any of, by place in ``asked``.
 
     >>> from seper_reward.types import Passage
-    >>> mill = Asked("Who runs the mill?", ("Ida Voss",), ((), (Passage("Ida Voss runs it."),)))
-    >>> lake = Asked("How deep is the lake?", ("9 m",), ((),))
+    >>> found = [(Passage("Ida Voss runs it."),), (Passage("Rain fell on it."),)]
+    >>> mill, lake = Asked("Who runs it?", ("Ida Voss",), ((), *found)), Asked("How deep is it?", ("9 m",), ((),))
     >>> [{place: len(share.contexts) for place, share in part.items()} for part in cut([mill, lake], 2)]
-    [{0: 1}, {0: 1, 1: 1}]
+    [{0: 2}, {0: 1, 1: 1}]
     """
+    by_question = [sum(_costs(each)) for each in asked]
+    whole = cut_by_cost(by_question, parts)
+    if max(sum(by_question[place] for place in part) for part in whole) <= _UNEVEN * sum(by_question) / parts:
+        return [{place: asked[place] for place in part} for part in whole]
     units = [
         (place, at)
         for place, each in enumerate(asked)

@@ -3,9 +3,9 @@
     python -m tests.benchmarks.ranks --json out.json
 
 Each step has rollouts on both ranks, which found some of a question's ten passages or none. In `one_group` all of a
-step's rollouts are of one question, in `a_group_each` a rank has a question of its own. Both ways of scoring take turns
-in the same processes, each with a memory of its own. A step takes as long as its slower rank: seconds are those of it,
-by the processor's clock where there is no accelerator.
+step's rollouts are of one question, in `a_group_each` a rank has a question of its own. Both ways of scoring take
+turns in the same processes, each with a memory of its own. A step takes as long as its slower rank: its seconds are
+that one's, by the processor's clock where there is no accelerator.
 """
 
 import functools

@@ -45,6 +45,14 @@ def test_questions_are_cut_between_contexts_and_before_texts():
     assert cut(asked[:1], 9).count({}) == 6  # more ranks than work
 
 
+def test_groups_of_about_the_same_size_stay_whole():
+    asked = [
+        question(number, tuple((passage,) for passage in CORPUS[: 5 + number % 2]), ("a",)) for number in range(4)
+    ]
+    assert cut(asked, 2) == [{0: asked[0], 1: asked[1]}, {2: asked[2], 3: asked[3]}]
+    assert cut(asked[:3], 2)[0].keys() & cut(asked[:3], 2)[1].keys() == {1}  # three questions for two ranks
+
+
 def test_a_prompts_cost_grows_with_what_is_read():
     assert prompt_cost("Who?", [Passage("x" * 40, "y" * 40)]) - prompt_cost("Who?", []) == 20
 
