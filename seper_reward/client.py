@@ -13,10 +13,13 @@ import asyncio
 import json
 import os
 import random
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cached_property
+from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -74,6 +77,22 @@ class SePerClient(_Client):
     def _http(self) -> httpx2.Client:
         return httpx2.Client(limits=httpx2.Limits(max_connections=_CONNECTIONS))
 
+    @cached_property
+    def _ahead(self) -> "SimpleQueue[list[Asked]]":
+        """What the server is told early; its thread dies with the process."""
+        waiting: SimpleQueue[list[Asked]] = SimpleQueue()
+        threading.Thread(target=self._send_ahead, args=(waiting,), name="ahead", daemon=True).start()
+        return waiting
+
+    def _send_ahead(self, waiting: "SimpleQueue[list[Asked]]") -> None:
+        while True:
+            asked = waiting.get()
+            while not waiting.empty():  # no other thread takes from it
+                asked += waiting.get()
+            call = _Call(self, "/beliefs", _asked_body(asked))
+            with suppress(httpx2.TransportError):
+                self._http.send(self._http.build_request("POST", **call.request()))
+
     def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
         """Measure beliefs and texts of several questions in one request.
 
@@ -85,6 +104,13 @@ class SePerClient(_Client):
             ValueError: The server refuses the request, as one without its token.
         """
         return _measured(self.post("/beliefs", _asked_body(asked))) if asked else []
+
+    def expect(self, asked: Sequence[Asked]) -> None:
+        """Let the server measure what ``measure`` will be called with, and return at once; only the time changes.
+
+        It is asked once, in the background: what a busy server refuses, it measures when it is asked for.
+        """
+        self._ahead.put(list(asked))
 
     def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
         """Measure the belief in an answer given each set of passages, as ``SePerScorer.beliefs`` does.

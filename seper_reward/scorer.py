@@ -231,9 +231,17 @@ class SePerScorer:
         Returns:
             Per question what was measured, or the reason why it cannot be.
         """
-        for each in asked:
-            self.reader.expect(each.question, each.contexts)  # an engine works on all questions at once
+        self.expect(asked)  # an engine works on all questions at once
         return [self._measured(each) for each in asked]
+
+    def expect(self, asked: Sequence[Asked]) -> None:
+        """Let an engine begin with what ``measure`` will be called with; only the time it takes changes.
+
+        It begins with first draws only: later ones come out of the cache, but for the last.
+        """
+        for each in asked:
+            if each.draws == 1:
+                self.reader.expect(each.question, each.contexts)
 
     def _measured(self, asked: Asked) -> Measured | UnscorableError:
         try:

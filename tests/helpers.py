@@ -2,10 +2,13 @@
 
 import copy
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
+import traceback
 from dataclasses import replace
+from datetime import timedelta
 
 import torch
 
@@ -97,3 +100,40 @@ class ScriptedSampler:
         other = copy.copy(self)
         other.options = options
         return other
+
+
+def on_two_ranks(act, folder, seconds=60):
+    """Run ``act(rank)`` in two forked processes of one gloo group and return both results.
+
+    Raises what ``act`` raises. Forked processes need not import and load what this one has.
+    """
+    context = multiprocessing.get_context("fork")
+    store = folder / f"store-{len(list(folder.glob('store-*')))}"
+    ours, theirs = zip(*(context.Pipe(duplex=False) for _ in range(2)), strict=True)
+    ranks = [context.Process(target=_rank, args=(act, rank, store, theirs[rank], seconds)) for rank in range(2)]
+    for process in ranks:
+        process.start()
+    for end in theirs:
+        end.close()
+    try:
+        assert all(end.poll(seconds) for end in ours), "a rank hangs"
+        results = [end.recv() for end in ours]
+        for error in filter(lambda result: isinstance(result, BaseException), results):
+            raise error
+        return results
+    finally:
+        for process in ranks:
+            process.kill()
+            process.join()
+
+
+def _rank(act, rank, store, answer, seconds):
+    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+    group = {"init_method": f"file://{store}", "rank": rank, "world_size": 2, "timeout": timedelta(seconds=seconds)}
+    torch.distributed.init_process_group("gloo", **group)
+    try:
+        result = act(rank)
+    except BaseException as error:  # a failed assertion of pytest, too
+        error.add_note(traceback.format_exc())
+        result = error
+    answer.send(result)

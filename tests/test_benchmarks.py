@@ -9,6 +9,8 @@ from tests.benchmarks import (
     dense,
     false_negatives,
     label_noise,
+    ranks,
+    reward,
     roofline,
     sampling,
     scaling,
@@ -127,3 +129,23 @@ def test_the_benchmark_of_false_negatives_writes_its_numbers(shared_data, tiny_r
         for rule in rules.values():
             assert {role: row["passages"] for role, row in rule.items()} == dict.fromkeys(rule, 2)
             assert list(rule) == ["gold", "planted", "wrong", "mined"]
+
+
+@pytest.mark.slow
+def test_two_ranks_that_share_measure_less(tiny_reader, tiny_entailment, tmp_path):
+    words = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
+    ranks.main([*words, "--steps", "2", "--words", "20"])
+    found = json.loads((tmp_path / "out.json").read_text())
+    one, each = found["one_group"], found["a_group_each"]
+    assert one["contexts"]["shared"] < one["contexts"]["alone"]
+    assert each["contexts"]["shared"] == each["contexts"]["alone"]
+    assert max(one["greatest_difference"], each["greatest_difference"]) < 1e-3
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_the_rewards_share_writes_its_numbers(tiny_reader, tiny_entailment, tmp_path):
+    words = ["--model", str(tiny_reader), "--entailment", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
+    reward.main([*words, "--init_adapter", "none", "--steps", "2", "--completions", "4"])
+    found = json.loads((tmp_path / "out.json").read_text())["layouts"]
+    assert list(found) == list(reward.LAYOUTS)
+    assert all(0 < row["share_of_step"] <= 1 and row["seconds_step"] > 0 for row in found.values())

@@ -164,3 +164,15 @@ pickle.loads(pickle.dumps(AsyncSePerClient("http://127.0.0.1:9")))
 """
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
     assert not done.returncode, done.stderr
+
+
+def test_what_is_expected_is_asked_once_and_in_the_background():
+    """A server that is busy, or away, is left alone: it measures when it is asked."""
+    with answering((429, {"Retry-After": "0"}, {"detail": "full"}), (200, {}, NOTHING)) as (url, seen):
+        client = pickle.loads(pickle.dumps(SePerClient(url)))
+        client.expect([ASKED])
+        while not seen:
+            time.sleep(0.01)
+        assert len(client.measure([ASKED])) == 1
+        assert [body for _, _, body in seen] == [seen[0][2]] * 2
+    client.expect([ASKED])  # nobody is there any more

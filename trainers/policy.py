@@ -30,6 +30,7 @@ from seper_reward.retrieval import load_retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.formula import Variant
 from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.sharding import is_sharded
 from seper_reward.reward.trainer import TurnCreditGRPOTrainer
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
@@ -257,10 +258,10 @@ def new_trainer(
 
 
 def new_reward(config: PolicyConfig, scorer: SePerScorer, variant: Variant) -> SePerReward:
-    """Return a reward of the settings, of some variant."""
+    """Return a reward of the settings, of some variant; ranks share its work."""
     return SePerReward(
         scorer, variant=variant, price=config.price, word_price=config.word_price, gain_weight=config.gain_weight,
-        needed=config.needed, reader=config.reader, pool_draws=config.pool_draws,
+        needed=config.needed, reader=config.reader, pool_draws=config.pool_draws, share_ranks=True,
     )  # fmt: skip
 
 
@@ -343,10 +344,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         claim_policy_folder(folder, config, arguments, scorer, questions)
     questions = scorable(questions, scorer)
     style = scorer.reader.prompts.style
-    tool = new_tool(config, load_retriever(config.retriever, questions.corpus), style)
     reward, judge = new_reward(config, scorer, config.variant), new_reward(config, scorer, "delta")
+    tool = new_tool(config, load_retriever(config.retriever, questions.corpus), style, reward)
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
     if config.reader != "separate":
+        if is_sharded(trainer):
+            raise ValueError(
+                f"reader={config.reader!r}: this recipe measures policies question by question, on each rank its own, "
+                "while sharded weights (FSDP, ZeRO-3) are gathered on all ranks together; give --reader separate"
+            )
         for each in (reward, judge):
             each.attach(trainer)
     bench = Bench(reward, judge, tool, trainer.processing_class, config.max_turns)

@@ -13,6 +13,7 @@ from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import Retriever
 from seper_reward.reward.environment import RetrievalEnvironment, Turn, environment_factory
 from seper_reward.reward.policy_reader import Weights
+from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.settings import setting
@@ -141,7 +142,7 @@ class SearchTool:
 
     def reset(self, question: str, **row: object) -> None:
         """Forget the searches of the previous rollout; TRL calls this with the row of the data set."""
-        self._environment.reset(**row)
+        self._environment.reset(question=question, **row)
         self._question = question
 
     def search(self, query: str) -> str:
@@ -161,13 +162,16 @@ class SearchTool:
         return self._style.ask(self._question, list(found))
 
 
-def new_tool(task: PolicyTaskConfig, retriever: Retriever, style: PromptStyle) -> Callable[[], SearchTool]:
+def new_tool(
+    task: PolicyTaskConfig, retriever: Retriever, style: PromptStyle, reward: SePerReward | None = None
+) -> Callable[[], SearchTool]:
     """Return the function that makes the policy's search tool, one for each rollout.
 
     Args:
         task: The task.
         retriever: What searches.
         style: The reader's wording, in which results are told.
+        reward: Reward that is told early what it will be asked; ``None`` tells nobody.
     """
     environment = environment_factory(
         retriever,
@@ -175,6 +179,7 @@ def new_tool(task: PolicyTaskConfig, retriever: Retriever, style: PromptStyle) -
         max_turns=task.max_turns,
         max_passage_tokens=task.max_passage_tokens,
         tokenizer=load_tokenizer(task.model),
+        reward=reward,
     )
     return lambda: SearchTool(environment(), style)
 

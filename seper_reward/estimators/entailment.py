@@ -21,6 +21,7 @@ from seper_reward.runtime.pretrained import (
     adapter_in,
     embedded_encoder_folder,
     helpful_errors,
+    loaded_whole,
     merge_adapter,
     ready,
     resolve_device,
@@ -143,6 +144,7 @@ class EntailmentScorer:
         return probs
 
 
+@loaded_whole()
 def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
     """Load an entailment cross-encoder (a sequence classifier whose ``id2label`` names an entailment class).
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from seper_reward.estimators.judge import SampledQuestion
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Belief, LabeledQuery, Query, UnscorableError
+from seper_reward.types import Asked, Belief, LabeledQuery, Passage, Query, UnscorableError
 
 if TYPE_CHECKING:
     from seper_reward.labels.labelers.base import PassageLabeler
@@ -96,8 +96,13 @@ def block_beliefs(scorer: SePerScorer, queries: Sequence[Query | Asked]) -> list
 
 def query_cost(query: Query) -> float:
     """Estimate the work of labelling a question, in tokens: a prompt per passage and one without a passage."""
-    characters = sum(len(passage.title) + len(passage.text) for passage in query.passages)
-    return characters / 4 + len(query.contexts) * (len(query.question) / 4 + _PROMPT_COST)
+    return sum(prompt_cost(query.question, context) for context in query.contexts)
+
+
+def prompt_cost(question: str, passages: Sequence[Passage]) -> float:
+    """Estimate the work of measuring one belief, in tokens that are read."""
+    characters = len(question) + sum(len(passage.title) + len(passage.text) for passage in passages)
+    return characters / 4 + _PROMPT_COST
 
 
 def _attempt(scorer: SePerScorer, query: Query | Asked) -> list[Belief] | UnscorableError:

@@ -15,6 +15,7 @@ from seper_reward.runtime.pretrained import (
     adapter_in,
     cache_dir,
     helpful_errors,
+    loaded_whole,
     merge_adapter,
     ready,
     resolve_device,
@@ -51,6 +52,7 @@ def reader_defaults(reader: str) -> ReaderDefaults:
     return READER_DEFAULTS.get(reader, READER_DEFAULTS[None])
 
 
+@loaded_whole()
 def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
     """Load a causal language model to sample responses from.
 

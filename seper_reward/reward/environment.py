@@ -11,6 +11,7 @@ from seper_reward.types import Passage
 
 if TYPE_CHECKING:
     from seper_reward.retrieval import Retriever
+    from seper_reward.reward.reward import SePerReward
 
 NO_MORE = "No more searches. Answer now."
 NOTHING_FOUND = "Nothing was found."
@@ -38,18 +39,29 @@ class RetrievalEnvironment:
         top_k: Number of passages per search.
         max_turns: Most searches per rollout; a further one returns a message instead of passages.
         cut: Function that turns a passage into what the policy may read.
+        reward: Reward that is told what it will be asked; ``None`` tells nobody.
 
     Attributes:
         turns: The searches so far.
     """
 
-    def __init__(self, retriever: "Retriever", top_k: int, max_turns: int, cut: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        retriever: "Retriever",
+        top_k: int,
+        max_turns: int,
+        cut: Callable[[str], str],
+        reward: "SePerReward | None" = None,
+    ) -> None:
         self._retriever, self._top_k, self._max_turns, self._cut = retriever, top_k, max_turns, cut
+        self._reward = reward
+        self._row: dict[str, Any] = {}
         self.turns: list[Turn] = []
 
     def reset(self, **row: Any) -> None:
         """Forget the searches of the previous rollout; TRL calls this with the row of the data set."""
-        self.turns = []
+        self.turns, self._row = [], row
+        self._tell_reward()
 
     def search(self, query: str) -> str:
         """Search for passages.
@@ -69,7 +81,13 @@ class RetrievalEnvironment:
         (whole,) = self._retriever.retrieve([query], self._top_k)
         passages = tuple(Passage(self._cut(passage.full_text), id=passage.id) for passage in whole)
         self.turns.append(Turn(query, passages, time.perf_counter() - start))
+        self._tell_reward()
         return "\n".join(passage.text for passage in passages) if passages else NOTHING_FOUND
+
+    def _tell_reward(self) -> None:
+        if self._reward is not None:
+            last = len(self.turns) == self._max_turns
+            self._reward.expect(self._row.get("question"), self._row.get("answers"), self.turns, last=last)
 
 
 def environment_factory(
@@ -79,6 +97,7 @@ def environment_factory(
     max_turns: int = 1,
     max_passage_tokens: int = 64,
     tokenizer: Any = None,
+    reward: "SePerReward | None" = None,
 ) -> Callable[[], RetrievalEnvironment]:
     """Return the function that TRL calls to make one environment per rollout; all share the retriever.
 
@@ -90,6 +109,8 @@ def environment_factory(
             ``max_completion_length``.
         tokenizer: The policy's tokenizer, whose control tokens are broken up in passages, so that these cannot end the
             tool's turn; ``None`` leaves passages whole, and breaks up what looks like a control token.
+        reward: Reward that is told question and passages as soon as they are known, so that its server or engine
+            measures while the policy writes; ``None`` tells nobody.
 
     Raises:
         ValueError: A number is below 1.
@@ -106,4 +127,4 @@ def environment_factory(
             text = text if len(ids) <= max_passage_tokens else str(tokenizer.decode(ids[:max_passage_tokens]))
         return control_tokens.break_up(text)
 
-    return lambda: RetrievalEnvironment(retriever, top_k, max_turns, cut)
+    return lambda: RetrievalEnvironment(retriever, top_k, max_turns, cut, reward)

@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seper_reward.client import SePerClient
+from seper_reward.reward.sharding import whole_policy
 
 if TYPE_CHECKING:
     from seper_reward.scorer import SePerScorer
@@ -35,13 +36,22 @@ class PolicyReader:
             )
         self.weights = weights
         self._scorer, self._given = scorer, scorer is not None
-        self._model: Any = None
-        self._lent: SePerScorer | None = None  # the scorer on the trainer's weights
+        self._trainer: Any = None
+        self._lent: SePerScorer | None = None  # the scorer on the trainer's weights, which it reads as
+        self._lent_as = ""  # the kind of sharding
 
     @property
     def remote(self) -> bool:
         """Whether a server reads."""
         return isinstance(self._scorer, SePerClient)
+
+    @property
+    def works_ahead(self) -> bool:
+        """Whether the reader can begin with prompts while this process does something else: a server or an engine."""
+        scorer = self._scorer
+        if scorer is None or self.weights != "separate":
+            return False
+        return isinstance(scorer, SePerClient) or scorer.sampler.prompts_ahead > 0
 
     @property
     def moves(self) -> bool:
@@ -72,55 +82,59 @@ class PolicyReader:
         """Read with the trainer's own weights from now on.
 
         Samples one prompt under the trainer's real settings and compares its log-probabilities with teacher-forced
-        ones: gradient checkpointing and train mode would spoil them silently.
+        ones: gradient checkpointing and train mode would spoil them silently. Weights that the trainer shards (FSDP,
+        ZeRO-3) are gathered on every rank while it reads, as TRL gathers them for generation.
 
         Args:
             trainer: Trainer of TRL, whose model is the policy.
 
         Raises:
-            ValueError: ``weights`` is ``"separate"``; or the scorer's tokenizer is not the policy's; or the trainer
-                shards weights (ZeRO-3, FSDP), where every rank would have to make the same calls.
+            ValueError: ``weights`` is ``"separate"``; or the scorer's tokenizer is not the policy's; or the weights
+                are sharded in another way, which cannot be undone for a while.
             RuntimeError: The log-probabilities differ.
         """
         if self.weights == "separate":
             raise ValueError("reader='separate' has weights of its own; attach is for policy-base and policy")
-        if getattr(trainer, "is_fsdp_enabled", False) or _is_zero3(trainer):
-            raise ValueError(
-                "weights are sharded (ZeRO-3 or FSDP): each forward pass is collective, and ranks read different "
-                "passages; use reader='separate', ZeRO-2 or DDP"
-            )
         if trainer.processing_class.get_vocab() != self._own().sampler.tokenizer.get_vocab():
             raise ValueError(
                 f"reader={self.weights!r} reads with the policy's weights, but the scorer has another tokenizer; make "
                 "the scorer from the policy's base model"
             )
-        self._model, self._lent = trainer.accelerator.unwrap_model(trainer.model), None
-        with self.scorer() as scorer:
-            assert not isinstance(scorer, SePerClient)  # which has no weights to lend
-            scorer.sampler.check(_PROBE)
+        self._trainer, self._lent = trainer, None
+        with self.scorer():
+            pass  # it has been checked
 
     @contextmanager
     def scorer(self) -> Iterator["SePerScorer | SePerClient"]:
         """Lend the scorer; when the block ends, the trainer's model is as it was before.
 
+        Where the trainer shards its weights, all ranks must enter the block together. What they do in it is up to
+        each.
+
         Raises:
-            ValueError: ``weights`` names the trainer's weights, and ``attach`` was not called; or this is an unpickled
-                copy of an object that had a scorer of its own.
+            ValueError: ``weights`` names the trainer's weights, and ``attach`` was not called, or they cannot be
+                gathered; or this is an unpickled copy of an object that had a scorer of its own.
+            RuntimeError: The reader on the trainer's weights is new, and its log-probabilities are not what they must
+                be.
         """
         if self.weights == "separate":
             yield self._own()
             return
-        if self._model is None:
+        if self._trainer is None:
             raise ValueError(f"reader={self.weights!r} needs attach(trainer) before the first reward")
-        with borrowed_reader(self._model, adapter=self.moves) as model:
-            if self._lent is None:
-                self._lent = self._own().reading_with(model, frozen=not self.moves)
+        with whole_policy(self._trainer) as (policy, sharding), borrowed_reader(policy, adapter=self.moves) as model:
+            # a trainer shards its model when training begins: what was lent before knows another state of it
+            if self._lent is None or self._lent_as != sharding:
+                lent = self._own().reading_with(model, frozen=not self.moves)
+                lent.sampler.check(_PROBE)
+                self._lent, self._lent_as = lent, sharding
+            assert self._lent is not None
             yield self._lent
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave models out of a pickle; its copy loads the embedded ones, or raises if it had been given others."""
         client = self._scorer if isinstance(self._scorer, SePerClient) else None
-        return {**self.__dict__, "_scorer": client, "_model": None, "_lent": None}
+        return {**self.__dict__, "_scorer": client, "_trainer": None, "_lent": None}
 
     def _own(self) -> Any:
         """Return the scorer with weights of its own."""
@@ -142,7 +156,7 @@ def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
     of training. At the end, also after an exception, everything is put back module by module.
 
     Args:
-        model: The model, unwrapped from DDP; a ``PeftModel`` if its adapters shall be off.
+        model: The model, unwrapped from DDP, its weights whole; a ``PeftModel`` if its adapters shall be off.
         adapter: Whether to read with the adapters on, that is with the policy as it is.
 
     Yields:
@@ -182,8 +196,3 @@ def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
                 module.gradient_checkpointing = value
             for module, mode in zip(modules, training, strict=True):
                 module.training = mode
-
-
-def _is_zero3(trainer: Any) -> bool:
-    plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
-    return plugin is not None and plugin.zero_stage == 3

@@ -9,25 +9,28 @@ import functools
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from seper_reward.client import SePerClient
 from seper_reward.reward.baseline import random_passage
+from seper_reward.reward.beliefs import BeliefMemory
 from seper_reward.reward.credit import credit_of, turn_rewards
+from seper_reward.reward.environment import Turn
 from seper_reward.reward.formula import Formula, Variant
 from seper_reward.reward.metrics import rollout_metrics, seconds, table_columns
 from seper_reward.reward.policy_reader import PolicyReader, Weights
 from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
 from seper_reward.runtime.profiling import profiling
-from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
+from seper_reward.types import Answers, Asked, Measured, Passage, UnscorableError
 
 if TYPE_CHECKING:
     from seper_reward.scorer import SePerScorer
 
+T = TypeVar("T")
 Baseline = Literal["none", "placebo"]
-_MEMO = 4096  # beliefs in memory before it is emptied: a question's baseline serves its group, and later epochs
 
 
 class SePerReward:
@@ -60,6 +63,9 @@ class SePerReward:
         pool_draws: Up to how many draws of N responses a belief is measured on, >= 1: each call that needs it again
             adds a draw with a seed of its own, until there are so many. 1 keeps the first draw, and its error, for
             ever. More need a scorer with a cache, and a reader whose weights do not move.
+        share_ranks: Whether the ranks of a trainer share the work: what the rollouts of all of them need is measured
+            once, by one of them. All ranks must then call the reward together, as in TRL's ``GRPOTrainer``; a process
+            without a process group, and ``score``, work alone. A server measures once for all its clients anyway.
 
     Attributes:
         formula: The formula with its prices and weights.
@@ -84,6 +90,7 @@ class SePerReward:
         passage_tag: str | None = None,
         baseline: Baseline | Sequence[Passage] = "none",
         pool_draws: int = 1,
+        share_ranks: bool = False,
         name: str | None = None,
     ) -> None:
         self.formula = Formula(variant, price, word_price, gain_weight, closed_book)
@@ -103,10 +110,8 @@ class SePerReward:
             raise ValueError(f"pool_draws must be at least 1, got {pool_draws}")
         if pool_draws > 1:
             self._reader.refuse_pooling()
-        self._pool_draws = pool_draws
-        self._draws: dict[int, int] = {}  # draws that the beliefs in memory are measured on, by hash of their keys
-        self._memo: dict[tuple[Any, ...], Belief] = {}
-        self._reused: list[float] = []  # per belief of the last call: 1 where it was in memory
+        self._share = share_ranks and not self._reader.remote
+        self._beliefs = BeliefMemory(pool_draws)
         self._last_call: float | None = None
         self._warned = False
         self._recordings: list[list[tuple[Rollout, Score | None]]] = []
@@ -125,9 +130,13 @@ class SePerReward:
         **_: Any,
     ) -> list[float | None]:
         """Return one reward per completion; ``None`` where it cannot be scored, with the reason in ``failures``."""
-        rollouts = read_rollouts(question, answers, completions, passages, environments, self.passage_tag)
+
+        def read() -> list[Rollout]:
+            return read_rollouts(question, answers, completions, passages, environments, self.passage_tag)
+
+        rollouts = self._on_all_ranks(read)
         with profiling() as profile:
-            scores = self.score(rollouts)
+            scores = self._scores(rollouts, self._share)
         for recorded in self._recordings:
             recorded += zip(rollouts, scores, strict=True)
         alone = self._alone(log_metric or log_extra)
@@ -136,7 +145,7 @@ class SePerReward:
                 log_extra(name if alone else f"{self.__name__}/{name}", column)
         if log_metric is not None:
             single = seconds(rollouts, profile) | self._share_of_step(profile.total_seconds)
-            many = rollout_metrics(rollouts, scores, self.needed) | {"reused_beliefs": self._reused}
+            many = rollout_metrics(rollouts, scores, self.needed) | {"reused_beliefs": self._beliefs.reused}
             for name, values in {**{name: [value] for name, value in single.items()}, **many}.items():
                 for value in values:  # TRL takes the mean over processes and steps
                     log_metric(f"{'seper' if alone else self.__name__}/{name}", value)
@@ -159,19 +168,43 @@ class SePerReward:
             self._recordings = [each for each in self._recordings if each is not recorded]
 
     def score(self, rollouts: Sequence[Rollout]) -> list[Score | None]:
-        """Score rollouts; each distinct pair of question and passages is measured once.
+        """Score rollouts in this process alone; each distinct pair of question and passages is measured once.
+
+        With a reader on weights that are sharded, all ranks must call it together nevertheless.
 
         Returns:
             One score per rollout; ``None`` where it cannot be scored, with the reason in ``failures``.
         """
-        if self._reader.moves:
-            self._memo.clear()  # the weights have changed since the last call
-        asked = [self._asks(rollout) if rollout.answers else None for rollout in rollouts]
-        with self._reader.scorer() as scorer:
-            if self._baseline == "placebo" and not isinstance(scorer, SePerClient):
-                scorer = scorer.with_baseline("placebo")
-            measured = self._measure(scorer, asked)
-        return list(map(self._score, rollouts, measured))
+        return self._scores(rollouts, share=False)
+
+    def expect(self, question: Any, answers: Any, turns: Sequence[Turn] = (), *, last: bool = False) -> None:
+        """Begin to measure what a rollout under way will be scored with, so that its reward waits for less.
+
+        A server or an engine then works while the policy still writes. A reader in this process would only take its
+        processor away from the policy, and begins with nothing. Rewards are the same; what cannot be measured is
+        reported when the rollout is scored.
+
+        Args:
+            question: The question, as the column has it.
+            answers: The gold answer, as the column has it.
+            turns: The searches so far.
+            last: Whether no further search may follow.
+        """
+        if not self._reader.works_ahead or self._share:  # which rank will ask an engine is decided in the call
+            return
+        if turns and not last and self.formula.variant == "delta":
+            return  # it compares nothing with the passages of some of the searches
+        try:
+            (rollout,) = read_rollouts([question], [answers])
+        except ValueError:
+            return
+        asked = self._asks(replace(rollout, turns=tuple(turns))) if rollout.answers else None
+        if asked is None or not asked.contexts:
+            return
+        missing = self._beliefs.expect(replace(asked, contexts=asked.contexts[-1:], texts=()))
+        if missing is not None:
+            with self._scorer() as scorer:
+                scorer.expect([missing])
 
     def turn_rewards(self, rollout: Rollout) -> list[float]:
         """Return what each message of a rollout's policy earned; the sum is its reward, to the bit.
@@ -198,13 +231,44 @@ class SePerReward:
 
     def attach(self, trainer: Any) -> None:
         """Read with the trainer's weights from now on; ``PolicyReader.attach`` tells what is checked and raised."""
-        self._memo.clear()
-        self._draws.clear()
+        self._beliefs.clear()
         self._reader.attach(trainer)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave beliefs and recordings out of a pickle; ``PolicyReader`` leaves out the models."""
-        return {**self.__dict__, "_memo": {}, "_draws": {}, "_recordings": []}
+        return {**self.__dict__, "_beliefs": BeliefMemory(self._beliefs.pool_draws), "_recordings": []}
+
+    def _on_all_ranks(self, act: Callable[[], T]) -> T:
+        """Return what ``act`` does here; where ranks share the work, and it fails on one of them, all raise."""
+        if not self._share:
+            return act()
+        from seper_reward.reward.shared import agreed  # needs torch, which a client may lack
+
+        return agreed(act)
+
+    def _scores(self, rollouts: Sequence[Rollout], share: bool) -> list[Score | None]:
+        if self._reader.moves:
+            self._beliefs.clear()  # the weights have changed since the last call
+        asked = [self._asks(rollout) if rollout.answers else None for rollout in rollouts]
+        measured = self._beliefs.measure(asked, self._measure, share=share)
+        unscorable = {
+            (each.question, each.answers): str(found)[:200]
+            for each, found in zip(asked, measured, strict=True)
+            if each is not None and isinstance(found, UnscorableError)
+        }
+        self.failures.update(unscorable.values())
+        return list(map(self._score, rollouts, measured))
+
+    def _measure(self, asked: Sequence[Asked]) -> Sequence[Measured | UnscorableError]:
+        with self._scorer() as scorer:
+            return scorer.measure(asked)
+
+    @contextmanager
+    def _scorer(self) -> Iterator["SePerScorer | SePerClient"]:
+        with self._reader.scorer() as scorer:
+            if self._baseline == "placebo" and not isinstance(scorer, SePerClient):
+                scorer = scorer.with_baseline("placebo")
+            yield scorer
 
     def _asks(self, rollout: Rollout) -> Asked:
         if isinstance(self._baseline, str):
@@ -212,47 +276,10 @@ class SePerReward:
         reference = random_passage(self._baseline, rollout.question, rollout.answers)
         return self.formula.asks(rollout, (reference,))
 
-    def _measure(self, scorer: "SePerScorer | SePerClient", asked: Sequence[Asked | None]) -> list[Measured | None]:
-        """Return what was measured about each rollout, question by question; ``None`` where that cannot be done."""
-        questions: dict[tuple[str, Answers], tuple[dict[Any, None], dict[str, None]]] = {}
-        for each in asked:
-            if each is not None:
-                contexts, texts = questions.setdefault((each.question, each.answers), ({}, {}))
-                contexts.update(dict.fromkeys(each.contexts))
-                texts.update(dict.fromkeys(each.texts))
-        if len(self._memo) > _MEMO:
-            self._memo = {}
-        memo = self._memo  # another thread may begin a new one
-        self._reused, missing = [], []
-        for key, (contexts, texts) in questions.items():
-            by_draws: dict[int, list[tuple[Passage, ...]]] = {1: []}
-            for context in contexts:
-                before = self._draws.get(hash((*key, context)), 0)
-                draws = min(before + 1, self._pool_draws)
-                reused = before == draws and (*key, context) in memo
-                self._reused.append(float(reused))
-                if not reused:
-                    by_draws.setdefault(draws, []).append(context)
-            # what a text says does not depend on draws: it is asked for once
-            missing += [
-                Asked(*key, tuple(each), tuple(texts) if draws == 1 else (), draws) for draws, each in by_draws.items()
-            ]
-        missing = [each for each in missing if each.contexts or each.texts]
-        supports: dict[tuple[Any, ...], float] = {}
-        for each, found in zip(missing, scorer.measure(missing), strict=True):
-            if isinstance(found, UnscorableError):
-                self.failures[str(found)[:200]] += 1
-                continue
-            key = (each.question, each.answers)
-            memo |= {(*key, context): belief for context, belief in zip(each.contexts, found.beliefs, strict=True)}
-            self._draws |= {hash((*key, context)): each.draws for context in each.contexts}
-            supports |= {(*key, text): support for text, support in zip(each.texts, found.supports, strict=True)}
-        return [None if each is None else _recalled(each, memo, supports) for each in asked]
-
-    def _score(self, rollout: Rollout, measured: Measured | None) -> Score | None:
+    def _score(self, rollout: Rollout, measured: Measured | UnscorableError | None) -> Score | None:
         if not rollout.answers:
             self.failures[rollout.problem or "no gold answer"] += 1
-        return None if measured is None else self.formula.score(rollout, measured)
+        return self.formula.score(rollout, measured) if isinstance(measured, Measured) else None
 
     def _alone(self, log: Callable[..., None] | None) -> bool:
         """Return whether no other ``SePerReward`` logs with the same trainer, whose method ``log`` is.
@@ -281,20 +308,6 @@ class SePerReward:
         share = {} if self._last_call is None else {"share_of_step": spent / (now - self._last_call)}
         self._last_call = now
         return share
-
-
-def _recalled(
-    asked: Asked, beliefs: Mapping[tuple[Any, ...], Belief], supports: Mapping[tuple[Any, ...], float]
-) -> Measured | None:
-    """Return what was measured; ``None`` if something is missing, whose failure has been counted."""
-    key = (asked.question, asked.answers)
-    try:
-        return Measured(
-            tuple(beliefs[*key, context] for context in asked.contexts),
-            tuple(supports[*key, text] for text in asked.texts),
-        )
-    except KeyError:
-        return None
 
 
 @functools.cache

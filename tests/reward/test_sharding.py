@@ -1,0 +1,260 @@
+"""A policy whose weights are sharded over two ranks: the reward reads with it, and training does not notice."""
+
+import copy
+import importlib.util
+import os
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+import torch
+import trl
+from accelerate import FullyShardedDataParallelPlugin, PartialState
+from accelerate.state import AcceleratorState
+from accelerate.utils import DistributedType
+from accelerate.utils.other import extract_model_from_parallel
+from datasets import Dataset
+from peft import LoraConfig, get_peft_model
+from peft.utils.other import fsdp_auto_wrap_policy
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer
+
+from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.sharding import is_sharded, whole_policy
+from seper_reward.runtime.cache import Cache
+from seper_reward.scorer import SePerScorer
+from tests.helpers import on_two_ranks
+
+IDS = torch.arange(40, 52)[None]
+KINDS = ["FSDP1", "FSDP2", pytest.param("FSDP1 as PEFT", marks=pytest.mark.slow)]
+KINDS.append(pytest.param("FSDP2 in bfloat16", marks=pytest.mark.slow))
+ZERO3 = pytest.param(
+    "ZeRO-3",
+    marks=[
+        pytest.mark.slow,  # it compiles an operator of its own
+        pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed"),
+    ],
+)
+
+
+def new_policy(folder):
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    torch.manual_seed(0)
+    model = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False))
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.config.use_cache = False
+    return model.train()
+
+
+def new_optimizer(model):
+    return torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=0.1)
+
+
+def sharded(kind, policy):
+    """Return the wrapped model, its optimizer, and a function that makes a step of training and returns the loss."""
+    if kind == "ZeRO-3":
+        return zero3(policy)
+    if kind.startswith("FSDP1"):
+        os.environ["FSDP_TRANSFORMER_CLS_TO_WRAP"] = "LlamaDecoderLayer"
+        layers = ModuleWrapPolicy({LlamaDecoderLayer})
+        model = FullyShardedDataParallel(
+            policy,
+            auto_wrap_policy=fsdp_auto_wrap_policy(policy) if kind.endswith("PEFT") else layers,
+            use_orig_params=kind == "FSDP1",
+            device_id=torch.device("cpu"),
+        )
+    else:  # as fsdp2_prepare_model of Accelerate wraps a model with tied embeddings
+        half = torch.bfloat16 if kind.endswith("bfloat16") else None
+        options, base = {"mp_policy": MixedPrecisionPolicy(param_dtype=half)}, policy.get_base_model()
+        for layer in base.model.layers:
+            fully_shard(layer, **options)
+        tail = [base.model.norm, base.model.embed_tokens, base.lm_head]
+        fully_shard(tail, reshard_after_forward=False, **options)
+        model = fully_shard(policy, **options)
+    optimizer = new_optimizer(model)
+
+    def step():
+        loss = model(input_ids=IDS, labels=IDS).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    return model, step
+
+
+def zero3(policy):
+    os.environ |= {"DS_ACCELERATOR": "cpu", "LOCAL_RANK": str(torch.distributed.get_rank())}
+    import deepspeed
+
+    zero = {"stage": 3, "stage3_param_persistence_threshold": 0}
+    config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": zero, "zero_allow_untested_optimizer": True}
+    deepspeed.init_distributed("gloo", verbose=False)
+    engine, *_ = deepspeed.initialize(model=policy, optimizer=new_optimizer(policy), config=config)
+
+    def step():
+        loss = engine(input_ids=IDS, labels=IDS).loss
+        engine.backward(loss)
+        engine.step()
+        return loss.item()
+
+    return engine, step
+
+
+def trainer_of(model, tokenizer):
+    return SimpleNamespace(
+        model=model.module if type(model).__name__ == "DeepSpeedEngine" else model,
+        model_wrapped=model,
+        processing_class=tokenizer,
+        accelerator=SimpleNamespace(unwrap_model=extract_model_from_parallel),
+    )
+
+
+def state_of(model):
+    """Return modes, hooks and what this rank has of each weight."""
+    modules = [(each.training, len(each._forward_hooks), len(each._forward_pre_hooks)) for each in model.modules()]
+    weights = [weight.to_local() if isinstance(weight, DTensor) else weight for weight in model.parameters()]
+    return modules, [(weight.numel(), weight.requires_grad) for weight in weights]
+
+
+def columns_of(passages):
+    count = len(passages)
+    return {"question": ["Who?"] * count, "answers": [["Ida Voss"]] * count, "passages": [[each] for each in passages]}
+
+
+PASSAGES = [f"Ida Voss painted mill {number}." for number in range(5)]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, ZERO3])
+def test_reading_with_a_sharded_policy(kind, tiny_reader, tiny_sampler, tiny_judge, tmp_path):
+    """The rewards are those of the base, each rank reads as often as it likes, and training goes on to the bit."""
+    scorer = SePerScorer(tiny_sampler, tiny_judge, prompt="brief", cache=Cache(":memory:"))
+
+    def rank(number):
+        _, step = sharded(kind, new_policy(tiny_reader))
+        untouched = [step() for _ in range(3)]
+        policy = new_policy(tiny_reader)
+        trainer = trainer_of(policy, tiny_sampler.tokenizer)
+        reward = SePerReward(scorer, reader="policy-base")
+        reward.attach(trainer)  # a trainer shards its policy later, when training begins
+        model, step = sharded(kind, policy)
+        vars(trainer).update(vars(trainer_of(model, tiny_sampler.tokenizer)))
+        losses, before = [step()], state_of(model)
+        values = reward(**columns_of(PASSAGES if number else PASSAGES[:1]))
+        again = reward(**columns_of(PASSAGES[:1]))  # nothing is left to read
+        losses.append(step())
+        with suppress(KeyError), reward._scorer() as reader:
+            identity = reader.sampler.weights_hash
+            if number:
+                raise KeyError("one rank fails")
+        after = state_of(model)
+        losses.append(step())
+        return values, again, identity, losses == untouched, before == after
+
+    whole = tiny_sampler
+    if kind.endswith("bfloat16"):
+        model = copy.deepcopy(tiny_sampler._model)
+        for weight in model.parameters():  # and not buffers
+            weight.data = weight.data.bfloat16()
+        whole = tiny_sampler.reading_with(model)
+    expected = SePerReward(SePerScorer(whole, tiny_judge, prompt="brief"))(**columns_of(PASSAGES))
+    few, many = on_two_ranks(rank, tmp_path, seconds=120)
+    assert few == ([pytest.approx(expected[0], abs=1e-5)], few[0], whole.weights_hash, True, True)
+    assert many == (pytest.approx(expected, abs=1e-5), many[0][:1], whole.weights_hash, True, True)
+
+
+class Sharding(trl.GRPOTrainer):
+    """TRL's trainer under FSDP2 on the CPU, where Accelerate would not choose it by itself."""
+
+    def create_accelerator_and_postprocess(self):
+        super().create_accelerator_and_postprocess()
+        plugin = FullyShardedDataParallelPlugin(
+            fsdp_version=2,
+            auto_wrap_policy="transformer_based_wrap",
+            transformer_cls_names_to_wrap=["LlamaDecoderLayer"],
+            cpu_ram_efficient_loading=False,
+        )
+        PartialState().distributed_type = DistributedType.FSDP
+        vars(self.accelerator.state).update(distributed_type=DistributedType.FSDP, fsdp_plugin=plugin)
+        self.is_fsdp_enabled = True
+
+
+def varied(completion_ids, **_):
+    return [float(sum(ids) % 7) for ids in completion_ids]
+
+
+@pytest.mark.slow
+def test_trl_trains_with_fsdp(tiny_reader, tiny_scorer, tmp_path):
+    """Its own generation and loss; the base that reads has the rewards of a whole reader, and training goes on."""
+
+    def log(reader):
+        rows = [
+            {"prompt": "Who?", **{name: column[0] for name, column in columns_of([passage]).items()}}
+            for passage in PASSAGES[:4]
+        ]
+        arguments = trl.GRPOConfig(
+            output_dir=str(tmp_path / reader), max_steps=2, per_device_train_batch_size=2, num_generations=4, seed=3,
+            max_completion_length=8, use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1,
+            disable_tqdm=True, learning_rate=1e-2,
+        )  # fmt: skip
+        reward = SePerReward(tiny_scorer, variant="both", reader=reader, share_ranks=True)
+        torch.manual_seed(0)
+        trainer = Sharding(
+            model=AutoModelForCausalLM.from_pretrained(tiny_reader),
+            reward_funcs=[reward, varied],
+            args=arguments,
+            train_dataset=Dataset.from_list(rows),
+            processing_class=AutoTokenizer.from_pretrained(tiny_reader),
+            peft_config=LoraConfig(r=2, target_modules=["q_proj", "v_proj"]),
+        )
+        assert is_sharded(trainer)
+        if reader != "separate":
+            reward.attach(trainer)
+        trainer.train()
+        assert isinstance(trainer.model, FSDPModule)
+        assert not reward.failures
+        logged = ("rewards/seper_both/mean", "reward_std", "grad_norm")
+        return [row[name] for row in trainer.state.log_history for name in logged if name in row]
+
+    def rank(number):
+        os.environ |= {"WORLD_SIZE": "2", "RANK": str(number), "LOCAL_RANK": str(number), "LOCAL_WORLD_SIZE": "2"}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+        AcceleratorState._reset_state(reset_partial_state=True)
+        return log("policy-base"), log("separate")
+
+    (borrowed, separate), other = on_two_ranks(rank, tmp_path, seconds=300)
+    assert (borrowed, separate) == other
+    assert borrowed == pytest.approx(separate, abs=1e-6)
+    assert len(borrowed) == 6
+    assert min(borrowed[2::3]) > 0  # it trained
+
+
+def test_a_policy_that_is_not_sharded():
+    model = torch.nn.Linear(2, 2)
+    trainer = trainer_of(model, None)
+    with whole_policy(trainer) as (policy, sharding):
+        assert (policy, sharding) == (model, "")
+
+
+def test_what_cannot_be_gathered_is_refused(tmp_path):
+    """Tensor parallelism: a forward pass of any rank needs the others."""
+
+    def rank(_):
+        mesh = init_device_mesh("cpu", (2,))
+        model = parallelize_module(torch.nn.Sequential(torch.nn.Linear(4, 4)), mesh, {"0": ColwiseParallel()})
+        with pytest.raises(ValueError, match="sharded, and cannot be gathered"), whole_policy(trainer_of(model, None)):
+            pass
+
+    on_two_ranks(rank, tmp_path)
+
+
+@pytest.mark.parametrize(("fsdp", "stage", "expected"), [(False, 2, False), (False, 3, True), (True, None, True)])
+def test_which_trainers_shard(fsdp, stage, expected):
+    plugin = None if stage is None else SimpleNamespace(zero_stage=stage)
+    accelerator = SimpleNamespace(state=SimpleNamespace(deepspeed_plugin=plugin))
+    assert is_sharded(SimpleNamespace(is_fsdp_enabled=fsdp, accelerator=accelerator)) is expected

@@ -1,0 +1,217 @@
+"""Ranks share the work of a reward: cut by cost, measured once, the same rewards, and nobody waits for who failed."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seper_reward.estimators.seper import Estimator
+from seper_reward.labels.blocks import prompt_cost
+from seper_reward.reward.environment import Turn
+from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.rollouts import Rollout
+from seper_reward.reward.shared import cut, measure_together
+from seper_reward.runtime import distributed
+from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.distributed import cut_by_cost, gathered
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Asked, Belief, Estimate, Measured, Passage, UnscorableError
+from tests.helpers import on_two_ranks
+
+COSTS = st.lists(st.integers(1, 50).map(float), max_size=30)
+CORPUS = [Passage(f"Ida Voss painted mill {number} of Hallow.") for number in range(6)]
+
+
+@given(COSTS, st.integers(1, 5))
+def test_a_line_cut_by_cost(costs, parts):
+    cuts = cut_by_cost(costs, parts)
+    assert len(cuts) == parts
+    assert [place for part in cuts for place in part] == list(range(len(costs)))
+    loads = [sum(costs[place] for place in part) for part in cuts]
+    assert max(loads) <= sum(costs) / parts + max(costs, default=0)
+
+
+def question(number, contexts, texts=()):
+    return Asked(f"Who owns house {number}?", (f"Owner {number}",), contexts, texts, draws=number + 1)
+
+
+def test_questions_are_cut_between_contexts_and_before_texts():
+    long = Passage("word " * 400)
+    asked = [question(0, ((), (long,)), ("Owner 0",)), question(1, ((),)), question(2, (), ("Bob", "Ann"))]
+    first, second = cut(asked, 2)
+    assert first == {0: Asked(asked[0].question, asked[0].answers, ((), (long,)), (), 1)}
+    assert second == {0: Asked(asked[0].question, asked[0].answers, (), ("Owner 0",), 1), 1: asked[1], 2: asked[2]}
+    assert cut(asked, 1) == [dict(enumerate(asked))]
+    assert cut(asked[:1], 9).count({}) == 6  # more ranks than work
+
+
+def test_groups_of_about_the_same_size_stay_whole():
+    asked = [
+        question(number, tuple((passage,) for passage in CORPUS[: 5 + number % 2]), ("a",)) for number in range(4)
+    ]
+    assert cut(asked, 2) == [{0: asked[0], 1: asked[1]}, {2: asked[2], 3: asked[3]}]
+    assert cut(asked[:3], 2)[0].keys() & cut(asked[:3], 2)[1].keys() == {1}  # three questions for two ranks
+
+
+def test_a_prompts_cost_grows_with_what_is_read():
+    assert prompt_cost("Who?", [Passage("x" * 40, "y" * 40)]) - prompt_cost("Who?", []) == 20
+
+
+def lengths(asked):
+    """Measure by hand: a belief is the length of what is read, a support that of the text."""
+    results = []
+    for each in asked:
+        reads = [sum(len(passage.text) for passage in context) for context in each.contexts]
+        beliefs = tuple(Belief(Estimate(read, 0, read, read), Estimate(read, 0, read, read)) for read in reads)
+        found = Measured(beliefs, tuple(float(len(text)) for text in each.texts))
+        results.append(UnscorableError("no") if "x" * 7 in str(each.contexts) else found)
+    return results
+
+
+def in_turn(monkeypatch, asked, measure, ranks):
+    """Return what rank 0 gets, with the other ranks' parts measured by this process, too; and who measured what."""
+    parts = cut(asked, ranks)
+    measured = []
+
+    def all_parts(act):
+        for part in parts:
+            measured.append(list(part.values()))
+        return [act(), *(measure(list(part.values())) for part in parts[1:])]
+
+    monkeypatch.setattr("seper_reward.reward.shared.met", lambda: (0, ranks))
+    monkeypatch.setattr("seper_reward.reward.shared.gathered", all_parts)
+    return measure_together(asked, measure), measured
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+def test_results_come_back_in_order(monkeypatch, ranks):
+    asked = [
+        question(number, tuple((passage,) for passage in CORPUS[: number + 1]), ("a", "bb")[: number % 3])
+        for number in range(5)
+    ]
+    found, measured = in_turn(monkeypatch, asked, lengths, ranks)
+    assert found == lengths(asked)
+    contexts = [(each.question, context) for part in measured for each in part for context in each.contexts]
+    assert sorted(contexts, key=str) == sorted(
+        ((each.question, context) for each in asked for context in each.contexts), key=str
+    )
+
+
+def test_of_a_question_cut_in_two_both_parts_fail(monkeypatch):
+    contexts = tuple((passage,) for passage in (CORPUS[0], CORPUS[1], CORPUS[2], Passage("x" * 7)))
+    asked = [question(0, contexts, ("a",)), question(1, ((),))]
+    parts = cut(asked, 2)
+    assert all(0 in part for part in parts)
+    found, _ = in_turn(monkeypatch, asked, lengths, 2)
+    assert isinstance(found[0], UnscorableError)
+    assert found[1] == lengths(asked[1:])[0]
+
+
+class Counting(SePerScorer):
+    """A scorer that counts the contexts it measures, and fails as it is told."""
+
+    def __init__(self, scorer, fails=None):
+        self.__dict__ |= scorer.__dict__
+        self.asked, self.fails = [], fails
+
+    def beliefs(self, question, answers, sets, *, draws=1):
+        if self.fails is not None:
+            raise self.fails
+        self.asked += [(question, tuple(shown)) for shown in sets]
+        return super().beliefs(question, answers, sets, draws=draws)
+
+
+def columns_of(step, rows):
+    """Return the columns of some of the 8 rollouts of a step: one group of one question, 6 passages among them."""
+    found = [[CORPUS[(step + row) % 6].text] if row % 4 else [] for row in range(8)]
+    columns = {
+        "question": ["Who painted the mill?"] * 8,
+        "answers": [["Ida Voss"]] * 8,
+        "passages": found,
+        "completions": [f"It was {name}." for name in ("Ida Voss", "Bob", "Ann", "Ida", "Cal", "Dan", "Ed", "Bob")],
+    }
+    return {name: column[rows] for name, column in columns.items()}
+
+
+def test_two_ranks_over_one_group_measure_each_context_once(tiny_scorer, tmp_path):
+    """The rewards are those of one rank; alone, two ranks measure nearly all contexts twice."""
+
+    def steps(share, rows):
+        scorer = Counting(tiny_scorer)
+        reward = SePerReward(scorer, variant="both", price=0.1, share_ranks=share)
+        return [reward(**columns_of(step, rows)) for step in range(3)], scorer.asked
+
+    def rank(number):
+        rows = slice(0, 4) if number == 0 else slice(4, 8)
+        return steps(True, rows), steps(False, rows)
+
+    one, measured_by_one = steps(False, slice(0, 8))
+    (shared, alone), (other_shared, other_alone) = on_two_ranks(rank, tmp_path)
+    for both in ((shared, other_shared), (alone, other_alone)):
+        for expected, first, second in zip(one, both[0][0], both[1][0], strict=True):
+            assert first + second == pytest.approx(expected, abs=1e-5)
+    assert len(measured_by_one) == 7  # the baseline, and six passages
+    assert sorted(shared[1] + other_shared[1], key=str) == sorted(measured_by_one, key=str)
+    assert min(len(shared[1]), len(other_shared[1])) >= 2
+    assert len(alone[1]) + len(other_alone[1]) == 12
+
+
+def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
+    """An engine that is away, a column of another type, and a question that cannot be scored; then it goes on."""
+
+    def rank(number):
+        scorer = Counting(tiny_scorer, ConnectionError("no engine") if number == 1 else None)
+        reward = SePerReward(scorer, share_ranks=True)
+        problems = []
+        columns = columns_of(0, slice(4 * number, 4 * number + 4))
+        for wrong in ({}, {"answers": ["Ida Voss"] * 4} if number == 1 else {}):
+            try:
+                reward(**columns | wrong)
+            except Exception as error:
+                problems.append(f"{type(error).__name__}: {error}")
+            scorer.fails = None
+        values = reward(**columns)
+        scorer.fails = UnscorableError("it is too long") if number == 0 else None
+        return problems, values, reward(**columns_of(3, slice(4, 8)) | {"question": ["Who?"] * 4}), reward.failures
+
+    (problems, values, unscorable, failures), (others, _, also, other_failures) = on_two_ranks(rank, tmp_path)
+    assert problems[0] == "RuntimeError: process 1 failed, and this one, 0, stops with it: ConnectionError: no engine"
+    assert others[0] == "ConnectionError: no engine"
+    assert (
+        "process 1 failed, and this one, 0, stops with it: ValueError: answers must be a list per row" in problems[1]
+    )
+    assert others[1].startswith("ValueError: answers must be a list per row")
+    assert values == pytest.approx(SePerReward(tiny_scorer)(**columns_of(0, slice(0, 4))), abs=1e-5)
+    assert unscorable == also == [None] * 4
+    assert failures == other_failures == {"it is too long": 1}
+
+
+def test_ranks_that_know_different_beliefs_agree(tiny_sampler, tiny_judge, tmp_path):
+    """One rank has seen the question by itself, and has more draws of it: both take one draw more than that."""
+    scorer = SePerScorer(
+        tiny_sampler, tiny_judge, prompt="brief", cache=Cache(":memory:"), estimator=Estimator(weighting="uniform")
+    )
+    asked = "Who painted the mill?", ("Ida Voss",)
+    rollout = Rollout(*asked, (Turn("mill", (CORPUS[1],)),), "")
+
+    def rank(number):
+        reward = SePerReward(scorer, pool_draws=4, share_ranks=True)
+        reward.score([rollout] * number)  # nothing on rank 0
+        with reward.recording() as recorded:
+            reward(**columns_of(0, slice(1, 2)))
+            reward(**columns_of(0, slice(1, 2)))
+        return [[belief.seper for belief in score.beliefs] for _, score in recorded]
+
+    first, second = on_two_ranks(rank, tmp_path)
+    expected = [scorer.beliefs(*asked, [(), (CORPUS[1],)], draws=draws) for draws in (2, 3)]
+    assert first == second
+    assert first == [pytest.approx([each.seper for each in row], abs=1e-6) for row in expected]
+
+
+def test_a_process_without_a_group_shares_with_nobody(tiny_scorer):
+    """As the one that a trainer starts beside its ranks: it must not wait for them."""
+    assert not torch.distributed.is_initialized()
+    assert distributed.met() == (0, 1)
+    assert gathered(lambda: 5) == [5]
+    columns = columns_of(0, slice(0, 8))
+    assert SePerReward(tiny_scorer, share_ranks=True)(**columns) == pytest.approx(SePerReward(tiny_scorer)(**columns))
