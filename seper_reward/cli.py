@@ -16,10 +16,12 @@ import yaml
 
 from seper_reward.config import (
     AuditConfig,
+    CompareConfig,
     ComponentsConfig,
     ConsistencyConfig,
     CorrelationConfig,
     CounterfactualConfig,
+    EnsembleConfig,
     EquivalenceConfig,
     ERAGConfig,
     ExportConfig,
@@ -48,10 +50,12 @@ C = TypeVar(
     "C",
     AuditConfig,
     LabelConfig,
+    CompareConfig,
     ComponentsConfig,
     ConsistencyConfig,
     CorrelationConfig,
     CounterfactualConfig,
+    EnsembleConfig,
     EquivalenceConfig,
     ERAGConfig,
     ExportConfig,
@@ -77,6 +81,8 @@ commands:
   evaluate erag            correlate metrics of retrieved lists, by several labels, with how well the reader answers
   evaluate judgments       compare judgments of what is useful with people's marks, and by the answers they lead to
   evaluate consistency     do retrievers fail on the same questions, and where do wrong answers come from
+  evaluate ensemble        let the answers with several retrievers vote, and compare with the best retriever
+  evaluate compare         compare labelers side by side, on several data sets
   evaluate components      what depth, reranking and prompt compression are worth to the reader
   evaluate retrievers      compare retrievers by relevance, by ΔSePer and by the reader's answers
   evaluate workflows       compare workflows that search, reason and refuse, step by step
@@ -106,6 +112,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate erag": _erag,
         "evaluate judgments": _judgments,
         "evaluate consistency": _consistency,
+        "evaluate ensemble": _ensemble,
+        "evaluate compare": _compare,
         "evaluate components": _components,
         "evaluate retrievers": _retrievers,
         "evaluate workflows": _workflows,
@@ -254,12 +262,56 @@ def _consistency(arguments: list[str]) -> None:
     from seper_reward.retrieval import retrieve_sources
 
     queries, corpus = _with_corpus(config)
-    sources = retrieve_sources(config.sources, corpus, [query.question for query in queries])
-    result = consistency(load_scorer(config, config.seed), queries, sources)
+    scorer = load_scorer(config, config.seed)
+    sources = retrieve_sources(config.sources, corpus, [query.question for query in queries], scorer.reader)
+    result = consistency(scorer, queries, sources)
     print(consistency_tables(result))
     _write(result, config)
     if config.plot:
         plot_win_ratios(result, Path(config.plot))
+
+
+def _ensemble(arguments: list[str]) -> None:
+    config = _parse(EnsembleConfig, arguments, "seper-reward evaluate ensemble")
+    from seper_reward.evaluation.ensemble import ensemble
+    from seper_reward.reports.neighbours import ensemble_tables
+    from seper_reward.retrieval import Ensemble, retrieve_sources
+
+    queries, corpus = _with_corpus(config)
+    scorer = load_scorer(config, config.seed)
+    sources = retrieve_sources(config.sources, corpus, [query.question for query in queries], scorer.reader)
+    result = ensemble(Ensemble(scorer), queries, sources, folds=config.folds, pooling=config.pooling)
+    print(ensemble_tables(result))
+    _write(result, config)
+
+
+def _compare(arguments: list[str]) -> None:
+    config = _parse(CompareConfig, arguments, "seper-reward evaluate compare")
+    from seper_reward.data.queries import read_examples
+    from seper_reward.evaluation.compare import CompareRun
+    from seper_reward.labels.labelers import LabelerOptions, check_labeler
+    from seper_reward.reports.figures import plot_compare
+    from seper_reward.reports.neighbours import compare_markdown
+
+    for name in config.labelers:
+        check_labeler(name)
+    run = CompareRun(
+        Path(config.output_dir),
+        asdict(config),
+        lambda: load_scorer(config, config.seed),
+        config.labelers,
+        LabelerOptions(**config.labeler_options),
+        depth=config.depth,
+    )
+
+    def read(file: str, split: str) -> list[Any]:
+        return _chosen(read_examples(file)[0], split, config.limit)
+
+    results = run.run(config.files, read)
+    text = compare_markdown(results)
+    (run.folder / "results.md").write_text(text + "\n", encoding="utf-8")
+    plot_compare(results, run.folder / "results.svg")
+    print(text)
 
 
 def _components(arguments: list[str]) -> None:
@@ -332,7 +384,7 @@ def _with_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, Any]]:
 
     _need_file(config)
     examples, corpus = read_examples(config.file, config.corpus)
-    queries = _chosen(config, examples)
+    queries = _chosen(examples, config.split, config.limit)
     if corpus is None:
         corpus, queries = pool_passages(queries)
     return queries, corpus
@@ -350,7 +402,7 @@ def _judgments(arguments: list[str]) -> None:
     options = LabelerOptions(**config.labeler_options)
     for name in {*config.judges, config.reference} - {*METHODS, "none"}:
         check_labeler(name)
-    queries = _chosen(config, read_examples(config.file)[0])
+    queries = _chosen(read_examples(config.file)[0], config.split, config.limit)
     scorer = load_scorer(config, config.seed)
 
     def judge(name: str) -> Any:
@@ -403,7 +455,7 @@ def _marked(config: MarkedConfig) -> list[Any]:
     from seper_reward.data.queries import read_queries
 
     _need_file(config)
-    return _chosen(config, read_queries(config.file))
+    return _chosen(read_queries(config.file), config.split, config.limit)
 
 
 def _need_file(config: MarkedConfig) -> None:
@@ -411,7 +463,7 @@ def _need_file(config: MarkedConfig) -> None:
         raise ValueError("--file is required: questions whose passages carry 'relevant'")
 
 
-def _chosen(config: MarkedConfig, examples: "Examples") -> list[Any]:
+def _chosen(examples: "Examples", split: str, limit: int | None) -> list[Any]:
     """Return the questions of the split; raise if a row is unusable."""
     from seper_reward.data.rows import BadRowError
     from seper_reward.data.splits import split_of, spread
@@ -419,7 +471,7 @@ def _chosen(config: MarkedConfig, examples: "Examples") -> list[Any]:
     if examples.rejected:
         first = examples.rejected[0]
         raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")
-    return spread([query for query in examples.queries if config.split in ("all", split_of(query.id))], config.limit)
+    return spread([query for query in examples.queries if split in ("all", split_of(query.id))], limit)
 
 
 def _show(result: dict[str, Any], config: MarkedConfig) -> None:
