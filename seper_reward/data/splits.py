@@ -27,9 +27,23 @@ def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.1
     >>> [split_of(name) for name in ("q3", "q26", "q1")]
     ['train', 'dev', 'test']
     """
-    place = (int(hashlib.sha1(identity.encode()).hexdigest()[:8], 16) / 16**8 + turned) % 1
+    place = (_place(identity) + turned) % 1
     first_test = 1 - test_share
     return "test" if place >= first_test else "dev" if place >= first_test - dev_share else "train"
+
+
+def fold_of(identity: str, folds: int) -> int:
+    """Return the fold, in [0, folds), that an id belongs to, whatever else is in the file.
+
+    >>> [fold_of(name, 5) for name in ("q3", "q26", "q1")]
+    [2, 4, 4]
+    """
+    return int(_place(identity) * folds)
+
+
+def _place(identity: str) -> float:
+    """Return a number in [0, 1) by the SHA-1 of an id."""
+    return int(hashlib.sha1(identity.encode()).hexdigest()[:8], 16) / 16**8
 
 
 def clusters(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:

@@ -61,7 +61,7 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
     draws = weigh(options, sampled)
     texts = draws.responses.texts
     support, agrees = _support(options, texts, answers, probs)
-    ids = cluster_ids(_equivalent(options, texts, probs), options.clusters)
+    ids = response_clusters(options, texts, probs)
     gold = match_clusters(ids, agrees, _threshold(options), options.judged_by, draws.counts)
     items = list(map(len, answer_items(answers)))
     best = join_answers(draws.weights, support, options.aliases, items)
@@ -82,6 +82,17 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
         support=tuple(map(tuple, support.tolist())),
         best_support=tuple(join_answers(draws.weights, support, "any", items).tolist()),
     )
+
+
+def response_clusters(options: Estimator, texts: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
+    """Return the semantic cluster of each of S texts, ``(S,)`` integers as in ``cluster_ids``.
+
+    Args:
+        options: The options of SePer.
+        texts: The responses.
+        probs: Class probabilities of the pairs of ``first_pairs`` and ``second_pairs``.
+    """
+    return cluster_ids(_equivalent(options, texts, probs), options.clusters)
 
 
 def belief_std_error(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> float:

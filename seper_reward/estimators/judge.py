@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 
 from seper_reward.data.answers import stated_parts, without_echo
-from seper_reward.estimators.belief import Pair, belief, belief_std_error, first_pairs, second_pairs, support_pairs
+from seper_reward.estimators.belief import (
+    Pair,
+    belief,
+    belief_std_error,
+    first_pairs,
+    response_clusters,
+    second_pairs,
+    support_pairs,
+)
 from seper_reward.estimators.entailment import EntailmentScorer, entailed_in_parts
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.runtime.cache import Cache, answers_through
@@ -95,6 +103,27 @@ class BeliefJudge:
         pairs = _union(support_pairs(options, row, answers) for row in question.responses)
         self._learn([question], [pairs])
         return [belief_std_error(options, row, answers, known) > limit for row in question.responses]
+
+    def entailment(self, question: str, pairs: set[Pair]) -> dict[Pair, float]:
+        """Return of each pair of answers to a question how surely the first entails the second, in [0, 1].
+
+        Args:
+            question: The question; ``""`` for texts by themselves.
+            pairs: The pairs.
+        """
+        asked = SampledQuestion(question, (), ())
+        self._learn([asked], [pairs])
+        return {pair: float(probs[0]) for pair, probs in asked.known.items()}
+
+    def clusters(self, question: str, texts: Sequence[str]) -> list[int]:
+        """Return the semantic cluster of each answer to a question, numbered from 0 in order of appearance."""
+        if not texts:
+            return []
+        asked, said = SampledQuestion(question, (), ()), Responses(tuple(texts), ())
+        self._learn([asked], [first_pairs(self._options, said, ())])
+        self._learn([asked], [second_pairs(self._options, said, asked.known)])
+        ids: list[int] = response_clusters(self._options, texts, asked.known).tolist()
+        return ids
 
     def mutual_support(self, question: str, text: str, answers: Answers) -> float:
         """Return how surely a text and the gold answer it fits best say the same; for text that wants to be right.

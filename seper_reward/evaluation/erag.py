@@ -77,7 +77,7 @@ def _of_lists(
     depths: Sequence[int],
     margin: float,
 ) -> dict[str, Any]:
-    scores = _end_to_end(queries, answering, [0, *depths])
+    scores = end_to_end(queries, answering, [0, *depths])
     labelled = {name: label_all(labeler, queries) for name, labeler in labelers.items()}
     targets = {"score": scores, "gain": [row and {k: row[k] - row[0] for k in row} for row in scores]}
     return {
@@ -95,10 +95,19 @@ def _of_lists(
     }
 
 
-def _end_to_end(
+def end_to_end(
     queries: Sequence[Query], answering: ERAGLabeler, depths: Sequence[int]
 ) -> list[dict[int, float] | None]:
-    """Return the reader's score with the first passages of each list, by depth; ``None`` where it cannot be asked."""
+    """Return the reader's score with the first passages of each list together, by their number.
+
+    Args:
+        queries: Q questions whose passages are the list, best first.
+        answering: Labeler whose metric of the reader's responses is the score.
+        depths: Numbers of passages, 0 for none.
+
+    Returns:
+        Per question the score by depth; ``None`` where the reader cannot be asked.
+    """
     asked = [
         Asked(query.question, query.answers, tuple(query.passages[:depth] for depth in depths)) for query in queries
     ]

@@ -85,6 +85,41 @@ def plot_win_ratios(result: Mapping[str, Any], path: Path) -> None:
     _save(figure, path)
 
 
+def plot_compare(results: Mapping[str, Any], path: Path) -> None:
+    """Plot each labeler's agreement with marks and with the reader's score, one row of points by data set.
+
+    Args:
+        results: What ``CompareRun.run`` returned; data sets that were skipped are left out.
+        path: Image file; its ending decides the format (svg, png, pdf).
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    used = {name: found["labelers"] for name, found in results.items() if "labelers" in found}
+    labelers = list(dict.fromkeys(labeler for found in used.values() for labeler in found))
+    figure = _new_figure(10, 0.45 * len(labelers) + 1.6)
+    panels = {"Pearson's r with people's marks": "marks", "Kendall's τ with the reader's score": "score"}
+    for axes, (title, measure) in zip(figure.subplots(1, 2, sharey=True), panels.items(), strict=True):
+        for number, (name, found) in enumerate(used.items()):
+            shift = 0.6 * ((number + 0.5) / len(used) - 0.5)
+            points = [
+                (value, interval or (value, value), labelers.index(each) + shift)
+                for each, row in found.items()
+                for value, interval in [row[measure].get("kendall", row[measure]).values()]
+                if value is not None
+            ]
+            errors = [[abs(value - interval[side]) for value, interval, _ in points] for side in (0, 1)]
+            values, _, heights = zip(*points, strict=True) if points else ((), (), ())
+            axes.errorbar(values, heights, xerr=errors, fmt="o", markersize=4, label=name)
+        axes.axvline(0, color="#d5d8dc", zorder=0)
+        axes.set_xlabel(title)
+        axes.spines[["top", "right"]].set_visible(False)
+    axes.set_yticks(range(len(labelers)), labelers)
+    axes.invert_yaxis()
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    _save(figure, path)
+
+
 def plot_equivalence(result: Mapping[str, Any], path: Path) -> None:
     """Plot F1 by column and method, and the reliability of the entailment probabilities.
 

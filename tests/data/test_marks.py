@@ -2,7 +2,7 @@
 
 import pytest
 
-from seper_reward.data.marks import is_counterfactual, is_relevant, relevance_of, role_of, role_order
+from seper_reward.data.marks import is_counterfactual, is_relevant, relevance_of, role_of, role_order, type_of
 from seper_reward.data.rows import BadRowError
 from seper_reward.types import Passage, Query
 
@@ -44,3 +44,10 @@ def test_roles_of_rows():
     roles = [role_of(row) for row in rows]
     assert roles == ["misleading", "relevant", "other", "all", "other kind"]
     assert sorted(roles, key=role_order) == ["relevant", "other", "misleading", "all", "other kind"]
+
+
+def test_types_of_passages():
+    passages = [marked(type="misinfo", relevant=False), marked(role="supporting", type="page"), marked(relevant=True)]
+    assert [*map(type_of, passages), type_of(marked())] == ["misinfo", "supporting", "relevant", "other"]
+    roles = ["misinfo", "page", "noise", "supporting", "correct"]
+    assert sorted(roles, key=role_order) == ["supporting", "correct", "noise", "misinfo", "page"]

@@ -106,3 +106,22 @@ def test_parts_and_items_are_paired_for_the_greatest_sum(monkeypatch):
     judge = BeliefJudge(Equal(), Estimator(), None)
     # Ida for I and Bob for B: 1 + 0; Ida for B and Bob for I: 4 · .95 - 3 + 4 · .9 - 3
     assert judge.mutual_support(QUESTION, "Ida, Bob", [["I"], ["B"]]) == pytest.approx((0.8 + 0.6) / 2)
+
+
+def test_clusters_and_entailment_need_no_answer(monkeypatch):
+    entailed = {("Ida Voss", "Ida"): 0.9, ("Ida", "Ida Voss"): 0.7, ("Bob", "Ida"): 0.8, ("Ida", "Bob"): 0.1}
+    asked = []
+
+    def class_probs(self, pairs, questions=None, **_):
+        asked.extend(zip(pairs, questions, strict=True))
+        return torch.tensor([[entailed.get(pair, float(pair[0] == pair[1])), 1.0, 0.0] for pair in pairs])
+
+    monkeypatch.setattr(Equal, "class_probs", class_probs)
+    judge = BeliefJudge(Equal(), Estimator(), None)
+    assert judge.clusters(QUESTION, ["Bob", "Ida Voss", "Ida", "Bob"]) == [0, 1, 1, 0]
+    assert {question for _, question in asked} == {QUESTION}
+    assert (("Ida", "Bob"), QUESTION) not in asked[:3]  # judged only where the first direction entails
+    found = judge.entailment("", {("Ida Voss", "Ida"), ("Ida", "Bob")})
+    assert found == pytest.approx({("Ida Voss", "Ida"): 0.9, ("Ida", "Bob"): 0.1})
+    assert asked[-1][1] == ""
+    assert judge.clusters(QUESTION, []) == []

@@ -133,7 +133,7 @@ def test_sources_by_name(lane_questions):
     assert [len(row) for row in found["bm25@2"]] == [2, 2, 2]
     assert [row[:1] for row in found["bm25@2"]] == found["bm25@1"]
     for name in ("bm25", "bm25@0", "@3", "bm25@two"):
-        with pytest.raises(ValueError, match=r"must be none or RETRIEVER@NUMBER such as bm25@5, got"):
+        with pytest.raises(ValueError, match=r"must be none, background or RETRIEVER@NUMBER such as bm25@5, .* got"):
             retrieve_sources([name], corpus, questions)
 
 

@@ -437,12 +437,18 @@ def test_what_is_taught_is_filtered_rounded_clipped_and_shifted():
 
 def test_wins_and_means_by_hand():
     before, after = (
-        [{"id": at, "question": "Who?", "passages": [], "seper": value} for at, value in enumerate(values)]
+        [
+            {"id": at, "question": "Who?", "passages": [], "seper": value, "exact_match": value}
+            for at, value in enumerate(values)
+        ]
         for values in ((0.1, 0.5, 0.9, 0.5, 0.3), (0.9, 0.52, 0.1, 0.6, None))
     )
     found = changes(before, after)
     assert (found["wins"], found["losses"], found["ties"]) == (2, 1, 1)
     assert [row["id"] for row in found["most_changed"]] == [0, 2, 3, 1]
+    # wrong before: the first, which is right after; wrong after: the third, which was right before
+    assert (found["win_ratio"], found["lose_ratio"]) == (1.0, 1.0)
+    assert (changes(after, after)["win_ratio"], changes(after[:2], before[:2])["win_ratio"]) == (0.0, None)
     found = aggregate({"untrained": {"mrr": 0.5}, "gold-0": {"mrr": 0.6}, "gold-1": {"mrr": 0.8}})
     assert found["gold"]["mrr"] == {"mean": 0.7, "sd": 0.1414}
     assert found["untrained"]["mrr"] == {"mean": 0.5, "sd": 0.0}

@@ -11,6 +11,8 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 
 from seper_reward.config import reader_options
 from seper_reward.evaluation.rankings import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
+from seper_reward.evaluation.statistics import rounded_or_none
+from seper_reward.evaluation.win_ratios import relative_win_ratios
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import reader_defaults
@@ -23,6 +25,7 @@ from trainers.ranking.label_store import LabelStore
 
 DEPTH = 10  # passages per question in a ranking
 _GRADED = 5  # top passages that are measured with ΔSePer gains
+_RIGHT = 0.5  # share of the sampled answers that match
 
 Rankings = Sequence[tuple[Passage, ...]]
 
@@ -151,9 +154,16 @@ def changes(
         least: Change of SePer, in [0, 1], that a rise or a fall must exceed.
 
     Returns:
-        In how many questions SePer rose (``wins``), fell (``losses``) or did neither (``ties``); and ``most_changed``,
-        the 20 questions that changed most, with the passages that the reader saw.
+        In how many questions SePer rose (``wins``), fell (``losses``) or did neither (``ties``); ``win_ratio``, the
+        share of what was answered wrong before that is right after, and ``lose_ratio``, that of what is wrong after
+        that was right before (``relative_win_ratios``; right is an exact match of at least 0.5; ``None`` of nothing);
+        and ``most_changed``, the 20 questions that changed most, with the passages that the reader saw.
     """
+    both = [
+        (old, new)
+        for old, new in zip(before, after, strict=True)
+        if old["seper"] is not None and new["seper"] is not None
+    ]
     rows = [
         {
             "id": new["id"],
@@ -163,14 +173,17 @@ def changes(
             "passages_before": old["passages"],
             "passages_after": new["passages"],
         }
-        for old, new in zip(before, after, strict=True)
-        if old["seper"] is not None and new["seper"] is not None
+        for old, new in both
     ]
     differences = [row["after"] - row["before"] for row in rows]
+    right = [[row["exact_match"] >= _RIGHT for row, _ in both], [row["exact_match"] >= _RIGHT for _, row in both]]
+    ratios = relative_win_ratios(right)
     return {
         "wins": sum(difference > least for difference in differences),
         "losses": sum(difference < -least for difference in differences),
         "ties": sum(abs(difference) <= least for difference in differences),
+        "win_ratio": rounded_or_none(float(ratios[1, 0])),
+        "lose_ratio": rounded_or_none(float(ratios[0, 1])),
         "most_changed": sorted(rows, key=lambda row: -abs(row["after"] - row["before"]))[:20],
     }
 

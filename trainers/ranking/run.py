@@ -16,7 +16,7 @@ from seper_reward.labels.labelers import LabelerOptions, PassageLabeler, load_la
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened, sure, transform
 from seper_reward.reports.figures import plot_ranking
-from seper_reward.reports.tables import measures_table
+from seper_reward.reports.tables import cell, measures_table
 from seper_reward.reports.tracking import Run
 from seper_reward.retrieval import next_hop
 from seper_reward.runtime.cache import trainer_cache
@@ -250,7 +250,9 @@ def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, n
     print(f"{measures_table(sides)}\n")
     for reader, moved in results["questions"].items():
         print(
-            f"SePer by question, reader {reader}: {moved['wins']} rose, {moved['losses']} fell, {moved['ties']} same"
+            f"SePer by question, reader {reader}: {moved['wins']} rose, {moved['losses']} fell, {moved['ties']} same; "
+            f"{cell(moved['win_ratio'])} of the wrong answers are right after, {cell(moved['lose_ratio'])} of those "
+            "that are wrong after were right before"
         )
     print(f"model: {folder / 'model'}")
 
@@ -268,7 +270,8 @@ def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any
         "batch": arguments.per_device_train_batch_size,
         "table": measures_table({side: results[side] for side in ("before", "after")}),
         "by_question": "; ".join(
-            f"of `{reader}` it rose in {moved['wins']}, fell in {moved['losses']} and stayed in {moved['ties']}"
+            f"of `{reader}` it rose in {moved['wins']}, fell in {moved['losses']} and stayed in {moved['ties']} (win "
+            f"ratio of after over before {cell(moved['win_ratio'])}, lose ratio {cell(moved['lose_ratio'])})"
             for reader, moved in results["questions"].items()
         ),
     }

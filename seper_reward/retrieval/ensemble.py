@@ -1,0 +1,116 @@
+"""Ensembles of retrievers: a reader answers with the passages of each, and its answers or its beliefs vote.
+
+The first is EoR (arXiv:2405.20680), the second ours: in place of one answer with each retriever's passages, all that
+the reader might answer with them votes, each by its probability and for all answers that mean the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seper_reward.data.answers import abstains
+from seper_reward.estimators.belief import weigh
+from seper_reward.reader.sampler import GREEDY
+from seper_reward.retrieval.loading import load_encoder
+from seper_reward.retrieval.similarity import AnswerSimilarity
+from seper_reward.retrieval.voting import VoteOptions, VoteWeights, heaviest_answer, winners
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Passage, Responses
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What may be answered to a question, with the passages of R retrievers.
+
+    Attributes:
+        texts: The reader's likeliest answer with each retriever's passages.
+        silent: ``(R,)`` bool, whether it says nothing: blank, "unknown" or the like.
+        similarity: ``(K, R, R)`` how alike they are (``AnswerSimilarity.compare``).
+        sampled: The L distinct responses that were sampled with any of them and say something.
+        masses: ``(L, R)`` their probabilities with each retriever's passages, as the estimator weighs responses; a
+            column sums to 1 less what said nothing.
+        cluster_ids: The semantic cluster of each, over all retrievers together.
+    """
+
+    texts: tuple[str, ...]
+    silent: Any
+    similarity: Any
+    sampled: tuple[str, ...]
+    masses: Any
+    cluster_ids: tuple[int, ...]
+
+    def vote(self, weights: VoteWeights, options: VoteOptions) -> str:
+        """Return the answer that wins the vote of EoR."""
+        (place,) = winners(self.similarity[None], self.silent[None], weights, options).tolist()
+        text: str = self.texts[place]
+        return text
+
+    def belief_vote(self, strength: Sequence[float] | None = None) -> str:
+        """Return the answer that the beliefs elect (``heaviest_answer``).
+
+        Args:
+            strength: What the beliefs with each retriever's passages count; ``None``: all the same. Where all that
+                count say nothing, so does the answer.
+        """
+        counts = np.ones(len(self.texts)) if strength is None else np.asarray(strength, dtype=float)
+        if not (self.masses @ counts).any():
+            return self.texts[int(counts.argmax())]
+        return self.sampled[heaviest_answer(self.masses, self.cluster_ids, counts)]
+
+
+class Ensemble:
+    """Asks a reader with the passages of several retrievers.
+
+    Args:
+        scorer: Scorer whose reader answers and whose judge compares answers.
+        encoder: A ``SentenceTransformer`` over BERT, for BERTScore; ``None`` loads the embedded one.
+    """
+
+    def __init__(self, scorer: SePerScorer, encoder: Any = None) -> None:
+        self._scorer, self._reader = scorer, scorer.reader
+        self._greedy = scorer.with_sampling(**GREEDY).reader
+        self._similarity = AnswerSimilarity(scorer.judge, encoder or load_encoder("minilm"))
+
+    def expect(self, question: str, shown: Sequence[Sequence[Passage]]) -> None:
+        """Begin to sample what ``candidates`` will be called with, if the sampler can."""
+        self._greedy.expect(question, shown)
+        self._reader.expect(question, shown)
+
+    def candidates(self, question: str, shown: Sequence[Sequence[Passage]]) -> Candidates:
+        """Return what may be answered to a question.
+
+        Args:
+            question: The question.
+            shown: The passages of each of R retrievers; empty ones for a reader that retrieves nothing.
+
+        Raises:
+            UnscorableError: The question is longer than the reader's window.
+        """
+        texts = tuple(row.texts[0] for row in self._greedy.responses(question, shown))
+        sampled, masses = self._beliefs(self._reader.responses(question, shown))
+        return Candidates(
+            texts,
+            silent=np.array(list(map(_says_nothing, texts))),
+            similarity=self._similarity.compare(question, texts),
+            sampled=sampled,
+            masses=masses,
+            cluster_ids=tuple(self._scorer.judge.clusters(question, sampled)),
+        )
+
+    def _beliefs(self, responses: Sequence[Responses]) -> tuple[tuple[str, ...], Any]:
+        """Return the distinct responses that say something, and their ``(L, R)`` masses."""
+        columns: list[dict[str, float]] = []
+        for row in responses:
+            draws, column = weigh(self._scorer.estimator, row), dict[str, float]()
+            for text, weight in zip(draws.responses.texts, draws.weights.tolist(), strict=True):
+                column[text] = column.get(text, 0.0) + weight  # one text may be tokenized in two ways
+            columns.append(column)
+        sampled = tuple(dict.fromkeys(text for column in columns for text in column if not _says_nothing(text)))
+        masses = [[column.get(text, 0.0) for column in columns] for text in sampled]
+        return sampled, np.array(masses).reshape(len(sampled), len(columns))
+
+
+def _says_nothing(text: str) -> bool:
+    return not text.strip() or abstains(text)

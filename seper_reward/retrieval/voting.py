@@ -1,0 +1,278 @@
+"""Votes among the answers that a reader gives with several retrievers (EoR, arXiv:2405.20680), and ours. Pure.
+
+Each answer's score is how like the others it is, times the weight of its retriever. Paper and official code differ:
+
+| option                  | `paper` | `official`               | `default`                |
+|-------------------------|---------|--------------------------|--------------------------|
+| `similarities`          | three   | and with the question    | and with the question    |
+| exact match             | equal   | one contains the other   | equal                    |
+| `dropped_vote`          | yes     | no                       | no                       |
+| `weighted_votes`        | no      | no                       | yes                      |
+| `abstentions_aside`     | no      | no                       | yes                      |
+| most of a similarity    | 0.6     | 1                        | 1                        |
+| least of exact match    | 0       | 0.01                     | 0                        |
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+Pooling = Literal["mean", "max", "majority", "plurality"]
+VotePreset = Literal["paper", "official", "default"]
+Similarity = Literal["exact_match", "containment", "bertscore", "entailment", "entailment_with_question"]
+SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
+MOST_OF_A_RETRIEVER = 0.6  # upper bound of a weight in the search
+
+
+@dataclass(frozen=True)
+class VoteOptions:
+    """How answers vote.
+
+    Attributes:
+        similarities: The M similarities whose weighted mean says how alike two answers are.
+        pooling: How an answer's similarities to the others become its support: their ``"mean"`` or ``"max"``; or the
+            mean over those that are ``alike``, for answers that at least half of all votes are for
+            (``"majority"``), or that most votes are for (``"plurality"``), and 0 for others. An answer votes for
+            itself, too.
+        alike: Least similarity, in [0, 1], of answers that count as votes for each other.
+        drop: Weight up to which a retriever is dropped: its answer cannot win. Where all are dropped, none is.
+        dropped_vote: Whether answers of dropped retrievers still vote.
+        weighted_votes: Whether an answer votes with its retriever's weight, rather than with 1.
+        abstentions_aside: Whether answers that say nothing neither vote nor win, unless all of them do.
+        most_of_a_similarity: Upper bound of a similarity's weight in the search; that of a retriever is 0.6.
+        least_of_exact_match: Lower bound of the weight of the first similarity.
+
+    Raises:
+        ValueError: A name is unknown, there is no similarity, or a number is out of its range.
+    """
+
+    similarities: tuple[Similarity, ...] = ("exact_match", "bertscore", "entailment", "entailment_with_question")
+    pooling: Pooling = "mean"
+    alike: float = 0.8
+    drop: float = 0.1
+    dropped_vote: bool = False
+    weighted_votes: bool = True
+    abstentions_aside: bool = True
+    most_of_a_similarity: float = 1.0
+    least_of_exact_match: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.similarities or set(self.similarities) - set(SIMILARITIES):
+            raise ValueError(f"similarities must be some of {', '.join(SIMILARITIES)}, got {self.similarities}")
+        if self.pooling not in get_args(Pooling):
+            raise ValueError(f"pooling must be one of {', '.join(get_args(Pooling))}, got {self.pooling!r}")
+        if not 0 <= self.drop < MOST_OF_A_RETRIEVER or not 0 <= self.alike <= 1:
+            raise ValueError(f"drop must be in [0, 0.6) and alike in [0, 1], got {self.drop} and {self.alike}")
+
+    @classmethod
+    def preset(cls, name: VotePreset, pooling: Pooling = "mean") -> "VoteOptions":
+        """Return published options, or ours (``"default"``), by name.
+
+        Raises:
+            ValueError: There is no such preset or pooling.
+        """
+        if name not in _PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(_PRESETS)}, got {name!r}")
+        return cls(pooling=pooling, **_PRESETS[name])
+
+    @property
+    def places(self) -> list[int]:
+        """Places of the similarities in ``SIMILARITIES``."""
+        return [SIMILARITIES.index(name) for name in self.similarities]
+
+    def bounds(self, retrievers: int) -> list[tuple[float, float]]:
+        """Return lower and upper bound of each weight: of the M similarities, then of so many retrievers."""
+        alike = [(0.0, self.most_of_a_similarity)] * len(self.similarities)
+        alike[0] = (self.least_of_exact_match, self.most_of_a_similarity)
+        return [*alike, *[(0.0, MOST_OF_A_RETRIEVER)] * retrievers]
+
+
+_PUBLISHED: dict[str, Any] = {"weighted_votes": False, "abstentions_aside": False}
+_PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {
+        **_PUBLISHED,
+        "similarities": ("exact_match", "bertscore", "entailment"),
+        "dropped_vote": True,
+        "most_of_a_similarity": 0.6,
+    },
+    "official": {
+        **_PUBLISHED,
+        "similarities": ("containment", "bertscore", "entailment", "entailment_with_question"),
+        "least_of_exact_match": 0.01,
+    },
+    "default": {},
+}
+
+
+@dataclass(frozen=True)
+class VoteWeights:
+    """Weights of M similarities, of which only the ratios count, and of R retrievers."""
+
+    similarities: tuple[float, ...]
+    retrievers: tuple[float, ...]
+
+
+def equal_weights(options: VoteOptions, retrievers: int) -> VoteWeights:
+    """Return the weights without a search: all similarities count the same, and all retrievers."""
+    return VoteWeights((1.0,) * len(options.similarities), (1.0,) * retrievers)
+
+
+def winners(similarity: Any, silent: Any, weights: VoteWeights, options: VoteOptions) -> Any:
+    """Return which retriever's answer wins, question by question.
+
+    Args:
+        similarity: ``(Q, K, R, R)`` all K of ``SIMILARITIES`` of answers i and j, in [0, 1].
+        silent: ``(Q, R)`` bool, whether an answer says nothing.
+        weights: Weights of the options' similarities and of the retrievers.
+        options: How answers vote.
+
+    Returns:
+        ``(Q,)`` integers in [0, R). Of equal scores the one with the greater weight wins, then the first.
+    """
+    shares = np.asarray(weights.similarities, dtype=float)
+    shares = shares / shares.sum() if shares.sum() else np.full(len(shares), 1 / len(shares))
+    alike = np.einsum("m,qmij->qij", shares, np.asarray(similarity, dtype=float)[:, options.places])
+    strength = np.asarray(weights.retrievers, dtype=float)
+    kept = strength > options.drop
+    if not kept.any():
+        kept = np.ones_like(kept)
+    speaks = ~np.asarray(silent, dtype=bool)  # (Q, R)
+    if not options.abstentions_aside:
+        speaks = np.ones_like(speaks)
+    speaks = np.where((speaks & kept).any(axis=1, keepdims=True), speaks, True)
+    votes = np.where(speaks & (kept | options.dropped_vote), strength if options.weighted_votes else 1.0, 0.0)
+    candidates = speaks & kept
+    scores = strength * support(alike, votes, candidates, options)
+    return np.where(candidates, scores + 1e-9 * strength, -np.inf).argmax(axis=1)
+
+
+def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> Any:
+    """Return how far the other answers support each answer, by the options' pooling.
+
+    Args:
+        alike: ``(Q, R, R)`` similarity of answers i and j, in [0, 1].
+        votes: ``(Q, R)`` what each answer's vote counts, >= 0; 0 for one that does not vote.
+        candidates: ``(Q, R)`` bool, which answers can win.
+        options: The pooling, and from which similarity on answers vote for each other.
+
+    Returns:
+        ``(Q, R)`` numbers in [0, 1]; 0 where no other answer votes.
+    """
+    others = votes[:, None, :] * (1 - np.eye(votes.shape[1]))  # (Q, R, R): what j counts for i
+    if options.pooling == "mean":
+        return _ratio((alike * others).sum(-1), others.sum(-1))
+    if options.pooling == "max":
+        return _ratio((alike * others).max(-1), others.max(axis=(-2, -1))[:, None])
+    for_it = others * (alike >= options.alike)
+    count = votes + for_it.sum(-1)
+    if options.pooling == "majority":
+        elected = 2 * count >= votes.sum(-1, keepdims=True)
+    else:
+        elected = count >= np.where(candidates, count, -np.inf).max(-1, keepdims=True)
+    return elected * _ratio((alike * for_it).sum(-1), for_it.sum(-1))
+
+
+def heaviest_answer(masses: Any, cluster_ids: Sequence[int], strength: Any) -> int:
+    """Return the response that a vote by beliefs elects: the heaviest of the heaviest cluster.
+
+    Args:
+        masses: ``(L, R)`` probability of each distinct response with each retriever's passages, in [0, 1].
+        cluster_ids: Semantic cluster of each response, numbered from 0.
+        strength: ``(R,)`` what each retriever's beliefs count, >= 0.
+
+    Returns:
+        Place of the response, in [0, L); of equally heavy ones the first.
+
+    >>> heaviest_answer([[0.5, 0.0], [0.3, 0.2], [0.2, 0.8]], [0, 1, 1], [1.0, 0.5])
+    2
+    """
+    weighted = np.asarray(masses, dtype=float) @ np.asarray(strength, dtype=float)
+    clusters = np.asarray(cluster_ids)
+    heaviest = np.bincount(clusters, weights=weighted).argmax()
+    return int(np.where(clusters == heaviest, weighted, -np.inf).argmax())
+
+
+def search(
+    accuracy: Callable[[Any], float], starts: Sequence[Sequence[float]], bounds: Sequence[tuple[float, float]]
+) -> tuple[float, ...]:
+    """Return weights with a high accuracy, by the simplex method of Nelder and Mead (Computer Journal 7, 1965).
+
+    Accuracy moves in steps, so that a small simplex sees none: the first one has, beside the start, a corner for each
+    weight in which it alone is switched off, or on where it was off, as in the official code.
+
+    Args:
+        accuracy: Function of D weights.
+        starts: D weights each; the search is made from each of them. The official code has one, with fixed numbers.
+        bounds: Lower and upper bound of each weight.
+
+    Returns:
+        D weights within the bounds, of those that were found the first with the highest accuracy.
+    """
+    from scipy.optimize import minimize
+
+    low, high = (np.array(side, dtype=float) for side in zip(*bounds, strict=True))
+    found = []
+    for start in starts:
+        first = np.clip(np.asarray(start, dtype=float), low, high)
+        simplex = np.vstack([first, *(_switched(first, at, low, high) for at in range(len(first)))])
+        options = {"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-6}
+        found.append(
+            minimize(lambda each: -accuracy(each), first, method="Nelder-Mead", bounds=list(bounds), options=options)
+        )
+    best = min(found, key=lambda each: float(each.fun))
+    return tuple(map(float, best.x))
+
+
+def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOptions) -> VoteWeights:
+    """Return weights under which the winner's answer is right most often, for questions whose answers are known.
+
+    Args:
+        similarity: ``(Q, K, R, R)``, as in ``winners``.
+        silent: ``(Q, R)`` bool, as there.
+        right: ``(R, Q)`` whether each answer is right.
+        options: How answers vote, and the bounds of the weights.
+
+    Returns:
+        The weights that ``search`` finds from the ``starting_strengths`` of the retrievers, with equal weights of the
+        similarities, half of what they may have.
+    """
+    rows = np.asarray(right, dtype=float)
+    count, questions = len(options.similarities), np.arange(rows.shape[1])
+
+    def split(weights: Any) -> VoteWeights:
+        return VoteWeights(tuple(weights[:count]), tuple(weights[count:]))
+
+    def accuracy(weights: Any) -> float:
+        return float(rows[winners(similarity, silent, split(weights), options), questions].mean())
+
+    equal = [options.most_of_a_similarity / 2] * count
+    starts = [[*equal, *strength] for strength in starting_strengths(rows)]
+    return split(search(accuracy, starts, options.bounds(len(rows))))
+
+
+def starting_strengths(right: Any) -> list[Any]:
+    """Return weights of R retrievers to begin a search with: proportional to their accuracy, and the best one alone.
+
+    Args:
+        right: ``(R, Q)`` whether each answer is right.
+
+    Returns:
+        Two arrays ``(R,)``; the best retriever's weight is 0.6 in both.
+    """
+    accuracies = np.asarray(right, dtype=float).mean(axis=1)
+    best = accuracies.max()
+    proportional = accuracies / best if best else np.ones_like(accuracies)
+    alone = np.arange(len(accuracies)) == accuracies.argmax()
+    return [MOST_OF_A_RETRIEVER * proportional, MOST_OF_A_RETRIEVER * alone]
+
+
+def _switched(weights: Any, place: int, low: Any, high: Any) -> Any:
+    other = weights.copy()
+    other[place] = low[place] if weights[place] > low[place] else high[place]
+    return other
+
+
+def _ratio(part: Any, whole: Any) -> Any:
+    return np.divide(part, whole, out=np.zeros(np.broadcast_shapes(np.shape(part), np.shape(whole))), where=whole > 0)

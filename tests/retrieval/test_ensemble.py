@@ -1,0 +1,106 @@
+"""An ensemble's candidates: answers, masses and clusters, from a scripted reader."""
+
+import numpy as np
+import pytest
+import torch
+
+from seper_reward import Estimator
+from seper_reward.retrieval import Ensemble, VoteOptions, ensemble
+from seper_reward.retrieval.voting import SIMILARITIES, equal_weights
+from seper_reward.types import Passage, Responses, UnscorableError
+
+SAID = {  # by passage, what 10 samples say; the first is the likeliest
+    "": {"unknown": 6, "Bob": 4},
+    "mill": {"Ann Lee": 5, "Lee": 3, "Bob": 2},
+    "ferry": {"Bob": 6, "Ann Lee": 4},
+}
+SHOWN = [(), (Passage("mill"),), (Passage("ferry"),)]
+
+
+class Reader:
+    """Says what the script says of the passage, each response with the count of its draws."""
+
+    def __init__(self, greedy=False):
+        self.greedy, self.expected = greedy, []
+
+    def responses(self, question, shown):
+        if question == "long":
+            raise UnscorableError("too long")
+        return [self.of(SAID["".join(each.text for each in passages)]) for passages in shown]
+
+    def of(self, said):
+        texts = list(said)[:1] if self.greedy else [text for text, count in said.items() for _ in range(count)]
+        return Responses(tuple(texts), (torch.zeros(1),) * len(texts))
+
+    def expect(self, question, shown):
+        self.expected.append(question)
+
+
+class Judge:
+    """Ann Lee and Lee mean the same; no pair entails by itself."""
+
+    def clusters(self, question, texts):
+        names = [text.removeprefix("Ann ") for text in texts]
+        return [list(dict.fromkeys(names)).index(name) for name in names]
+
+    def entailment(self, question, pairs):
+        return dict.fromkeys(pairs, 0.0)
+
+
+class Scorer:
+    def __init__(self, reader):
+        self.reader, self.judge, self.estimator = reader, Judge(), Estimator(weighting="uniform")
+
+    def with_sampling(self, **changes):
+        assert changes["temperature"] == 0
+        return Scorer(Reader(greedy=True))
+
+
+class Encoder:
+    def encode(self, texts, **options):
+        return [torch.eye(4)[[0, at % 4, 0]] for at, _ in enumerate(texts)]
+
+
+@pytest.fixture
+def asking():
+    return Ensemble(Scorer(Reader()), Encoder())
+
+
+def test_candidates_by_hand(asking):
+    found = asking.candidates("Who?", SHOWN)
+    assert found.texts == ("unknown", "Ann Lee", "Bob")
+    assert found.silent.tolist() == [True, False, False]
+    assert found.similarity.shape == (len(SIMILARITIES), 3, 3)
+    assert found.sampled == ("Bob", "Ann Lee", "Lee")  # those that say something
+    assert found.masses == pytest.approx(np.array([[0.4, 0.2, 0.6], [0.0, 0.5, 0.4], [0.0, 0.3, 0.0]]))
+    assert found.cluster_ids == (0, 1, 1)
+    # for Bob .4 + .2 + .6, for Lee, who is Ann Lee, .5 + .4 + .3; without the first .8 and 1.2
+    assert found.belief_vote() == "Bob"
+    assert found.belief_vote([0, 1, 1]) == "Ann Lee"
+    assert found.belief_vote([1, 0, 0.0]) == "Bob"
+    assert found.belief_vote([0, 0, 0.0]) == "unknown"  # nobody counts
+    options = VoteOptions(("exact_match",))
+    assert found.vote(equal_weights(options, 3), options) == "Ann Lee"  # the first of those that say something
+
+
+def test_where_nobody_says_anything(asking, monkeypatch):
+    monkeypatch.setitem(SAID, "mill", {"": 7, "n/a": 3})
+    found = asking.candidates("Who?", [SHOWN[1]])
+    assert (found.sampled, found.masses.shape, found.cluster_ids) == ((), (0, 1), ())
+    assert found.belief_vote() == ""
+
+
+def test_the_embedded_encoder_is_the_default(monkeypatch):
+    monkeypatch.setattr(ensemble, "load_encoder", lambda name: {"minilm": Encoder()}[name])
+    asking = Ensemble(Scorer(Reader()))
+    assert asking.candidates("Who?", SHOWN[1:]).texts == ("Ann Lee", "Bob")
+    with pytest.raises(UnscorableError, match="too long"):
+        asking.candidates("long", SHOWN)
+
+
+def test_a_real_reader(tiny_scorer):
+    found = Ensemble(tiny_scorer, Encoder()).candidates("Who owns the mill?", [(), (Passage("Ann owns the mill."),)])
+    assert len(found.texts) == 2
+    assert found.masses.shape == (len(found.sampled), 2)
+    assert found.masses.sum(axis=0) == pytest.approx([1.0, 1.0])  # a random reader never says that it does not know
+    assert found.belief_vote() in found.sampled

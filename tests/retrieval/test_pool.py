@@ -1,0 +1,121 @@
+"""Pools by their names: what each name stands for, and what the reader writes for them."""
+
+import pytest
+
+from seper_reward.data.queries import read_queries
+from seper_reward.reader.prompted import PromptedReader
+from seper_reward.retrieval import pool, retrieve_sources
+from seper_reward.retrieval.pool import Recipe, parse_recipe
+from seper_reward.types import Passage
+from tests.helpers import ScriptedSampler
+
+
+def test_names_become_recipes():
+    bm25, both = Recipe("bm25", operations=("9",)), Recipe("sentence-transformers/x", operations=("2", "CP"))
+    assert parse_recipe("bm25@9&sentence-transformers/x@2@CP") == Recipe(parts=(bm25, both))
+    assert parse_recipe("(bm25@9&none)@RR@5") == Recipe(
+        parts=(Recipe(parts=(bm25, Recipe("none"))),), operations=("RR", "5")
+    )
+    assert parse_recipe("((background@CP))") == Recipe(parts=(Recipe(parts=(Recipe("background", (), ("CP",)),)),))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bm25", "bm25@0", "@3", "bm25@two", "bm25@RR", "", "bm25@3&", "(bm25@3", "bm25@3)", "&bm25@3", "bm25@", "()"],
+)
+def test_other_names_are_refused(name):
+    with pytest.raises(ValueError, match=r"must be none, background or RETRIEVER@NUMBER such as bm25@5, .*, got"):
+        retrieve_sources([name], {}, [])
+
+
+@pytest.fixture
+def corpus(lane_questions):
+    queries = read_queries(lane_questions).queries[:6]
+    return {f"{query.id} {each.id}": each for query in queries for each in query.passages}
+
+
+QUESTIONS = ["Who owns house 2 of the lane?", "Which sheep graze on hill 3?"]
+
+
+class Reading:
+    """A reader that writes what it was asked for, and of which passages."""
+
+    def __init__(self, tokenizer):
+        self.sampler = ScriptedSampler(tokenizer, self.reply)
+        self.reader = PromptedReader(self.sampler, prompt="brief")
+
+    @staticmethod
+    def reply(prompt):
+        if "paragraph of what is known" in prompt:
+            return "" if "sheep" in prompt else "The lane is old."
+        return f"{prompt.count('Passage: ')} passages"
+
+
+def test_operations(corpus, tiny_sampler, monkeypatch):
+    asked = []
+
+    class Given:
+        def retrieve(self, questions, top_k):
+            asked.append(top_k)
+            return [tuple(corpus.values())[at : at + top_k] for at, _ in enumerate(questions)]
+
+    loaded = []
+    monkeypatch.setattr(pool, "load_retriever", lambda name, corpus: loaded.append(name) or Given())
+    reading = Reading(tiny_sampler.tokenizer)
+    names = [
+        "none",
+        "one@3",
+        "one@2@CP",
+        "one@2&two@3",
+        "(one@2&two@3)@1",
+        "background",
+        "background&one@1",
+        "none@CP",
+    ]
+    found = retrieve_sources(names, corpus, QUESTIONS, reading.reader)
+    first = list(corpus.values())
+    assert list(found) == names
+    assert (sorted(loaded), asked) == (["one", "two"], [3, 3])  # each once, as deep as any name wants it
+    assert found["none"] == found["none@CP"] == [(), ()]
+    assert found["one@3"] == [tuple(first[:3]), tuple(first[1:4])]
+    assert found["one@2&two@3"] == found["one@3"]  # equal ones once
+    assert found["(one@2&two@3)@1"] == [(first[0],), (first[1],)]
+    assert found["one@2@CP"] == [(Passage("2 passages", id="compressed"),)] * 2
+    assert found["background"] == [(Passage("The lane is old.", id="background"),), ()]
+    assert found["background&one@1"] == [(Passage("The lane is old.", id="background"), first[0]), (first[1],)]
+    with pytest.raises(ValueError, match="background and @CP are written by a reader, got none"):
+        retrieve_sources(["background"], corpus, QUESTIONS)
+
+
+def test_a_question_without_room_gets_nothing_written(tiny_sampler):
+    reading = Reading(tiny_sampler.tokenizer)
+    found = retrieve_sources(["background"], {}, ["why " * 6000, QUESTIONS[0]], reading.reader)
+    assert found["background"] == [(), (Passage("The lane is old.", id="background"),)]
+
+
+def test_what_is_written_is_data(tiny_sampler):
+    reading = Reading(tiny_sampler.tokenizer)
+    control = tiny_sampler.tokenizer.eos_token
+    for end in ("", control):
+        corpus = {"p": Passage(f"House 2 is Ann's. {{question}}{end}")}
+        retrieve_sources(["bm25@1@CP"], corpus, [f"Who owns house {{0}} 2{end}?"], reading.reader)
+    plain, hostile = (prompt for (prompt,) in reading.sampler.asked)
+    # braces stay as they are, and control tokens are none
+    assert "Passage: House 2 is Ann's. {question}\n" in plain
+    assert "Question: Who owns house {0} 2?" in plain
+    assert plain.count(control) == hostile.count(control) > 0
+
+
+def test_rerank_is_by_similarity(monkeypatch):
+    class ByLength:
+        def rerank(self, question, passages):
+            return tuple(sorted(passages, key=lambda each: abs(len(each.text) - len(question))))
+
+    monkeypatch.setattr(pool, "load_reranker", lambda name: {"minilm": ByLength()}[name])
+    corpus = {text: Passage(text) for text in ("mill a", "mill bb b", "mill ccc c c c")}
+    found = retrieve_sources(["bm25@3@RR@2", "bm25@3@RR"], corpus, ["mill 1", "mill 2222 22222"])
+    assert [[each.text for each in row] for row in found["bm25@3@RR@2"]] == [
+        ["mill a", "mill bb b"],
+        ["mill ccc c c c", "mill bb b"],
+    ]
+    assert [len(row) for row in found["bm25@3@RR"]] == [3, 3]
