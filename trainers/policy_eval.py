@@ -35,6 +35,7 @@ from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.types import Query, answer_items
 from trainers.policy_task import SearchTool, simple_query
+from trainers.runs import evaluated
 
 MEASURES = (
     "search_rate_needed", "search_rate_not_needed", "decision_f1", "accuracy", "seper", "reward",
@@ -212,7 +213,7 @@ def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: 
         answers.
     """
     with bench.reward.recording() as records:
-        trainer.evaluate()
+        evaluated(trainer)
     by_key = {(query.question, answer_items(query.answers)): query for query in queries}
     judged = bench.judge.score([rollout for rollout, _ in records])
     mine = []

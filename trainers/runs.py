@@ -39,3 +39,16 @@ def stopwatch(record: dict[str, float], name: str) -> Iterator[None]:
 def model_card(name: str, /, **fields: Any) -> str:
     """Return a model card: the template ``trainers/cards/NAME.md`` with its fields, in braces, filled in."""
     return (_CARDS / f"{name}.md").read_text(encoding="utf-8").format(**fields)
+
+
+def evaluated(trainer: Any) -> None:
+    """Evaluate a trainer's model, so that it may be trained afterwards; all processes must call this together.
+
+    What Accelerate has prepared for evaluation it takes for prepared, and a later ``train`` would not wrap it in DDP:
+    each process would train alone, on its own gradients (Accelerate 1.15, ``Accelerator.prepare_model``).
+    """
+    wrapped = trainer.model_wrapped
+    trainer.evaluate()
+    if wrapped is trainer.model and trainer.model_wrapped is trainer.model:  # nothing has wrapped it, as FSDP does
+        trainer.accelerator._models.clear()
+        trainer.model._is_accelerate_prepared = False
