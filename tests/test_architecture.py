@@ -14,7 +14,7 @@ STOREYS = [
     {"scorer", "client"},
     {"config", "retrieval", "labels"},
     {"reward", "evaluation"},
-    {"reports", "serving"},
+    {"reports", "serving", "shipped"},
     {"cli"},
 ]
 # formulas: tensors and records in, numbers out
