@@ -56,6 +56,10 @@ RETRIEVER_HELP = (
 )
 HARM_HELP = "Distance below 0 that the whole interval of ΔSePer must have to count as harm, >= 0."
 MARGIN_HELP = "Distance from 0 that a label's whole interval must have to be help or harm in the summary, >= 0."
+REPORT_TO_HELP = (
+    "Where to log: none, wandb (also with WANDB_MODE=offline), tensorboard (into output_dir/tensorboard), trackio, or "
+    "all of these that are installed. A resumed run goes on there, too."
+)
 
 
 @dataclass
@@ -459,7 +463,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     strict: bool = setting(
         False, "Whether the command stops at the first unusable row instead of writing it to rejected.jsonl."
     )
-    report_to: Tracking = setting("none", "Where to log numbers: none, or wandb (also with WANDB_MODE=offline).")
+    report_to: Tracking = setting("none", REPORT_TO_HELP)
     profile: bool = setting(
         False, "Whether to print and log seconds and tokens by stage (prefill, decode, entailment, ...)."
     )

@@ -5,6 +5,7 @@ import copy
 import difflib
 import inspect
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -25,7 +26,7 @@ _METAVARS = {int: "N", float: "X", bool: "true|false"}  # what is typed behind a
 
 
 def parse_settings(
-    kinds: tuple[type, ...], arguments: Sequence[str], program: str, about: str | None = None
+    kinds: tuple[type, ...], arguments: Sequence[str] | None, program: str, about: str | None = None
 ) -> tuple[Any, ...]:
     """Read settings from flags, and from the YAML file that ``--config`` names; flags win.
 
@@ -34,7 +35,7 @@ def parse_settings(
 
     Args:
         kinds: Dataclasses of settings, those of the command first.
-        arguments: Words of the command line, without the program.
+        arguments: Words of the command line, without the program; ``None`` takes those of this process.
         program: Name of the command, as one types it.
         about: Description for the help; one of several lines is shown as it is.
 
@@ -52,7 +53,7 @@ def parse_settings(
     parser.usage = f"{program} [--config FILE.yaml] [--setting value ...]"
     parser.error = _refuse  # one line, as for all other errors, instead of argparse's page of usage
     parser.add_argument("-h", f"--{_Help.name}", action=_Help, kinds=kinds)
-    words, path = _split_config(arguments)
+    words, path = _split_config(sys.argv[1:] if arguments is None else arguments)
     settings = _read_yaml(path) if path is not None else {}
     for name, value in settings.pop("env", {}).items():
         os.environ[name] = str(value)
