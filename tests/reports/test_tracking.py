@@ -92,7 +92,7 @@ def test_without_a_login_the_way_out_is_named(wandb):
 
 def test_a_tracker_that_is_not_installed_is_named(installed):
     installed("wandb")
-    with pytest.raises(OSError, match=r"--report_to trackio needs trackio; run: pip install 'seper-reward\[trackio\]'"):
+    with pytest.raises(OSError, match=r"--report_to trackio needs trackio; run: pip install 'seper-reward\[tr"):
         Run("trackio", "label", {})
 
 
