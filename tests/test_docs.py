@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from seper_reward import cli
+from seper_reward.shipped import RECIPES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -25,6 +26,7 @@ SPAN = re.compile(r"`([^`]+)`")
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
     "label",
+    "demo",
     "evaluate correlation",
     "evaluate counterfactual",
     "evaluate erag",
@@ -43,7 +45,7 @@ COMMANDS = [
     "push",
     "report",
 ]
-COMMANDS += ["save-reader", "serve"]
+COMMANDS += ["save-reader", "serve", "configs copy", *(f"train {recipe}" for recipe in RECIPES)]
 FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode"}  # vLLM's
 
 
@@ -92,19 +94,23 @@ def invocations(line) -> Iterator[tuple[str, list[str]]]:
         if word == "seper-reward" or (word == "seper_reward" and words[at - 1] == "-m"):
             command = [part for part in behind[:2] if re.fullmatch(r"[a-z-]+", part) and not part.startswith("-")]
             if command:
-                yield " ".join(command if command[0] == "evaluate" else command[:1]), behind
+                yield " ".join(command if command[0] in ("evaluate", "configs", "train") else command[:1]), behind
         elif words[at - 1] == "-m" and word.startswith(("trainers.", "tests.")):
             yield word, behind
 
 
 @cache
 def flags(program) -> set[str]:
-    """Return the flags that the help of a command, recipe or benchmark names."""
+    """Return the flags that the help of a command, recipe or benchmark names, those of other libraries, too."""
+    name = program.removeprefix("trainers.").replace("_", "-")
+    if program.startswith("trainers.") and name in RECIPES:
+        return flags(f"train {name}")
     shown, argv = io.StringIO(), sys.argv
     sys.argv = [program, "--help"]
     try:
+        main = partial(cli.main, [*program.split(), "--help", "all"])
         with redirect_stdout(shown), pytest.raises(SystemExit, match=r"^0$"):
-            cli.main([*program.split(), "--help"]) if program in COMMANDS else importlib.import_module(program).main()
+            main() if program in COMMANDS else importlib.import_module(program).main()
     finally:
         sys.argv = argv
     return set(re.findall(r"--[a-z]\w*", shown.getvalue()))
@@ -128,7 +134,7 @@ def test_blocks_that_are_not_run_are_few():
 
 def test_the_commands_are_all_there_are(capsys):
     cli.main(["--help"])
-    shown = re.findall(r"^  ([a-z-]+(?: [a-z]+)?)  ", capsys.readouterr().out, re.MULTILINE)
+    shown = re.findall(r"^  ([a-z-]+(?: [a-z-]+)?)  ", capsys.readouterr().out, re.MULTILINE)
     assert shown == COMMANDS
 
 
@@ -219,14 +225,20 @@ def test_the_pages_build_and_fetch_nothing(tmp_path):
         assert not re.search(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"?(?:https?:)?//", html), page
 
 
-def test_the_notebook_runs_top_to_bottom(tmp_path):
+def run_notebook(name, folder):
+    """Return the code cells of a notebook after they were run in a folder."""
     import nbformat
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(DOCS / "quickstart.ipynb", as_version=4)
+    notebook = nbformat.read(DOCS / f"{name}.ipynb", as_version=4)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in cells)  # committed without outputs
-    NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    NotebookClient(notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
+    return cells
+
+
+def test_the_notebook_runs_top_to_bottom(tmp_path):
+    cells = run_notebook("quickstart", tmp_path)
     assert "image/svg+xml" in str(cells[-2].outputs)
     (rewards,) = cells[-1].outputs
     found, useless, stayed = ast.literal_eval(rewards["data"]["text/plain"])

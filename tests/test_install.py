@@ -1,4 +1,4 @@
-"""What `pip install` gives: sdist and wheel are built, and the wheel is used in a fresh environment and empty folder."""
+"""What `pip install` gives: the wheel of the sdist, in a fresh environment and an empty folder."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def test_the_package_is_the_installed_one(installed):
     version, path = installed("python", "-c", code).stdout.split()
     assert "/env/lib/" in path
     assert installed("seper-reward", "--version").stdout == f"seper-reward {version}\n"
-    code = "import importlib.util; print(importlib.util.find_spec('trainers'), importlib.util.find_spec('configs'))"
+    code = "from importlib.util import find_spec; print(find_spec('trainers'), find_spec('configs'))"
     assert installed("python", "-c", code).stdout == "None None\n"  # these names are everybody's
 
 
@@ -100,8 +100,9 @@ def test_a_recipe_runs_by_a_copied_configuration(installed):
     copies = installed("seper-reward", "configs", "copy").stdout.splitlines()
     named = set(re.findall(r"\bconfigs/[\w/.-]+\.yaml", (ROOT / "README.md").read_text(encoding="utf-8")))
     assert named <= set(copies)
-    words = "--labeler gold --limit 24 --test_share 0.2 --rounds 1 --max_steps 2 --per_device_train_batch_size 4 --eval_gains false"
-    words += " --num_samples 4 --eval_readers embedded --reader plain --eval_strategy no --output_dir runs/mine"
+    words = "--labeler gold --limit 24 --test_share 0.2 --rounds 1 --max_steps 2 --per_device_train_batch_size 4"
+    words += " --eval_gains false --num_samples 4 --eval_readers embedded --reader plain --eval_strategy no"
+    words += " --output_dir runs/mine"
     done = installed("seper-reward", "train", "retriever", "--config", "configs/retriever/demo.yaml", *words.split())
     assert "model: runs/mine/model" in done.stdout
     assert "next: seper-reward train reranker --retriever runs/mine/model --input demo" in done.stderr

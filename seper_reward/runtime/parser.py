@@ -15,7 +15,8 @@ import yaml
 
 _OWN = "settings of this command"
 _TRAINER = "the trainer"
-# arguments of libraries that most trainings set: brief help shows them, too
+_LIBRARIES = ("transformers", "trl", "sentence_transformers")  # what they define is shown by --help all
+# arguments of theirs that most trainings set: brief help shows them, too
 _COMMON = {
     "output_dir", "seed", "learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size",
     "gradient_accumulation_steps", "bf16", "logging_steps", "save_steps", "report_to", "run_name", "num_generations",
@@ -164,9 +165,9 @@ def _place(kind: type, name: str) -> tuple[str, str | None]:
     """Return the group of a field by the last class that defines it, and its library if that is another one."""
     owner = next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
     library = owner.__module__.partition(".")[0]
-    if library in ("seper_reward", "trainers", "__main__"):
-        return vars(owner).get("help_group", _OWN), None
-    return f"{owner.__name__} of {library}", library
+    if library in _LIBRARIES:
+        return f"{owner.__name__} of {library}", library
+    return vars(owner).get("help_group", _OWN), None
 
 
 def _titles(kind: type) -> list[str]:
