@@ -79,6 +79,15 @@ def test_formulas_are_pure(name):
             assert module.split(".")[0] in PURE_MAY_IMPORT
 
 
+def test_recipes_import_each_other_relatively():
+    """In a wheel they are `seper_reward.trainers`, and no `trainers` is theirs."""
+    for path in (PACKAGE.parent / "trainers").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not any(name.split(".")[0] == "trainers" for name in names), f"{path}, line {node.lineno}"
+
+
 def test_the_package_does_not_need_the_trainers():
     for path in PACKAGE.rglob("*.py"):
         assert not any(module.split(".")[0] == "trainers" for module in imports(path)), path

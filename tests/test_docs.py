@@ -233,7 +233,7 @@ def run_notebook(name, folder):
     notebook = nbformat.read(DOCS / f"{name}.ipynb", as_version=4)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in cells)  # committed without outputs
-    NotebookClient(notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
+    NotebookClient(notebook, timeout=3600, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
     return cells
 
 
@@ -243,3 +243,41 @@ def test_the_notebook_runs_top_to_bottom(tmp_path):
     (rewards,) = cells[-1].outputs
     found, useless, stayed = ast.literal_eval(rewards["data"]["text/plain"])
     assert found > stayed == 0.0 > useless
+
+
+@pytest.fixture
+def commands_on_path(monkeypatch):
+    """Let `!seper-reward` in a notebook be this checkout's."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.mark.slow
+def test_the_notebook_on_labelling(tmp_path, commands_on_path):
+    cells = run_notebook("label_your_data", tmp_path)
+    labels = cells[2].outputs[0]["text"]
+    gains = {text: float(gain) for gain, text in re.findall(r"^  ([+-][\d.]+) ± [\d.]+  (.+)$", labels, re.MULTILINE)}
+    assert len(gains) == 6
+    assert min(gain for text, gain in gains.items() if text[:8] in ("Ida Voss", "Tom Aske")) > 0.5
+    assert gains["The mill in Hallow was painted green in spring."] < 0.3
+    assert "image/svg+xml" in str(cells[4].outputs)
+    assert set(ast.literal_eval(cells[6].outputs[-1]["data"]["text/plain"])) == {"query", "docs", "labels"}
+
+
+@pytest.mark.slow
+def test_the_notebook_on_a_retriever(tmp_path, commands_on_path):
+    cells = run_notebook("train_retriever", tmp_path)
+    changes = re.findall(r"^(\S+) +([\d.]+) → ([\d.]+)$", cells[2].outputs[0]["text"], re.MULTILINE)
+    assert {"ndcg@10", "seper@1", "seper@1_plain"} <= {name for name, *_ in changes}
+    assert cells[3].outputs[-1]["text"].splitlines()[0].endswith("Ida Voss runs the mill in Hallow.")
+
+
+@pytest.mark.slow
+def test_the_notebook_on_a_policy(tmp_path, commands_on_path):
+    cells = run_notebook("reward_policy", tmp_path)
+    found, useless, stayed = ast.literal_eval(cells[0].outputs[-1]["data"]["text/plain"])
+    assert found > stayed == 0.0 > useless
+    table = cells[4].outputs[0]["text"]
+    assert all(f"| {name}" in table for name in ("before", "after", "never_search", "always_search"))
+    assert "image/svg+xml" in str(cells[5].outputs)

@@ -1,5 +1,6 @@
 """What the runs of retriever and reranker share: arguments, folder, comparison, and the files they write."""
 
+import os
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -90,13 +91,27 @@ def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun
     """Read the questions, and load the labelling scorer and the other readers.
 
     Without a name for the cache, ``config.cache`` is set to that of ``trainer_cache``.
+
+    Raises:
+        ValueError: A launcher divides the weights among processes, or a setting is out of range.
     """
     folder = Path(arguments.output_dir)
+    _refuse_shards()
     config.refuse_auto()
     config.cache = config.cache or trainer_cache(folder)
     questions = read_questions(config)
     scorer = load_scorer(config, arguments.seed)
     return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))
+
+
+def _refuse_shards() -> None:
+    """Refuse Accelerate's FSDP and ZeRO-3: each process ranks with, and saves, the model that it trains."""
+    fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
+    if fsdp or os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3":
+        raise ValueError(
+            f"{'FSDP' if fsdp else 'ZeRO-3'} divides the weights, and a ranking model must be whole in each process; "
+            "launch with configs/accelerate/eight_gpus.yaml (DDP) or zero2.yaml instead"
+        )
 
 
 def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
