@@ -1,24 +1,28 @@
-"""Command line: ``seper-reward label``, ``evaluate``, ``reestimate``, ``export``, ``report`` and the others."""
+"""Command line: ``seper-reward label``, ``evaluate``, ``train``, ``export``, ``report`` and the others.
+
+Each command returns what to run next, which is printed when it is done.
+"""
 
 import difflib
 import io
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
-
-import yaml
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from seper_reward.config import (
     AuditConfig,
     CompareConfig,
     ComponentsConfig,
     ConsistencyConfig,
+    CopyConfig,
     CorrelationConfig,
     CounterfactualConfig,
     EnsembleConfig,
@@ -43,6 +47,8 @@ from seper_reward.config import (
     load_scorers,
 )
 from seper_reward.runtime.json_files import naming
+from seper_reward.runtime.parser import parse_settings
+from seper_reward.shipped import RECIPES, configs_folder, copy_configs, is_ours, run_recipe
 
 if TYPE_CHECKING:
     from seper_reward.data.queries import Examples
@@ -54,6 +60,7 @@ C = TypeVar(
     CompareConfig,
     ComponentsConfig,
     ConsistencyConfig,
+    CopyConfig,
     CorrelationConfig,
     CounterfactualConfig,
     EnsembleConfig,
@@ -78,6 +85,7 @@ Measures what retrieved passages do to a reader model's belief in the right answ
 
 commands:
   label                    label how much each passage helps to answer its question
+  demo                     the same with the project's own questions and the embedded models, into runs/demo
   evaluate correlation     compare ΔSePer and other measures with people's marks of relevance
   evaluate counterfactual  compare ΔSePer of passages with planted wrong answers and of relevant ones
   evaluate erag            correlate metrics of retrieved lists, by several labels, with how well the reader answers
@@ -97,10 +105,15 @@ commands:
   report                   a page of labels and evaluations (.html), or a plot of the beliefs in one question
   save-reader              save a reader as a plain model folder, for an engine (vLLM) to serve
   serve                    answer trainers over HTTP: beliefs, ΔSePer and rewards from one scorer for all of them
+  configs copy             write the configurations that the documentation names into a folder
+{recipes}
 
-`seper-reward COMMAND --help` explains every setting. A YAML file given with --config holds the same settings;
-the command line wins. Several processes: torchrun --nproc_per_node 2 -m seper_reward label ...
-"""
+`seper-reward COMMAND --help` explains its settings by group, `--help all` also those of TRL and transformers. A YAML
+file given with --config holds the same settings; the command line wins. Several processes:
+torchrun --nproc_per_node 2 -m seper_reward label ...
+""".format(recipes="\n".join(f"  {f'train {name}':<24} {text}" for name, text in RECIPES.items()))
+_GROUPS = ("evaluate", "configs", "train")  # first words of commands of two words
+_RESUMING = {"label", "demo", *(f"train {name}" for name in RECIPES if name not in ("sft", "new-head"))}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -108,8 +121,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # tables hold Δ and –, which not every terminal can show
     arguments = list(sys.argv[1:] if argv is None else argv)
-    commands: dict[str, Callable[[list[str]], None]] = {
+    commands: dict[str, Callable[[list[str]], str]] = {
         "label": _label,
+        "demo": _demo,
         "evaluate correlation": _correlation,
         "evaluate counterfactual": _counterfactual,
         "evaluate erag": _erag,
@@ -129,6 +143,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "report": _report,
         "save-reader": _save_reader,
         "serve": _serve,
+        "configs copy": _copy_configs,
+        **{f"train {recipe}": partial(_train, recipe) for recipe in RECIPES},
     }
     if arguments == ["--version"]:
         print(f"seper-reward {version('seper-reward')}")
@@ -143,29 +159,54 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments:
         print(_USAGE, file=sys.stderr)
         return 2
-    name = " ".join(arguments[: 2 if arguments[0] == "evaluate" else 1])
+    name = " ".join(arguments[: 2 if arguments[0] in _GROUPS else 1])
     nearest = [] if name.startswith("-") else difflib.get_close_matches(name, commands, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"expected one of {', '.join(commands)}"
     print(f"seper-reward: unknown command {name!r}; {hint} (seper-reward --help)", file=sys.stderr)
     return 2
 
 
-def _run(name: str, command: Callable[[list[str]], None], arguments: list[str]) -> int:
-    """Run a command and return its exit status; errors that a user can mend are one line."""
+def _run(name: str, command: Callable[[list[str]], str], arguments: list[str]) -> int:
+    """Run a command, print what to run next, and return its exit status; errors that a user can mend are one line."""
     try:
-        command(arguments)
+        following = command(arguments)
     except (OSError, ValueError) as error:
+        if name.startswith("train ") and isinstance(error, ValueError) and not _is_message(error):
+            raise
         print(f"seper-reward {name}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        hint = "; what is finished stays on disk, and the same command goes on" if name == "label" else ""
+        hint = "; what is finished stays on disk, and the same command goes on" if name in _RESUMING else ""
         print(f"\nseper-reward {name}: interrupted{hint}", file=sys.stderr)
         return 130
+    if following and os.environ.get("RANK", "0") == "0":
+        print(f"next: {following}", file=sys.stderr)  # not among the results, which a program may read
     return 0
 
 
-def _label(arguments: list[str]) -> None:
-    config = _parse(LabelConfig, arguments, "seper-reward label")
+def _is_message(error: ValueError) -> bool:
+    """Whether our own code raised an error, which says what to do; one of a trainer's library needs its traceback."""
+    return is_ours(traceback.extract_tb(error.__traceback__)[-1].filename)
+
+
+def _demo(arguments: list[str]) -> str:
+    return _label(["--config", str(configs_folder() / "label" / "demo.yaml"), *arguments], "demo")
+
+
+def _copy_configs(arguments: list[str]) -> str:
+    config = _parse(CopyConfig, arguments, "seper-reward configs copy")
+    copies = copy_configs(Path(config.to))
+    print("\n".join(map(str, copies)))
+    return f"seper-reward train retriever --config {Path(config.to) / 'retriever' / 'demo.yaml'}"
+
+
+def _train(recipe: str, arguments: list[str]) -> str:
+    run_recipe(recipe, arguments)
+    return ""  # recipes say it themselves: some of them can also be run as modules
+
+
+def _label(arguments: list[str], command: str = "label") -> str:
+    config = _parse(LabelConfig, arguments, f"seper-reward {command}")
     from seper_reward.data.rows import BadRowError
     from seper_reward.labels.labelers import LabelerOptions, load_labeler
     from seper_reward.labels.plans import SetOptions
@@ -219,9 +260,10 @@ def _label(arguments: list[str]) -> None:
         _show_summary(summary, labeler.name, run.folder, config.margin)
         if profile is not None:
             print(f"\n{profile_table(profile)}")
+    return _after_labels(run.folder, labeler.name)
 
 
-def _correlation(arguments: list[str]) -> None:
+def _correlation(arguments: list[str]) -> str:
     config = _parse(CorrelationConfig, arguments, "seper-reward evaluate correlation")
     from seper_reward.evaluation.correlation import choose_passages, correlation
 
@@ -229,16 +271,18 @@ def _correlation(arguments: list[str]) -> None:
     if config.passages_per_question is not None:
         queries = [choose_passages(query, config.passages_per_question) for query in queries]
     _show(correlation(load_scorer(config, config.seed), queries), config)
+    return f"seper-reward label --input {config.file} --output_dir runs/label"
 
 
-def _counterfactual(arguments: list[str]) -> None:
+def _counterfactual(arguments: list[str]) -> str:
     config = _parse(CounterfactualConfig, arguments, "seper-reward evaluate counterfactual")
     from seper_reward.evaluation.counterfactual import counterfactual
 
     _show(counterfactual(load_scorer(config, config.seed), _marked(config)), config)
+    return f"seper-reward evaluate stress --entailment {config.entailment}"
 
 
-def _erag(arguments: list[str]) -> None:
+def _erag(arguments: list[str]) -> str:
     config = _parse(ERAGConfig, arguments, "seper-reward evaluate erag")
     from seper_reward.evaluation.erag import erag
     from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, LabelerOptions, load_labeler
@@ -260,9 +304,10 @@ def _erag(arguments: list[str]) -> None:
     )
     print(erag_tables(result))
     _write(result, config)
+    return f"seper-reward train retriever --input {config.file}{_corpus_flag(config)} --labeler {config.labelers[0]}"
 
 
-def _consistency(arguments: list[str]) -> None:
+def _consistency(arguments: list[str]) -> str:
     config = _parse(ConsistencyConfig, arguments, "seper-reward evaluate consistency")
     from seper_reward.evaluation.consistency import consistency
     from seper_reward.reports.figures import plot_win_ratios
@@ -277,9 +322,14 @@ def _consistency(arguments: list[str]) -> None:
     _write(result, config)
     if config.plot:
         plot_win_ratios(result, Path(config.plot))
+    return f"seper-reward evaluate erag --file {config.file}{_corpus_flag(config)}"
 
 
-def _ensemble(arguments: list[str]) -> None:
+def _corpus_flag(config: RetrievalConfig) -> str:
+    return f" --corpus {config.corpus}" if config.corpus else ""
+
+
+def _ensemble(arguments: list[str]) -> str:
     config = _parse(EnsembleConfig, arguments, "seper-reward evaluate ensemble")
     from seper_reward.evaluation.ensemble import ensemble
     from seper_reward.reports.neighbours import ensemble_tables
@@ -291,9 +341,10 @@ def _ensemble(arguments: list[str]) -> None:
     result = ensemble(Ensemble(scorer), queries, sources, folds=config.folds, pooling=config.pooling)
     print(ensemble_tables(result))
     _write(result, config)
+    return f"seper-reward evaluate consistency --file {config.file}{_corpus_flag(config)}"
 
 
-def _compare(arguments: list[str]) -> None:
+def _compare(arguments: list[str]) -> str:
     config = _parse(CompareConfig, arguments, "seper-reward evaluate compare")
     from seper_reward.data.queries import read_examples
     from seper_reward.evaluation.compare import CompareRun
@@ -320,9 +371,10 @@ def _compare(arguments: list[str]) -> None:
     (run.folder / "results.md").write_text(text + "\n", encoding="utf-8")
     plot_compare(results, run.folder / "results.svg")
     print(text)
+    return f"seper-reward label --input {config.files[0]} --labeler {config.labelers[0]} --output_dir runs/label"
 
 
-def _components(arguments: list[str]) -> None:
+def _components(arguments: list[str]) -> str:
     config = _parse(ComponentsConfig, arguments, "seper-reward evaluate components")
     from seper_reward.evaluation.components import NONE, components
     from seper_reward.reports.figures import plot_components
@@ -345,9 +397,10 @@ def _components(arguments: list[str]) -> None:
     _write(result, config)
     if config.plot:
         plot_components(result, Path(config.plot))
+    return f"seper-reward evaluate workflows --file {config.file}{_corpus_flag(config)}"
 
 
-def _retrievers(arguments: list[str]) -> None:
+def _retrievers(arguments: list[str]) -> str:
     config = _parse(RetrieversConfig, arguments, "seper-reward evaluate retrievers")
     from seper_reward.evaluation.retrievers import compare_retrievers
     from seper_reward.reports.figures import plot_retrievers
@@ -363,9 +416,10 @@ def _retrievers(arguments: list[str]) -> None:
     _write(result, config)
     if config.plot:
         plot_retrievers(result, Path(config.plot))
+    return f"seper-reward train retriever --input {config.file}{_corpus_flag(config)}"
 
 
-def _workflows(arguments: list[str]) -> None:
+def _workflows(arguments: list[str]) -> str:
     config = _parse(WorkflowsConfig, arguments, "seper-reward evaluate workflows")
     from seper_reward.evaluation.workflows import compare_workflows
     from seper_reward.reports.figures import Tradeoff, plot_tradeoff
@@ -384,6 +438,7 @@ def _workflows(arguments: list[str]) -> None:
             name: (row["searches"]["mean"], row["accuracy"]["mean"]) for name, row in result["workflows"].items()
         }
         plot_tradeoff(Tradeoff(points, []), Path(config.plot))
+    return f"seper-reward evaluate components --file {config.file}{_corpus_flag(config)}"
 
 
 def _with_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, Any]]:
@@ -397,7 +452,7 @@ def _with_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, Any]]:
     return queries, corpus
 
 
-def _judgments(arguments: list[str]) -> None:
+def _judgments(arguments: list[str]) -> str:
     config = _parse(JudgmentsConfig, arguments, "seper-reward evaluate judgments")
     from seper_reward.evaluation.judgments import judgments
     from seper_reward.labels.judgments import METHODS
@@ -424,9 +479,10 @@ def _judgments(arguments: list[str]) -> None:
     )
     print(judgments_tables(result))
     _write(result, config)
+    return f"seper-reward label --input {config.file} --labeler item --output_dir runs/item"
 
 
-def _equivalence(arguments: list[str]) -> None:
+def _equivalence(arguments: list[str]) -> str:
     config = _parse(EquivalenceConfig, arguments, "seper-reward evaluate equivalence")
     from seper_reward.estimators.entailment import EntailmentScorer
     from seper_reward.evaluation.equivalence import equivalence, read_verdicts
@@ -442,9 +498,10 @@ def _equivalence(arguments: list[str]) -> None:
     _write(result, config)
     if config.plot:
         plot_equivalence(result, Path(config.plot))
+    return f"seper-reward evaluate stress --entailment {config.entailment}"
 
 
-def _stress(arguments: list[str]) -> None:
+def _stress(arguments: list[str]) -> str:
     config = _parse(StressConfig, arguments, "seper-reward evaluate stress")
     from seper_reward.estimators.entailment import EntailmentScorer
     from seper_reward.evaluation.stress import stress
@@ -453,6 +510,7 @@ def _stress(arguments: list[str]) -> None:
     result = stress(EntailmentScorer.from_pretrained(config.entailment, entailment_options(config)))
     print(stress_table(result))
     _write(result, config)
+    return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
 
 
 def _marked(config: MarkedConfig) -> list[Any]:
@@ -510,7 +568,7 @@ def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig | St
             path.write_text(text + "\n", encoding="utf-8")
 
 
-def _reestimate(arguments: list[str]) -> None:
+def _reestimate(arguments: list[str]) -> str:
     config = _parse(ReestimateConfig, arguments, "seper-reward reestimate")
     from seper_reward.estimators.entailment import EntailmentScorer
     from seper_reward.estimators.judge import BeliefJudge
@@ -522,6 +580,16 @@ def _reestimate(arguments: list[str]) -> None:
     judge = BeliefJudge(entailment, config.estimator_options, Cache(config.cache) if config.cache else None)
     summary = reestimate(config.labels, config.output_dir, judge, asdict(config), config.margin)
     _show_summary(summary, DELTA_SEPER, Path(config.output_dir), config.margin)
+    return _after_labels(Path(config.output_dir), DELTA_SEPER)
+
+
+def _after_labels(folder: Path, labeler: str) -> str:
+    """Return what to do with a label folder: look at a question where labels are of beliefs, else export them."""
+    from seper_reward.labels.rows import DELTA_SEPER
+
+    if labeler == DELTA_SEPER:
+        return f"seper-reward report --labels {folder} --output belief.svg"
+    return f"seper-reward export --labels {folder} --output lists.jsonl"
 
 
 def _show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin: float) -> None:
@@ -544,7 +612,16 @@ def _show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin
         print(f"warning: {warning}", file=sys.stderr)
 
 
-def _export(arguments: list[str]) -> None:
+_AFTER_EXPORT = {
+    "sentence-transformers": 'in Python: load_dataset("json", data_files="{output}"), for losses such as LambdaLoss',
+    "sentence-transformers-triplets": 'in Python: load_dataset("json", data_files="{output}"), for MarginMSELoss',
+    "tevatron": "python -m tevatron.retriever.driver.train --dataset_name json --dataset_path {output} ...",
+    "flagembedding": "torchrun -m FlagEmbedding.finetune.embedder.encoder_only.base --train_data {output} ...",
+    "trec": "ir_measures {output} RUN.trec nDCG@10",
+}
+
+
+def _export(arguments: list[str]) -> str:
     config = _parse(ExportConfig, arguments, "seper-reward export")
     from seper_reward.labels.export import write_labels
     from seper_reward.labels.heterogeneity import beyond_chance
@@ -559,9 +636,10 @@ def _export(arguments: list[str]) -> None:
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from == "hops" else "questions"
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}")
+    return _AFTER_EXPORT.get(config.format, "").format(output=config.output)
 
 
-def _audit_negatives(arguments: list[str]) -> None:
+def _audit_negatives(arguments: list[str]) -> str:
     config = _parse(AuditConfig, arguments, "seper-reward audit-negatives")
     from seper_reward.labels.audit import check_action, questions_to_audit, read_gold_answers, write_audit
     from seper_reward.labels.labelers import load_labeler
@@ -585,9 +663,10 @@ def _audit_negatives(arguments: list[str]) -> None:
         rule = {name: getattr(config, name) for name in ("label", "sigmas", "margin")}
         found = write_audit(mined, asked, run.folder, action=config.action, settings=settings, **rule)
         print(audit_lines(found, run.folder))
+    return f"seper-reward report --labels {config.output_dir} --output audit.html"
 
 
-def _push(arguments: list[str]) -> None:
+def _push(arguments: list[str]) -> str:
     config = _parse(PushConfig, arguments, "seper-reward push")
     from seper_reward.labels.hub import is_label_folder
     from seper_reward.labels.load import load_labels
@@ -609,9 +688,10 @@ def _push(arguments: list[str]) -> None:
             "adapter_config.json; name the folder that holds them"
         )
     print(address)
+    return f'in Python: {"load_dataset" if is_label_folder(folder) else "from_pretrained"}("{config.repo_id}")'
 
 
-def _save_reader(arguments: list[str]) -> None:
+def _save_reader(arguments: list[str]) -> str:
     config = _parse(SaveConfig, arguments, "seper-reward save-reader")
     from seper_reward.reader.loading import load_reader
     from seper_reward.runtime.hashing import weights_hash
@@ -623,10 +703,11 @@ def _save_reader(arguments: list[str]) -> None:
     reader.tokenizer.save_pretrained(config.output_dir)
     # the hash tells weights apart for caches, which know a served reader by its name only
     name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"
-    print(f"saved; to serve it: vllm serve {config.output_dir} --served-model-name {name}")
+    print(f"saved: {config.output_dir}")
+    return f"vllm serve {config.output_dir} --served-model-name {name}"
 
 
-def _serve(arguments: list[str]) -> None:
+def _serve(arguments: list[str]) -> str:
     config = _parse(ServeConfig, arguments, "seper-reward serve")
     from seper_reward.client import TOKEN
     from seper_reward.reward.formula import Formula
@@ -652,20 +733,23 @@ def _serve(arguments: list[str]) -> None:
         unscored=config.unscored,
         passage_tag=config.passage_tag,
     )
-    print(f"serving {worker.about['reader']} on http://{config.host}:{config.port}", file=sys.stderr)
+    url = f"http://{config.host}:{config.port}"
+    print(f"serving {worker.about['reader']} on {url}", file=sys.stderr)
+    print(f'next: reward_funcs=[SePerReward("{url}")] in a trainer', file=sys.stderr)  # here: serving does not end
     if token is None and config.host not in ("127.0.0.1", "localhost", "::1"):
         print(f"warning: whoever reaches {config.host} may ask; set ${TOKEN} here and for clients", file=sys.stderr)
     serve(app, worker, address)
+    return ""
 
 
-def _report(arguments: list[str]) -> None:
+def _report(arguments: list[str]) -> str:
     config = _parse(ReportConfig, arguments, "seper-reward report")
     if config.page:
         from seper_reward.reports.html import write_page
 
         write_page(config.output, config.labels, config.evaluations, margin=config.margin)
         print(f"{config.output}: open it in a browser")
-        return
+        return f"seper-reward export --labels {config.labels} --output lists.jsonl"
     from seper_reward.data.rows import read_valid_rows
     from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of
     from seper_reward.reports.figures import plot_belief
@@ -680,6 +764,7 @@ def _report(arguments: list[str]) -> None:
     chosen = config.question or max(rows, key=lambda identity: _spread(rows[identity]))
     plot_belief(rows[chosen], Path(config.output))
     print(f"question {chosen}: {config.output}")
+    return f"seper-reward export --labels {config.labels} --output lists.jsonl"
 
 
 def _spread(row: Mapping[str, Any]) -> float:
@@ -689,27 +774,9 @@ def _spread(row: Mapping[str, Any]) -> float:
 
 
 def _parse(kind: type[C], arguments: list[str], program: str) -> C:
-    from trl import TrlParser
-
-    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
     about = f"{kind.__doc__} --config FILE.yaml reads any of these settings from a file; flags win over it."
-    parser = TrlParser((kind,), prog=program, description=about)
-    parser.error = _refuse  # one line, as for all other errors, instead of argparse's page of usage
-    if words[-1:] == ["--config"]:
-        raise ValueError("--config needs the path of a YAML file")
-    try:
-        config: C = parser.parse_args_and_config(words)[0]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        path = words[words.index("--config") + 1]
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or getattr(error, "reason", error)
-        where = f"{path}, line {mark.line + 1}" if mark is not None else path
-        raise ValueError(f"{where}: expected YAML in UTF-8, got {problem}; repair the file") from error
+    config: C = parse_settings((kind,), arguments, program, about)[0]
     return config
-
-
-def _refuse(message: str) -> NoReturn:
-    raise ValueError(message)
 
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:

@@ -36,7 +36,7 @@ from seper_reward.scorer import SePerScorer
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Prompt = Literal["paper", "brief", "few_shot"]
-Tracking = Literal["none", "wandb"]
+Tracking = Literal["none", "wandb", "tensorboard", "trackio", "all"]
 LearnFrom = Literal["singles", "hops", "best_gain"]
 OutputFormat = Literal["jsonl", "parquet"]
 INPUT_HELP = (
@@ -56,11 +56,17 @@ RETRIEVER_HELP = (
 )
 HARM_HELP = "Distance below 0 that the whole interval of ΔSePer must have to count as harm, >= 0."
 MARGIN_HELP = "Distance from 0 that a label's whole interval must have to be help or harm in the summary, >= 0."
+REPORT_TO_HELP = (
+    "Where to log: none, wandb (also with WANDB_MODE=offline), tensorboard (into output_dir/tensorboard), trackio, or "
+    "all of these that are installed. A resumed run goes on there, too."
+)
 
 
 @dataclass
 class JudgeConfig:
     """Settings of the entailment model, and of how models are loaded."""
+
+    help_group = "the judge (the entailment model), and how models are loaded"
 
     entailment: str = setting(
         "embedded", "Entailment model: 'embedded' (MiniLM with our adapter), a hub id or a local folder."
@@ -79,6 +85,8 @@ class JudgeConfig:
 @dataclass
 class EstimatorConfig(JudgeConfig):
     """Settings of what is made of sampled responses: the entailment model, and the options of SePer."""
+
+    help_group = "SePer: what is made of the responses"
 
     estimator: Preset = setting(
         "default",
@@ -151,6 +159,8 @@ class EstimatorConfig(JudgeConfig):
 @dataclass
 class ScorerConfig(EstimatorConfig):
     """Settings of the reader and of how its beliefs are measured; shared by all commands that do so."""
+
+    help_group = "the reader, and how its belief is measured"
 
     reader: str = setting(
         "embedded",
@@ -329,6 +339,8 @@ class InputConfig:
 class LabelerConfig:
     """Settings of the labelers that have some, shared by the commands and the trainers."""
 
+    help_group = "the labelers erag and item"
+
     erag_preset: Literal["default", "paper", "official"] = setting(
         "default",
         "How eRAG's label follows from answers: default (mean of the metric over the responses, less that without a "
@@ -381,6 +393,8 @@ class LabelerConfig:
 @dataclass
 class SetsConfig:
     """Settings of labels of sets of passages, shared by the command and the trainers."""
+
+    help_group = "labels of sets of passages"
 
     sets: Literal["none", "conditional", "pairs", "leave_one_out", "shapley"] = setting(
         "none",
@@ -449,7 +463,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     strict: bool = setting(
         False, "Whether the command stops at the first unusable row instead of writing it to rejected.jsonl."
     )
-    report_to: Tracking = setting("none", "Where to log numbers: none, or wandb (also with WANDB_MODE=offline).")
+    report_to: Tracking = setting("none", REPORT_TO_HELP)
     profile: bool = setting(
         False, "Whether to print and log seconds and tokens by stage (prefill, decode, entailment, ...)."
     )
@@ -904,6 +918,16 @@ class PushConfig:
         check_types(self)
         if not self.folder or not self.repo_id:
             raise ValueError("folder and repo_id are required: what to upload, and where to")
+
+
+@dataclass
+class CopyConfig:
+    """Write the configurations that ship into a folder: those that the documentation names, and recipes to adapt."""
+
+    to: str = setting("configs", "Folder to write into; files of the same names must be the same, or absent.")
+
+    def __post_init__(self) -> None:
+        check_types(self)
 
 
 @dataclass

@@ -14,7 +14,7 @@ STOREYS = [
     {"scorer", "client"},
     {"config", "retrieval", "labels"},
     {"reward", "evaluation"},
-    {"reports", "serving"},
+    {"reports", "serving", "shipped"},
     {"cli"},
 ]
 # formulas: tensors and records in, numbers out
@@ -77,6 +77,15 @@ def test_formulas_are_pure(name):
             assert module == "seper_reward.types" or module.split(".", 1)[1].replace(".", "/") + ".py" in PURE
         else:
             assert module.split(".")[0] in PURE_MAY_IMPORT
+
+
+def test_recipes_import_each_other_relatively():
+    """In a wheel they are `seper_reward.trainers`, and no `trainers` is theirs."""
+    for path in (PACKAGE.parent / "trainers").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not any(name.split(".")[0] == "trainers" for name in names), f"{path}, line {node.lineno}"
 
 
 def test_the_package_does_not_need_the_trainers():

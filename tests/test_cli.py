@@ -5,12 +5,14 @@ import io
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
 import seper_reward
 from seper_reward import cli
 from seper_reward.labels.labelers import GoldLabeler
+from seper_reward.shipped import configs_folder, copy_configs
 from tests.helpers import labels_of
 
 
@@ -112,7 +114,9 @@ def test_output_that_is_not_utf8_has_replacements(words, monkeypatch, encoding):
         (["lable"], "unknown command 'lable'; did you mean 'label'?"),
         (["evaluate", "corelation", "--seed", "1"], "'evaluate corelation'; did you mean 'evaluate correlation'?"),
         (["evaluate"], "unknown command 'evaluate'; did you mean 'evaluate "),
-        (["--seed", "1"], "unknown command '--seed'; expected one of label, evaluate correlation, "),
+        (["--seed", "1"], "unknown command '--seed'; expected one of label, demo, evaluate correlation, "),
+        (["train", "retreiver", "--seed", "1"], "'train retreiver'; did you mean 'train retriever'?"),
+        (["configs"], "unknown command 'configs'; did you mean 'configs copy'?"),
     ],
 )
 def test_an_unknown_command_is_named_with_the_nearest(capsys, arguments, message):
@@ -130,9 +134,77 @@ def test_the_version(capsys):
 def test_the_next_command_finds_the_labels_without_a_word(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(words[:-2]) == 0
+    assert capsys.readouterr().err.endswith("next: seper-reward export --labels runs/label --output lists.jsonl\n")
     assert cli.main(["export", "--format", "trec", "--output", "qrels"]) == 0
+    assert capsys.readouterr().err == "next: ir_measures qrels RUN.trec nDCG@10\n"
     assert cli.main(["report"]) == 2
     assert "runs/label holds labels of 'gold'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("rank", "said"), [("0", "next: run this\n"), ("1", "")])
+def test_one_process_says_what_to_run_next(monkeypatch, capsys, rank, said):
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setattr(cli, "_export", lambda arguments: "run this")
+    assert cli.main(["export"]) == 0
+    assert capsys.readouterr().err == said
+
+
+def test_configurations_are_copied_once_and_not_over_others(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["configs", "copy"]) == 0
+    shown = capsys.readouterr()
+    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert shown.out.splitlines() == files
+    assert "configs/label/demo.yaml" in files
+    assert shown.err == "next: seper-reward train retriever --config configs/retriever/demo.yaml\n"
+    assert Path("configs/label/demo.yaml").read_bytes() == (configs_folder() / "label" / "demo.yaml").read_bytes()
+    assert cli.main(["configs", "copy"]) == 0  # the same again
+    Path("configs/label/demo.yaml").write_text("limit: 1\n")
+    Path("configs/sft/policy.yaml").unlink()
+    capsys.readouterr()
+    assert cli.main(["configs", "copy"]) == 2
+    assert (
+        "configs/label/demo.yaml is there and differs from ours; name another folder with --to"
+        in capsys.readouterr().err
+    )
+    assert Path("configs/label/demo.yaml").read_text() == "limit: 1\n"
+    assert not Path("configs/sft/policy.yaml").exists()  # nothing was written
+
+
+def test_the_demo_is_its_configuration(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["demo", "--labeler", "gold", "--limit", "5"]) == 0
+    settings = json.loads((tmp_path / "runs" / "demo" / "provenance.json").read_text())["settings"]
+    assert (settings["max_new_tokens"], settings["limit"], settings["labeler"]) == (12, 5, "gold")
+    with pytest.raises(SystemExit, match=r"^0$"):
+        cli.main(["demo", "--help"])
+    assert "usage: seper-reward demo " in capsys.readouterr().out
+
+
+def test_a_recipe_gets_its_words(monkeypatch, tmp_path, capsys):
+    assert cli.main(["train", "new-head", "--dimension", "0", "--outptu_dir", "x"]) == 2
+    assert "seper-reward train new-head: unknown setting '--outptu_dir', did you mean '--output_dir'?" in (
+        capsys.readouterr().err
+    )
+
+
+def test_errors_of_a_recipe_are_one_line_if_they_are_ours(monkeypatch, capsys):
+    def ours(name, arguments):
+        configs_folder()
+        copy_configs(Path("/proc/nowhere"))
+
+    monkeypatch.setattr(cli, "run_recipe", ours)
+    assert cli.main(["train", "retriever"]) == 2
+    assert capsys.readouterr().err.startswith("seper-reward train retriever: ")
+    monkeypatch.setattr(cli, "run_recipe", lambda name, arguments: json.loads("{"))
+    with pytest.raises(ValueError, match="Expecting property name"):  # a library's: the traceback is needed
+        cli.main(["train", "retriever"])
+
+
+def test_a_library_that_recipes_need_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "trainers.new_head", None)
+    assert cli.main(["train", "new-head"]) == 2
+    assert capsys.readouterr().err.endswith("run: pip install 'seper-reward[train]'\n")
 
 
 def test_a_damaged_label_file_is_named(tmp_path, capsys):

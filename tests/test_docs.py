@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from seper_reward import cli
+from seper_reward.shipped import RECIPES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -25,6 +26,7 @@ SPAN = re.compile(r"`([^`]+)`")
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
     "label",
+    "demo",
     "evaluate correlation",
     "evaluate counterfactual",
     "evaluate erag",
@@ -43,7 +45,7 @@ COMMANDS = [
     "push",
     "report",
 ]
-COMMANDS += ["save-reader", "serve"]
+COMMANDS += ["save-reader", "serve", "configs copy", *(f"train {recipe}" for recipe in RECIPES)]
 FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode"}  # vLLM's
 
 
@@ -92,19 +94,23 @@ def invocations(line) -> Iterator[tuple[str, list[str]]]:
         if word == "seper-reward" or (word == "seper_reward" and words[at - 1] == "-m"):
             command = [part for part in behind[:2] if re.fullmatch(r"[a-z-]+", part) and not part.startswith("-")]
             if command:
-                yield " ".join(command if command[0] == "evaluate" else command[:1]), behind
+                yield " ".join(command if command[0] in ("evaluate", "configs", "train") else command[:1]), behind
         elif words[at - 1] == "-m" and word.startswith(("trainers.", "tests.")):
             yield word, behind
 
 
 @cache
 def flags(program) -> set[str]:
-    """Return the flags that the help of a command, recipe or benchmark names."""
+    """Return the flags that the help of a command, recipe or benchmark names, those of other libraries, too."""
+    name = program.removeprefix("trainers.").replace("_", "-")
+    if program.startswith("trainers.") and name in RECIPES:
+        return flags(f"train {name}")
     shown, argv = io.StringIO(), sys.argv
     sys.argv = [program, "--help"]
     try:
+        main = partial(cli.main, [*program.split(), "--help", "all"])
         with redirect_stdout(shown), pytest.raises(SystemExit, match=r"^0$"):
-            cli.main([*program.split(), "--help"]) if program in COMMANDS else importlib.import_module(program).main()
+            main() if program in COMMANDS else importlib.import_module(program).main()
     finally:
         sys.argv = argv
     return set(re.findall(r"--[a-z]\w*", shown.getvalue()))
@@ -128,7 +134,7 @@ def test_blocks_that_are_not_run_are_few():
 
 def test_the_commands_are_all_there_are(capsys):
     cli.main(["--help"])
-    shown = re.findall(r"^  ([a-z-]+(?: [a-z]+)?)  ", capsys.readouterr().out, re.MULTILINE)
+    shown = re.findall(r"^  ([a-z-]+(?: [a-z-]+)?)  ", capsys.readouterr().out, re.MULTILINE)
     assert shown == COMMANDS
 
 
@@ -219,15 +225,64 @@ def test_the_pages_build_and_fetch_nothing(tmp_path):
         assert not re.search(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"?(?:https?:)?//", html), page
 
 
-def test_the_notebook_runs_top_to_bottom(tmp_path):
+def run_notebook(name, folder, **smaller):
+    """Return the code cells of a notebook after they were run in a folder, some settings with smaller numbers."""
     import nbformat
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(DOCS / "quickstart.ipynb", as_version=4)
+    notebook = nbformat.read(DOCS / f"{name}.ipynb", as_version=4)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for setting, number in smaller.items():
+        places = [cell for cell in cells if re.search(rf"\b{setting}(?:: | )\d", cell.source)]
+        assert places, setting
+        for cell in places:
+            cell.source = re.sub(rf"\b({setting}(?:: | ))\d+", rf"\g<1>{number}", cell.source)
     assert not any(cell.outputs or cell.execution_count for cell in cells)  # committed without outputs
-    NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    NotebookClient(notebook, timeout=3600, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
+    return cells
+
+
+def test_the_notebook_runs_top_to_bottom(tmp_path):
+    cells = run_notebook("quickstart", tmp_path)
     assert "image/svg+xml" in str(cells[-2].outputs)
     (rewards,) = cells[-1].outputs
     found, useless, stayed = ast.literal_eval(rewards["data"]["text/plain"])
     assert found > stayed == 0.0 > useless
+
+
+@pytest.fixture
+def commands_on_path(monkeypatch):
+    """Let `!seper-reward` in a notebook be this checkout's."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.mark.slow
+def test_the_notebook_on_labelling(tmp_path, commands_on_path):
+    cells = run_notebook("label_your_data", tmp_path)
+    labels = cells[2].outputs[0]["text"]
+    gains = {text: float(gain) for gain, text in re.findall(r"^  ([+-][\d.]+) ± [\d.]+  (.+)$", labels, re.MULTILINE)}
+    assert len(gains) == 6
+    assert min(gain for text, gain in gains.items() if text[:8] in ("Ida Voss", "Tom Aske")) > 0.5
+    assert gains["The mill in Hallow was painted green in spring."] < 0.3
+    assert "image/svg+xml" in str(cells[4].outputs)
+    assert set(ast.literal_eval(cells[6].outputs[-1]["data"]["text/plain"])) == {"query", "docs", "labels"}
+
+
+@pytest.mark.slow
+def test_the_notebook_on_a_retriever(tmp_path, commands_on_path):
+    cells = run_notebook("train_retriever", tmp_path, limit=16)
+    changes = re.findall(r"^(\S+) +([\d.]+) → ([\d.]+)$", cells[2].outputs[0]["text"], re.MULTILINE)
+    assert {"ndcg@10", "seper@1", "seper@1_plain"} <= {name for name, *_ in changes}
+    assert cells[3].outputs[-1]["text"].splitlines()[0].endswith("Ida Voss runs the mill in Hallow.")
+
+
+@pytest.mark.slow
+def test_the_notebook_on_a_policy(tmp_path, commands_on_path):
+    cells = run_notebook("reward_policy", tmp_path, limit_each=10, max_steps=1)
+    found, useless, stayed = ast.literal_eval(cells[0].outputs[-1]["data"]["text/plain"])
+    assert found > stayed == 0.0 > useless
+    table = cells[4].outputs[0]["text"]
+    assert all(f"| {name}" in table for name in ("before", "after", "never_search", "always_search"))
+    assert "image/svg+xml" in str(cells[5].outputs)

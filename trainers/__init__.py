@@ -1,1 +1,1 @@
-"""Training recipes, run from a checkout: ``python -m trainers.entailment --config ...``."""
+"""Training recipes, run with ``seper-reward train NAME``, which in a checkout is ``python -m trainers.NAME``."""

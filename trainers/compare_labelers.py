@@ -1,6 +1,6 @@
 """Which labels train the better retriever, with the same questions, candidates, reader, budget and seeds?
 
-    python -m trainers.compare_labelers --config configs/retriever/compare-demo.yaml
+    seper-reward train compare-labelers --config configs/retriever/compare-demo.yaml
 
 First prints what each kind of label chooses, and how many questions would show a lead (label_table.json and .md;
 `--table_only true` ends there). Then trains one retriever per labeler and seed with `trainers.retriever`'s settings,
@@ -19,7 +19,6 @@ from typing import Any, get_args
 
 import numpy as np
 from sentence_transformers import SentenceTransformer
-from trl import TrlParser
 
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
@@ -30,6 +29,7 @@ from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Query
 from trainers.models import load_encoder
@@ -48,6 +48,7 @@ from trainers.ranking.label_table import (
 from trainers.ranking.run import RESULTS, RankingRun, begin, labeler_for
 from trainers.ranking.tuning import check_grid, seper_on_dev, settings_grid, tune
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
+from trainers.runs import suggest
 
 _MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
 _TABLE = "label_table"  # the table's field in the results, and the name of its files
@@ -335,8 +336,8 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the label table, train a retriever per labeler and seed, measure all, and write the results; return 0."""
-    parser = TrlParser((CompareConfig, RetrieverArguments), prog="python -m trainers.compare_labelers")
-    config, arguments = parser.parse_args_and_config(argv)
+    kinds = (CompareConfig, RetrieverArguments)
+    config, arguments = parse_settings(kinds, argv, "seper-reward train compare-labelers", __doc__)
     started = begin(config, arguments)
     folder, questions, scorer, readers = started
     labeling = {seed: scorer.with_sampling(seed=int(seed)) for seed in config.seeds}
@@ -389,6 +390,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         (folder / "results.md").write_text(markdown(results, config, counts), encoding="utf-8")
         plot_ranking(by_labeler, folder / "results.svg")
         print(markdown(results, config, counts))
+    suggest(f"seper-reward train retriever --labeler {config.labelers[0]} --input {config.input}")
     return 0
 
 

@@ -1,10 +1,10 @@
 """Train the entailment adapter that ships: MiniLM with LoRA and a head, on NLI sets and pairs of answers.
 
-    python -m trainers.entailment --config configs/entailment/demo.yaml          # NLI and EVOUNA, from MiniLM
-    python -m trainers.entailment --config configs/entailment/confusable.yaml    # then also answers of one type
-    python -m trainers.entailment --config configs/entailment/forms.yaml         # then also forms of answers
-    python -m trainers.entailment --config configs/entailment/traps.yaml         # then also texts that state nothing
-    python -m trainers.entailment --config configs/entailment/traps-more.yaml    # then twice as many of them
+    seper-reward train entailment --config configs/entailment/demo.yaml          # NLI and EVOUNA, from MiniLM
+    seper-reward train entailment --config configs/entailment/confusable.yaml    # then also answers of one type
+    seper-reward train entailment --config configs/entailment/forms.yaml         # then also forms of answers
+    seper-reward train entailment --config configs/entailment/traps.yaml         # then also texts that state nothing
+    seper-reward train entailment --config configs/entailment/traps-more.yaml    # then twice as many of them
 
 A killed run goes on from its last checkpoint. Training uses only sets whose licences allow shipping weights
 (``LICENCES``). Scores are on held-out premises and questions. The adapter (safetensors), ``scores.json`` and the model
@@ -27,7 +27,6 @@ from safetensors.torch import load_file, save_file
 from scipy.optimize import minimize_scalar
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
-from trl import TrlParser
 
 from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.data.splits import split_of
@@ -37,6 +36,7 @@ from seper_reward.evaluation.equivalence import METHODS, Verdict, best_alias_pro
 from seper_reward.evaluation.stress import stress
 from seper_reward.reports.tables import trap_rows
 from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID, no_accelerator
 from trainers.adapters.entailment_data import (
     CAPS,
@@ -52,7 +52,7 @@ from trainers.adapters.entailment_data import (
     words_of,
 )
 from trainers.models import new_lora
-from trainers.runs import model_card
+from trainers.runs import model_card, suggest
 
 SCORES = "scores.json"
 
@@ -270,9 +270,9 @@ def _method_rows(columns: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    """Train and calibrate the adapter (unless ``--evaluate_only``), score it, and write its model card."""
-    (config,) = TrlParser((EntailmentTrainingConfig,)).parse_args_and_config()
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train and calibrate the adapter (unless ``--evaluate_only``), score it, and write its model card; return 0."""
+    (config,) = parse_settings((EntailmentTrainingConfig,), argv, "seper-reward train entailment", __doc__)
     adapter, data_dir = Path(config.output_dir), Path(config.data_dir)
     if config.evaluate_only:
         temperature = read_json(adapter / SCORES)["temperature"]
@@ -288,7 +288,9 @@ def main() -> None:
     write_json(adapter / SCORES, scores)
     (adapter / "README.md").write_text(card(config, scores))
     print(json.dumps(scores, indent=2))
+    suggest(f"seper-reward evaluate stress --entailment {adapter}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

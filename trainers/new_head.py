@@ -1,7 +1,7 @@
 """Give a bi-encoder a new last layer, which knows nothing: a weak start, from which labels have something to teach.
 
-python -m trainers.new_head --dimension 64 --output_dir runs/weak
-python -m trainers.retriever --model runs/weak --only_head true ...
+seper-reward train new-head --dimension 64 --output_dir runs/weak
+seper-reward train retriever --model runs/weak --only_head true ...
 """
 
 import sys
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense
-from trl import TrlParser
 
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.settings import setting
 from trainers.models import load_encoder
+from trainers.runs import suggest
 
 
 @dataclass
@@ -48,11 +49,11 @@ def with_new_head(model: SentenceTransformer, dimension: int, seed: int) -> Sent
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Save the bi-encoder with its new layer; return 0."""
-    parser = TrlParser((NewHeadConfig,), prog="python -m trainers.new_head", description=__doc__)
-    (config,) = parser.parse_args_and_config(argv)
+    (config,) = parse_settings((NewHeadConfig,), argv, "seper-reward train new-head", __doc__)
     model = with_new_head(load_encoder(config.model), config.dimension, config.seed)
     model.save_pretrained(config.output_dir, create_model_card=False)
     print(f"model: {config.output_dir}")
+    suggest(f"seper-reward train retriever --model {config.output_dir} --only_head true")
     return 0
 
 

@@ -1,7 +1,7 @@
 """Train a policy that decides, per question, to answer from memory or to search first: GRPO with ΔSePer as reward.
 
-    python -m trainers.sft --config configs/sft/policy.yaml          # warm-up: teaches the format of both actions
-    python -m trainers.policy --config configs/policy/demo.yaml
+    seper-reward train sft --config configs/sft/policy.yaml          # warm-up: teaches the format of both actions
+    seper-reward train policy --config configs/policy/demo.yaml
 
 The settings are those below and those of TRL's ``GRPOConfig``; ``scorer`` names a YAML file with those of the reader.
 """
@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 import trl
 from datasets import Dataset
 from peft import PeftModel, get_peft_model
 from transformers import TrainerCallback, TrainerState
-from trl import GRPOConfig, GRPOTrainer, TrlParser
+from trl import GRPOConfig, GRPOTrainer
 
-from seper_reward.config import InputConfig
+from seper_reward.config import REPORT_TO_HELP, InputConfig
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.reports.figures import plot_tradeoff
@@ -35,6 +35,7 @@ from seper_reward.reward.trainer import TurnCreditGRPOTrainer
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json, write_lines
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.runtime.settings import setting
@@ -57,7 +58,7 @@ from trainers.policy_eval import (
 from trainers.policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_tool
 from trainers.ranking.data import Questions, data_key
 from trainers.ranking.run import SETTINGS
-from trainers.runs import ThisMachine, last_checkpoint
+from trainers.runs import ThisMachine, last_checkpoint, suggest, tracked_run
 
 _TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
 # arguments of TRL that decide the result: a run is not resumed with others
@@ -121,7 +122,7 @@ class PolicyConfig(PolicyTaskConfig):
             raise ValueError(f"price_warmup must be a share of the steps, in [0, 1], got {self.price_warmup}")
         if self.init_adapter != "none" and not (Path(self.init_adapter) / "adapter_config.json").is_file():
             raise ValueError(
-                f"init_adapter={self.init_adapter!r} holds no adapter; warm up first with `python -m trainers.sft "
+                f"init_adapter={self.init_adapter!r} holds no adapter; warm up first with `seper-reward train sft "
                 "--config configs/sft/policy.yaml` (a small policy never calls a tool by itself), or give 'none'"
             )
 
@@ -129,6 +130,8 @@ class PolicyConfig(PolicyTaskConfig):
 @dataclass
 class PolicyArguments(ThisMachine, GRPOConfig):
     """TRL's GRPOConfig with short completions; the CPU is used where there is no accelerator."""
+
+    help_group = "the trainer"
 
     output_dir: str = field(
         default="runs/policy", metadata={"help": "Folder of the run; the same command resumes there."}
@@ -139,9 +142,7 @@ class PolicyArguments(ThisMachine, GRPOConfig):
     max_tool_calling_iterations: int | None = field(
         default=None, metadata={"help": "Most rounds of tool calls; not given: max_turns."}
     )
-    report_to: str = field(
-        default="none", metadata={"help": "Where to log: none, wandb (also with WANDB_MODE=offline), ..."}
-    )
+    report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
 
 
 def rows_of(queries: Sequence[Query], style: PromptStyle) -> Dataset:
@@ -331,8 +332,8 @@ def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure the policy, train it, measure it again, and save it; return 0."""
-    parser = TrlParser((PolicyConfig, PolicyArguments), prog="python -m trainers.policy", description=__doc__)
-    config, arguments = parser.parse_args_and_config(argv)
+    kinds = (PolicyConfig, PolicyArguments)
+    config, arguments = parse_settings(kinds, argv, "seper-reward train policy", __doc__)
     folder = Path(arguments.output_dir)
     if arguments.max_tool_calling_iterations is None:
         arguments.max_tool_calling_iterations = config.max_turns
@@ -342,9 +343,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     questions = read_policy_questions(config)
     if not config.evaluate_only:
         claim_policy_folder(folder, config, arguments, scorer, questions)
+    with tracked_run(config, arguments, "policy"):
+        learn(config, arguments, loaded, scorer, questions)
+    measured = f"--init_adapter {folder / 'model'} --evaluate_only true"
+    suggest(f"seper-reward train policy {measured} --input YOURS.jsonl --output_dir runs/policy-yours")
+    return 0
+
+
+def learn(
+    config: PolicyConfig, arguments: PolicyArguments, loaded: LoadedModel, scorer: SePerScorer, questions: Questions
+) -> None:
+    """Measure the policy, train it unless ``evaluate_only``, measure it again, and save and publish it.
+
+    Args:
+        config: Settings of the recipe.
+        arguments: Arguments of TRL.
+        loaded: Model of the policy, before its adapter.
+        scorer: The reader.
+        questions: Questions to train on, and held-out ones.
+    """
+    folder = Path(arguments.output_dir)
     questions = scorable(questions, scorer)
     style = scorer.reader.prompts.style
-    reward, judge = new_reward(config, scorer, config.variant), new_reward(config, scorer, "delta")
+    reward = new_reward(config, scorer, cast(Variant, config.variant))
+    judge = new_reward(config, scorer, "delta")
     tool = new_tool(config, load_retriever(config.retriever, questions.corpus), style, reward)
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
     if config.reader != "separate":
@@ -372,7 +394,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         publish(folder, name, played, rules, policy, trainer.state.log_history)
         for reason, count in reward.failures.most_common():
             print(f"{count} rollouts not scored: {reason}", file=sys.stderr)
-    return 0
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ class PolicyTaskConfig(InputConfig):
     model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
     input: list[str] = setting(
         ["demo"],
-        f"{INPUT_HELP} Several are taken together.",
+        f"{INPUT_HELP} Several are taken together; 'unseen_facts' are ours, unknown to the embedded reader's adapter.",
     )
     corpus: str | None = setting(
         None,

@@ -1,15 +1,15 @@
 """Fine-tune a cross-encoder on labels of a retriever's candidates.
 
-    python -m trainers.reranker --config configs/reranker/demo.yaml
+    seper-reward train reranker --config configs/reranker/demo.yaml
 
-The trained reranker can be distilled: `python -m trainers.retriever --labeler runs/reranker/model
+The trained reranker can be distilled: `seper-reward train retriever --labeler runs/reranker/model
 --teacher_temperature 1 ...` trains a bi-encoder on its scores.
 """
 
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,14 @@ from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncode
 from sentence_transformers.cross_encoder.losses import LambdaLoss, RankNetLoss
 from sentence_transformers.util import batch_to_device
 from torch import Tensor, nn
-from trl import TrlParser
 
 from seper_reward.estimators.entailment import load_entailment
 from seper_reward.labels.labelers import CrossEncoderLabeler
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
-from seper_reward.reports.tracking import Run
 from seper_reward.retrieval import retrieve_hops
 from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
 from seper_reward.runtime.settings import setting
 from seper_reward.types import LabeledQuery, Passage, Query
@@ -48,7 +47,7 @@ from trainers.ranking.run import (
     regression_rows,
     teacher_rows,
 )
-from trainers.runs import last_checkpoint, model_card, stopwatch
+from trainers.runs import last_checkpoint, model_card, stopwatch, suggest, tracked_run
 
 LIST_LOSSES = {"ranknet": RankNetLoss, "lambda": LambdaLoss}
 LOSSES = (*LIST_LOSSES, "mse")
@@ -226,13 +225,13 @@ def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query], ho
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Label candidates, train the reranker, compare rankings before and after, and save; return 0."""
-    parser = TrlParser((RerankerConfig, RerankerArguments), prog="python -m trainers.reranker", description=__doc__)
-    config, arguments = parser.parse_args_and_config(argv)
+    kinds = (RerankerConfig, RerankerArguments)
+    config, arguments = parse_settings(kinds, argv, "seper-reward train reranker", __doc__)
     folder, questions, scorer, readers = begin(config, arguments)
     labeler = labeler_for(config, scorer)
     claim_ranking_folder(folder, config, arguments, questions, labeler)
     encoder = load_encoder(config.retriever)
-    with Run(arguments.report_to, "reranker", {**asdict(config), **arguments.to_dict()}) as tracked:
+    with tracked_run(config, arguments, "reranker") as tracked:
         seconds: dict[str, float] = {}
         pool = propose(encoder, config, questions)
         with stopwatch(seconds, "labelling"):
@@ -260,6 +259,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 test=len(questions.test),
             )
             publish(folder, results, card, tracked, "reranker")
+    suggest(f"seper-reward train retriever --labeler {folder / 'model'} --input {config.input}")
     return 0
 
 

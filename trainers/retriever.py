@@ -1,7 +1,7 @@
 """Fine-tune a bi-encoder on labels of the passages that it retrieves, in one or more rounds.
 
-    python -m trainers.retriever --config configs/retriever/demo.yaml
-    torchrun --nproc_per_node 2 -m trainers.retriever --config configs/retriever/demo.yaml
+    seper-reward train retriever --config configs/retriever/demo.yaml
+    torchrun --nproc_per_node 2 -m seper_reward train retriever --config configs/retriever/demo.yaml
 
 The same command resumes a run that was killed. The settings are those below, those of the reader and its beliefs (as
 for `seper-reward label`), and sentence-transformers' training arguments.
@@ -9,7 +9,7 @@ for `seper-reward label`), and sentence-transformers' training arguments.
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,12 @@ from sentence_transformers import (
 )
 from sentence_transformers.base.modules import Dense
 from torch import Tensor
-from trl import TrlParser
 
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
-from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
@@ -52,7 +51,7 @@ from trainers.ranking.run import (
     publish,
     teacher_rows,
 )
-from trainers.runs import last_checkpoint, model_card, stopwatch
+from trainers.runs import last_checkpoint, model_card, stopwatch, suggest, tracked_run
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "kl": kl_divergence,
@@ -87,7 +86,7 @@ class RetrieverConfig(RankingConfig):
         0.2, "Number that divides labels in the losses kl, reverse_kl and margin_mse, > 0."
     )
     only_head: bool = setting(
-        False, "Whether only the model's last linear layer learns, such as that of trainers.new_head."
+        False, "Whether only the model's last linear layer learns, such as that of `seper-reward train new-head`."
     )
     lora_r: int = setting(
         0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights instead."
@@ -123,6 +122,8 @@ class RetrieverConfig(RankingConfig):
 @dataclass
 class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
     """sentence-transformers' training arguments, with this recipe's defaults."""
+
+    help_group = "the trainer"
 
     output_dir: str = field(
         default="runs/retriever",
@@ -204,7 +205,7 @@ def freeze_body(model: SentenceTransformer) -> None:
     """
     heads = [module for module in model if isinstance(module, Dense)]
     if not heads:
-        raise ValueError("only_head needs a model with a linear layer at its end; see `python -m trainers.new_head`")
+        raise ValueError("only_head needs a model with a linear layer at its end; see `seper-reward train new-head`")
     model.requires_grad_(False)
     heads[-1].requires_grad_(True)
 
@@ -316,11 +317,11 @@ def card(config: RetrieverConfig, arguments: Any, questions: Questions, results:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Train the retriever, compare rankings before and after, and save; return 0."""
-    parser = TrlParser((RetrieverConfig, RetrieverArguments), prog="python -m trainers.retriever", description=__doc__)
-    config, arguments = parser.parse_args_and_config(argv)
+    kinds = (RetrieverConfig, RetrieverArguments)
+    config, arguments = parse_settings(kinds, argv, "seper-reward train retriever", __doc__)
     folder, questions, scorer, readers = begin(config, arguments)
     run = RetrieverRun(config, arguments, questions, scorer)
-    with Run(arguments.report_to, "retriever", {**asdict(config), **arguments.to_dict()}) as tracked:
+    with tracked_run(config, arguments, "retriever") as tracked:
         model = run.train(tracked.log)
         before, after = (
             rank(each, questions.corpus, questions.test, config.eval_top_k, config.hops)
@@ -332,6 +333,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if process_state().is_main_process:
             model.save_pretrained(str(folder / "model"), create_model_card=False)
             publish(folder, results, card(config, arguments, questions, results), tracked, "retriever")
+    suggest(f"seper-reward train reranker --retriever {folder / 'model'} --input {config.input}")
     return 0
 
 

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trl import TrlParser
-
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
 from trainers import compare_labelers, gating
 from trainers.compare_labelers import OTHER_FIELDS
 from trainers.ranking.run import RESULTS
+from trainers.runs import suggest
 
 _CONFIGS = Path(__file__).parents[1] / "configs"
 _TWO_HOP, _GATING = "two-hop", "gating"
@@ -36,8 +36,7 @@ class DemoConfig:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the three comparisons and write their numbers into one results.json; return 0."""
-    parser = TrlParser((DemoConfig,), prog="python -m trainers.retriever_demo", description=__doc__)
-    (config,) = parser.parse_args_and_config(argv)
+    (config,) = parse_settings((DemoConfig,), argv, "python -m trainers.retriever_demo", __doc__)
     folder = Path(config.output_dir)
     cache = ["--cache", str(folder / "cache.sqlite")]
     for command, settings, output in (
@@ -50,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         results, two_hop, gates = (read_json(each / RESULTS) for each in (folder, folder / _TWO_HOP, folder / _GATING))
         results["two_hop"] = {name: row for name, row in two_hop.items() if name not in OTHER_FIELDS}
         write_json(folder / RESULTS, {**results, "gating": gates["gating"]})
+    suggest("seper-reward train retriever --input YOURS.jsonl --corpus CORPUS.jsonl")
     return 0
 
 

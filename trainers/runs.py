@@ -1,11 +1,17 @@
-"""What the runs of all recipes share: the choice of device, checkpoints, a stopwatch, and model cards."""
+"""What the runs of all recipes share: the choice of device, trackers, checkpoints, a stopwatch, and model cards."""
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from transformers import TrainingArguments
+
+from seper_reward.reports.tracking import PROJECT, Run
+from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.pretrained import no_accelerator
 
 _CARDS = Path(__file__).parent / "cards"
@@ -19,6 +25,27 @@ class ThisMachine:
     def __post_init__(self) -> None:
         self.use_cpu = self.use_cpu or no_accelerator()
         super().__post_init__()  # type: ignore[misc]
+
+
+def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:
+    """Return a recipe's run in the trackers that it reports to; a trainer made in its ``with`` block goes on in it.
+
+    Args:
+        config: Settings of the recipe.
+        arguments: Arguments of the trainer; they get the name and project by which its callbacks find the run.
+        kind: Kind of the run, such as ``"retriever"``.
+    """
+    project = PROJECT if arguments.project == TrainingArguments.project else arguments.project
+    settings = {**asdict(config), **arguments.to_dict()}
+    run = Run(arguments.report_to, kind, settings, Path(arguments.output_dir), arguments.run_name, project)
+    arguments.project, arguments.run_name = run.project, run.name
+    return run
+
+
+def suggest(command: str) -> None:
+    """Print what to run next."""
+    if process_state().is_main_process:
+        print(f"next: {command}", file=sys.stderr)
 
 
 def last_checkpoint(folder: Path) -> str | None:

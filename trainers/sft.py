@@ -1,8 +1,8 @@
 """Supervised fine-tuning of a small causal model with TRL's SFTTrainer and a LoRA adapter.
 
-    python -m trainers.sft --config configs/sft/reader.yaml             # the reader adapter that ships,
-    python -m trainers.sft --config configs/sft/reader-sharpen.yaml     # in two stages
-    python -m trainers.sft --config configs/sft/policy.yaml             # warm-up of a policy that may search
+    seper-reward train sft --config configs/sft/reader.yaml             # the reader adapter that ships,
+    seper-reward train sft --config configs/sft/reader-sharpen.yaml     # in two stages
+    seper-reward train sft --config configs/sft/policy.yaml             # warm-up of a policy that may search
 
 All fields of TRL's ``SFTConfig`` are settings here, too, but packing must be off. With ``data: reader`` the model
 learns to answer briefly from passages and from memory (``trainers/adapters/reader_data.py``), and ``scores.json`` and
@@ -11,7 +11,9 @@ the model card are written beside the adapter. With ``data: policy`` it learns t
 """
 
 import os
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +21,7 @@ from typing import Any, Literal
 import torch
 from datasets import Dataset
 from peft import PeftModel
-from trl import SFTConfig, SFTTrainer, TrlParser
+from trl import SFTConfig, SFTTrainer
 
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.reader.loading import PLAIN, READER_HUB_ID, load_reader, load_tokenizer
@@ -27,13 +29,14 @@ from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.retrieval import load_retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from trainers.adapters.reader_data import LICENCES, reader_rows
 from trainers.adapters.reader_scores import evaluate, score_table
 from trainers.models import causal_lora
 from trainers.policy_data import decision_rows, read_policy_questions, warm_up_rows
 from trainers.policy_task import load_task_scorer, new_tool, read_policy_task
-from trainers.runs import ThisMachine, model_card
+from trainers.runs import ThisMachine, model_card, suggest
 
 
 @dataclass
@@ -97,6 +100,8 @@ class SftScriptConfig:
 @dataclass
 class SftArguments(ThisMachine, SFTConfig):
     """TRL's SFTConfig; the CPU is used where there is no accelerator."""
+
+    help_group = "the trainer"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -245,9 +250,10 @@ def card(config: SftScriptConfig, kinds: Counter[str], scores: dict[str, Any]) -
     )
 
 
-def main() -> None:
-    """Train (unless ``--evaluate_only``); for ``data: reader`` score the adapter and write its model card."""
-    config, arguments = TrlParser((SftScriptConfig, SftArguments)).parse_args_and_config()
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train (unless ``--evaluate_only``); for ``data: reader`` score the adapter and write its card; return 0."""
+    kinds = (SftScriptConfig, SftArguments)
+    config, arguments = parse_settings(kinds, argv, "seper-reward train sft", __doc__)
     adapter = Path(arguments.output_dir)
     if not config.evaluate_only:
         train(config, arguments)
@@ -258,7 +264,12 @@ def main() -> None:
         write_json(adapter / "scores.json", scores)
         (adapter / "README.md").write_text(card(config, Counter(row["kind"] for row in rows), scores))
         print(score_table(scores))
+    if config.data == "policy":
+        suggest(f"seper-reward train policy --config {config.policy} --init_adapter {adapter}")
+    else:
+        suggest(f"seper-reward label --reader {adapter} --input QUESTIONS.jsonl")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

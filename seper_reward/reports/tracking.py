@@ -1,6 +1,8 @@
-"""Weights & Biases: numbers, tables, histograms and files of a run, also offline (``WANDB_MODE=offline``).
+"""Trackers of a run, W&B, TensorBoard and Trackio, through Accelerate's interface: numbers, tables, histograms, files.
 
-wandb's own environment variables, such as ``WANDB_PROJECT`` and ``WANDB_NAME``, win over what is said here.
+The trackers' own environment variables win over what is said here: W&B's (``WANDB_PROJECT``, ``WANDB_NAME``,
+``WANDB_MODE=offline``, ...), Trackio's (``TRACKIO_SPACE_ID``, ``TRACKIO_SERVER_URL``, ``TRACKIO_DIR``) and, as in
+transformers, ``TENSORBOARD_LOGGING_DIR``.
 """
 
 import os
@@ -8,103 +10,209 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tabulate import tabulate
+
 from seper_reward.reports.tables import clusters_text
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.imports import need
+from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.types import answer_items
 
+PROJECT = "seper-reward"
 _EXAMPLES = 50  # questions in the table of examples
-_RUN_ID = "wandb_run_id.txt"
+_IDENTITIES = "tracking.json"  # what a resumed run goes on as, by tracker
+_TRACKERS = ("wandb", "tensorboard", "trackio")
+_LOGGING_DIR = "TENSORBOARD_LOGGING_DIR"
 
 
 class Run:
-    """A run in W&B that ends with its ``with`` block; without W&B all its methods do nothing.
+    """A run in trackers that ends with its ``with`` block; without trackers all its methods do nothing.
+
+    A trainer of transformers that reports to the same trackers inside the block goes on in the same run: W&B's run is
+    the process's, the folder of TensorBoard is in the environment, and Trackio's has ``name``.
 
     Args:
-        report_to: Trackers by name; ``"wandb"``, or a list that holds it, starts a run on the main process.
-        job_type: Kind of the run in W&B, such as ``"label"``.
+        report_to: Trackers by name: ``"wandb"``, ``"tensorboard"``, ``"trackio"``, ``"all"`` of these that are
+            installed, or a list; those of a list that are none of these are left to the trainer.
+        job_type: Kind of the run, such as ``"label"``.
         config: The run's settings.
-        folder: Folder that keeps the run's id, so that a resumed run goes on in W&B, too; ``None`` for a new run.
+        folder: Folder of the outputs, which keeps what a resumed run goes on as in the trackers, and the files of
+            TensorBoard; ``None`` for a new run.
+        name: Name of a new run; ``None`` lets the trackers choose one.
+        project: Project of Trackio; W&B's is ``$WANDB_PROJECT``, else the same as this default.
 
     Raises:
-        OSError: wandb is not installed, or cannot start a run.
+        OSError: A tracker is not installed, or cannot start a run.
     """
 
     def __init__(
-        self, report_to: str | Sequence[str], job_type: str, config: Mapping[str, Any], folder: Path | None = None
+        self,
+        report_to: str | Sequence[str],
+        job_type: str,
+        config: Mapping[str, Any],
+        folder: Path | None = None,
+        name: str | None = None,
+        project: str = PROJECT,
     ) -> None:
-        trackers = [report_to] if isinstance(report_to, str) else report_to
-        self._wandb: Any = None
-        self._run: Any = None
-        if "wandb" in trackers and process_state().is_main_process:
-            self._wandb = need("wandb", "wandb")
-            self._run = self._init(job_type, config, folder)
+        self.name, self.project = name, project
+        self._lent: str | None = None  # environment variable that is set while the run lasts
+        self._trackers: list[Any] = []
+        named = _trackers(report_to) if process_state().is_main_process else []
+        if not named:
+            return
+        path = None if folder is None else folder / _IDENTITIES
+        known = read_json(path) if path is not None and path.is_file() else {}
+        for each in named:
+            tracker = self._start(each, job_type, known.get(each), folder)
+            if each != "tensorboard" or each not in known:  # it would keep the settings of each start
+                tracker.store_init_configuration(_flat(config) if each == "tensorboard" else dict(config))
+            known[each] = _identity(tracker)
+            self._trackers.append(tracker)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, known)
 
-    def _init(self, job_type: str, config: Mapping[str, Any], folder: Path | None) -> Any:
-        project = os.environ.get("WANDB_PROJECT", "seper-reward")
-        known: dict[str, str] = {}
-        if folder is not None:
-            known["resume"] = os.environ.get("WANDB_RESUME", "allow")
-            if "WANDB_RUN_ID" not in os.environ and (folder / _RUN_ID).is_file():
-                known["id"] = (folder / _RUN_ID).read_text(encoding="utf-8").strip()
+    def _start(self, name: str, job_type: str, identity: str | None, folder: Path | None) -> Any:
+        """Start one of Accelerate's trackers, which goes on as ``identity`` if there is one."""
+        from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+
+        project, options = self.project, dict[str, Any]()
+        if name == "wandb":
+            project = os.environ.get("WANDB_PROJECT", PROJECT)
+            options = {"job_type": job_type} | ({} if self.name is None else {"name": self.name})
+            if folder is not None:
+                options["resume"] = os.environ.get("WANDB_RESUME", "allow")
+                options |= {"id": identity} if identity and "WANDB_RUN_ID" not in os.environ else {}
+        elif name == "trackio":
+            options = {"name": identity or self.name, "group": job_type, "resume": "allow"}
+        else:
+            place = self._logging_dir(folder)
+            project, options = place.name, {"logging_dir": place.parent}
+        tracker = LOGGER_TYPE_TO_CLASS[name](project, **options)
         try:
-            run = self._wandb.init(project=project, job_type=job_type, config=dict(config), **known)
-        except self._wandb.Error as error:
-            raise OSError(
-                f"W&B cannot start a run: {error}; run `wandb login`, set WANDB_MODE=offline, or leave out "
-                "--report_to wandb"
-            ) from error
-        if folder is not None:
-            (folder / _RUN_ID).write_text(f"{run.id}\n", encoding="utf-8")
-        return run
+            tracker.start()
+        except Exception as error:  # each library has errors of its own, such as wandb.Error
+            hint = "run `wandb login`, set WANDB_MODE=offline, or " if name == "wandb" else ""
+            raise OSError(f"{name} cannot start a run: {error}; {hint}leave out --report_to {name}") from error
+        if name == "trackio":
+            self.name = tracker.tracker.name
+        return tracker
+
+    def _logging_dir(self, folder: Path | None) -> Path:
+        """Return the folder of TensorBoard, for trainers, too, which would make a new one for each start."""
+        if _LOGGING_DIR not in os.environ:
+            self._lent = _LOGGING_DIR
+            os.environ[_LOGGING_DIR] = str((folder or Path("runs")) / "tensorboard")
+        return Path(os.environ[_LOGGING_DIR]).expanduser()
 
     def __enter__(self) -> "Run":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._run is not None:
-            self._run.finish(exit_code=0 if kind is None else 1)
+        for tracker in self._trackers:
+            if tracker.name == "wandb" and kind is not None:
+                tracker.tracker.finish(exit_code=1)
+            else:
+                tracker.finish()
+        if self._lent is not None:
+            del os.environ[self._lent]
 
-    def log(self, row: Mapping[str, Any]) -> None:
-        """Log numbers."""
-        if self._run is not None:
-            self._run.log(dict(row))
+    def log(self, row: Mapping[str, Any], step: int | None = None) -> None:
+        """Log numbers, at a step of TensorBoard; the others count steps themselves, on from those of a resumed run."""
+        for tracker in self._trackers:
+            tracker.log(_flat(row), step=step if tracker.name == "tensorboard" else None)
 
     def histogram(self, name: str, values: Sequence[float]) -> None:
         """Log the distribution of some values."""
-        if self._run is not None:
-            self._run.log({f"histogram/{name}": self._wandb.Histogram(list(values))})
+        import torch
+
+        for tracker in self._trackers:
+            if tracker.name == "tensorboard":
+                tracker.tracker.add_histogram(f"histogram/{name}", torch.tensor(list(values)))
+            else:
+                tracker.log({f"histogram/{name}": _library(tracker).Histogram(list(values))})
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Log rows, which have the same keys, as a table; values other than numbers and texts are turned into text."""
-        if self._run is not None and rows:
-            columns = list(rows[0])
-            data = [[_cell(row[column]) for column in columns] for row in rows]
-            self._run.log({name: self._wandb.Table(columns=columns, data=data)})
+        if not rows:
+            return
+        columns = list(rows[0])
+        data = [[_cell(row[column]) for column in columns] for row in rows]
+        for tracker in self._trackers:
+            if tracker.name == "tensorboard":
+                tracker.log({name: tabulate(data, columns, tablefmt="github")})
+            else:
+                tracker.log({name: _library(tracker).Table(columns=columns, data=data)})
 
     def summary(self, values: Mapping[str, Any]) -> None:
-        """Set the run's summary."""
-        if self._run is not None:
-            self._run.summary.update(dict(values))
+        """Set the run's summary; of trackers without one, log its numbers."""
+        for tracker in self._trackers:
+            if tracker.name == "wandb":
+                tracker.tracker.summary.update(dict(values))
+            else:
+                numbers = {key: value for key, value in _flat(values).items() if not isinstance(value, str)}
+                tracker.log({f"summary/{key}": value for key, value in numbers.items()})
 
     def artifact(self, name: str, kind: str, paths: Sequence[Path], about: Mapping[str, Any] | None = None) -> None:
-        """Log files and folders as one artifact, ``kind`` being its type and ``about`` its metadata."""
-        if self._run is not None:
-            artifact = self._wandb.Artifact(name, type=kind, metadata=dict(about or {}))
-            for path in paths:
-                if path.is_dir():
-                    artifact.add_dir(str(path))
-                else:
-                    artifact.add_file(str(path))
-            self._run.log_artifact(artifact)
+        """Log files and folders as one artifact, ``kind`` being its type and ``about`` its metadata.
+
+        TensorBoard has no artifacts.
+        """
+        for tracker in self._trackers:
+            if tracker.name != "tensorboard":
+                artifact = _library(tracker).Artifact(name, type=kind, metadata=dict(about or {}))
+                for path in paths:
+                    (artifact.add_dir if path.is_dir() else artifact.add_file)(str(path))
+                tracker.tracker.log_artifact(artifact)
+
+
+def _trackers(report_to: str | Sequence[str]) -> list[str]:
+    """Return the names of our trackers among those that are asked for.
+
+    Raises:
+        OSError: One is not installed.
+    """
+    from accelerate.tracking import get_available_trackers
+
+    asked = [report_to] if isinstance(report_to, str) else report_to
+    installed = set(map(str, get_available_trackers()))
+    if "all" in asked:
+        return [name for name in _TRACKERS if name in installed]
+    named = [name for name in _TRACKERS if name in asked]
+    for name in named:
+        if name not in installed:
+            raise OSError(f"--report_to {name} needs {name}; run: pip install 'seper-reward[{name}]'")
+    return named
+
+
+def _identity(tracker: Any) -> str:
+    """Return what a tracker goes on as when a run is resumed: W&B's id, Trackio's name, TensorBoard's folder."""
+    run = tracker.tracker
+    return str(run.id if tracker.name == "wandb" else run.name if tracker.name == "trackio" else run.log_dir)
+
+
+def _library(tracker: Any) -> Any:
+    """Return the module of W&B or of Trackio, which have the same names for tables, histograms and artifacts."""
+    return need(tracker.name, tracker.name)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested values as numbers and texts, under keys with dots; ``None`` is left out."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            flat[f"{prefix}{key}"] = value if isinstance(value, (bool, int, float)) else str(value)
+    return flat
 
 
 class LabelTracker:
-    """Logs one label run in W&B: progress, the distribution of labels, and examples.
+    """Logs one label run: progress, the distribution of labels, and examples.
 
     Args:
-        run: The run in W&B.
+        run: The run in its trackers.
         column: Field of the labels in the rows.
         cache: Cache whose hits and misses are logged; ``None`` if there is none.
         finished: Number of questions that an interrupted run finished.
@@ -127,7 +235,7 @@ class LabelTracker:
             record["baseline_seper"] = row["baseline"]["seper"]
         if self._cache is not None:
             record |= {"cache/hits": self._cache.hits, "cache/misses": self._cache.misses}
-        self._run.log(record)
+        self._run.log(record, self._questions)
 
     def finish(self, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], folder: Path) -> None:
         """Log histograms, a table of examples with clusters, the summary and the label files.

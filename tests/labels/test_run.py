@@ -380,7 +380,7 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
         (["--dtype", "int8"], "--dtype: invalid choice: 'int8' (choose from"),
         (["--num_samples", "0"], "num_samples"),
         (["--estimator", "mine"], "--estimator: invalid choice: 'mine' (choose from"),
-        (["--report_to", "tensorboard"], "invalid choice: 'tensorboard' (choose from"),
+        (["--report_to", "mlflow"], "invalid choice: 'mlflow' (choose from"),
         (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--top_k", "0"], "top_k must be at least 1"),
         (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
@@ -627,6 +627,6 @@ def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeyp
         b"profile/prefill_seconds",
     ):
         assert logged in stored
-    assert (tmp_path / "out" / "wandb_run_id.txt").read_text().strip() in offline.name
+    assert json.loads((tmp_path / "out" / "tracking.json").read_text())["wandb"] in offline.name
     (table,) = offline.rglob("examples*.table.json")
     assert json.loads(table.read_text())["data"][0][0] == "q0"

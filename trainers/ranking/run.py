@@ -1,5 +1,6 @@
 """What the runs of retriever and reranker share: arguments, folder, comparison, and the files they write."""
 
+import os
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
-from seper_reward.config import InputConfig, load_scorer
+from seper_reward.config import REPORT_TO_HELP, InputConfig, load_scorer
 from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.labelers import LabelerOptions, PassageLabeler, load_labeler
 from seper_reward.labels.plans import SetOptions
@@ -46,6 +47,8 @@ _INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device"} | 
 class ListArguments(ThisMachine, BaseTrainingArguments):
     """Training arguments with defaults for lists of passages; the CPU is used where there is no accelerator."""
 
+    help_group = "the trainer"
+
     per_device_train_batch_size: int = field(
         default=8, metadata={"help": "Questions, each with its list of passages, per step and process."}
     )
@@ -65,9 +68,7 @@ class ListArguments(ThisMachine, BaseTrainingArguments):
     bf16: bool | None = field(
         default=None, metadata={"help": "Whether to train with bf16 autocast; not given: where that is fast."}
     )
-    report_to: str = field(
-        default="none", metadata={"help": "Where to log: none, wandb (also with WANDB_MODE=offline), ..."}
-    )
+    report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
 
     def __post_init__(self) -> None:
         if self.bf16 is None:
@@ -90,13 +91,27 @@ def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun
     """Read the questions, and load the labelling scorer and the other readers.
 
     Without a name for the cache, ``config.cache`` is set to that of ``trainer_cache``.
+
+    Raises:
+        ValueError: A launcher divides the weights among processes, or a setting is out of range.
     """
     folder = Path(arguments.output_dir)
+    _refuse_shards()
     config.refuse_auto()
     config.cache = config.cache or trainer_cache(folder)
     questions = read_questions(config)
     scorer = load_scorer(config, arguments.seed)
     return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))
+
+
+def _refuse_shards() -> None:
+    """Refuse Accelerate's FSDP and ZeRO-3: each process ranks with, and saves, the model that it trains."""
+    fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
+    if fsdp or os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3":
+        raise ValueError(
+            f"{'FSDP' if fsdp else 'ZeRO-3'} divides the weights, and a ranking model must be whole in each process; "
+            "launch with configs/accelerate/eight_gpus.yaml (DDP) or zero2.yaml instead"
+        )
 
 
 def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
@@ -235,8 +250,8 @@ def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, n
         folder: Output folder, which holds the saved ``model/`` and ``labels.jsonl``.
         results: What ``compare`` returned, and more to keep.
         card: Text of the model card.
-        tracked: The run in W&B.
-        name: Name of the model in W&B.
+        tracked: The run in its trackers.
+        name: Name of the model there.
     """
     (folder / "model" / "README.md").write_text(card, encoding="utf-8")
     write_json(folder / RESULTS, results)

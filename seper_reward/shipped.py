@@ -1,0 +1,77 @@
+"""What travels with the package: configurations to copy and recipes to run, from a wheel as from a checkout.
+
+In the repository both stand beside the package, as ``configs/`` and ``trainers/``; in a wheel they are in it.
+"""
+
+from importlib import import_module
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+RECIPES = {
+    "retriever": "fine-tune a bi-encoder on labels of the passages that it retrieves",
+    "reranker": "fine-tune a cross-encoder on labels of a retriever's passages",
+    "gating": "train a model that decides whether to use a passage at all",
+    "policy": "train a policy that decides when to search (GRPO)",
+    "sft": "fine-tune a small causal model: the shipped reader, or the warm-up of a policy",
+    "entailment": "train the shipped entailment adapter",
+    "compare-labelers": "fine-tune a bi-encoder with each of several labelers, and compare",
+    "new-head": "give a bi-encoder a new last layer, which --only_head then trains",
+}
+
+
+def configs_folder() -> Path:
+    """Return the folder of the configurations that ship."""
+    return _shipped("configs")
+
+
+def copy_configs(folder: Path) -> list[Path]:
+    """Copy the configurations that ship into a folder, in the folders they are in here.
+
+    Args:
+        folder: Where to; it is made if it is absent. Files there that are the same stay.
+
+    Returns:
+        The files, in the order of their names.
+
+    Raises:
+        ValueError: A file there has another content.
+        OSError: The folder cannot be written.
+    """
+    sources = sorted(path for path in configs_folder().rglob("*") if path.is_file())
+    copies = {source: folder / source.relative_to(configs_folder()) for source in sources}
+    for source, copy in copies.items():
+        if copy.is_file() and copy.read_bytes() != source.read_bytes():
+            raise ValueError(f"{copy} is there and differs from ours; name another folder with --to, or move it")
+    for source, copy in copies.items():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(source.read_bytes())
+    return list(copies.values())
+
+
+def run_recipe(name: str, arguments: list[str]) -> None:
+    """Run a recipe in this process.
+
+    Args:
+        name: One of ``RECIPES``.
+        arguments: Words of its command line.
+
+    Raises:
+        OSError: A library that recipes need is not installed.
+    """
+    folder = _shipped("trainers")
+    package = "seper_reward.trainers" if folder.parent == _PACKAGE else "trainers"
+    try:
+        recipe = import_module(f"{package}.{name.replace('-', '_')}")
+    except ImportError as error:
+        raise OSError(f"a recipe needs more libraries ({error}); run: pip install 'seper-reward[train]'") from error
+    recipe.main(arguments)
+
+
+def is_ours(path: str) -> bool:
+    """Whether a source file is the package's or a recipe's."""
+    return any(Path(path).is_relative_to(folder) for folder in (_PACKAGE, _shipped("trainers")))
+
+
+def _shipped(name: str) -> Path:
+    inside = _PACKAGE / name
+    return inside if inside.is_dir() else _PACKAGE.parent / name

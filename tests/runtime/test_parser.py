@@ -1,0 +1,130 @@
+"""Command lines: help by group, settings of libraries behind ``--help all``, and the nearest of a misspelt one."""
+
+import os
+import re
+from dataclasses import dataclass
+
+import pytest
+from transformers import TrainingArguments
+
+from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.settings import setting
+
+
+@dataclass
+class Reader:
+    """Settings of a reader."""
+
+    help_group = "the reader"
+
+    reader: str = setting("embedded", "Name of the reader.")
+    num_samples: int = setting(10, "Responses per prompt.")
+
+
+@dataclass
+class Command(Reader):
+    """Do something with a reader."""
+
+    output: str = setting("", "File to write. Required.")
+    limit: int | None = setting(None, "Number of questions; not given: all.")
+    strict: bool = setting(False, "Whether to stop.")
+    share: float = setting(0.5, "Share.")
+    stop: list[str] = setting(["\n"], "Strings.")
+
+    def __post_init__(self):
+        if not self.output:
+            raise ValueError("output is required: the file to write")
+
+
+@dataclass
+class Arguments(TrainingArguments):
+    """A trainer's arguments."""
+
+    help_group = "the trainer"
+
+    learning_rate: float = setting(1e-3, "Peak learning rate.")
+
+
+def shown(words, capsys, kinds=(Command,)):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        parse_settings(kinds, words, "seper-reward act", Command.__doc__)
+    return capsys.readouterr().out
+
+
+def groups(text):
+    """Return the flags by group of a help text."""
+    parts = re.split(r"^(\S.*):$", text, flags=re.MULTILINE)
+    return {
+        name: re.findall(r"^  (--\w+)", body, re.MULTILINE)
+        for name, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+def test_values():
+    (config,) = parse_settings((Command,), ["--output", "x", "--limit", "3", "--strict", "--stop", "a", "b"], "act")
+    assert config == Command("embedded", 10, "x", 3, True, 0.5, ["a", "b"])
+
+
+def test_help_is_sorted_by_who_needs_it(capsys):
+    text = shown(["--help"], capsys)
+    assert text.startswith("usage: seper-reward act [--config FILE.yaml] [--setting value ...]\n")
+    assert groups(text) == {
+        "settings of this command": ["--output", "--limit", "--strict", "--share", "--stop"],
+        "the reader": ["--reader", "--num_samples"],
+    }
+    assert re.search(r"--limit N +Number of questions; not given: all\.\n", text)  # no "(default: None)"
+    assert "--share X" in text
+    assert "--strict [true|false]" in text
+    assert "--num_samples N       Responses per prompt. (default: 10)" in text
+    assert "--num-samples" not in text
+    assert "--help all" not in text  # nothing is hidden
+
+
+def test_help_hides_what_libraries_define(capsys):
+    brief, full = (shown(words, capsys, (Command, Arguments)) for words in (["-h"], ["--help", "all"]))
+    assert groups(brief)["the trainer"][0] == "--output_dir"
+    assert {"--learning_rate", "--seed", "--report_to"} <= set(groups(brief)["the trainer"])
+    assert "--adam_beta2" not in brief
+    (hidden,) = re.findall(
+        r"^(\d+) more arguments \(transformers\): seper-reward act --help all$", brief, re.MULTILINE
+    )
+    theirs = groups(full)["TrainingArguments of transformers"]
+    assert "--adam_beta2" in theirs
+    assert len(theirs) == int(hidden) > 80
+    with pytest.raises(ValueError, match="--help trainer: expected nothing or 'all'"):
+        parse_settings((Command,), ["--help", "trainer"], "act")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--outptu", "x"], r"^unknown setting '--outptu', did you mean '--output'\? \(--help explains"),
+        (["--num-sampels=3", "--output", "x"], "unknown setting '--num-sampels', did you mean '--num_samples'"),
+        (["--xyzzy", "3"], r"^unknown setting '--xyzzy' \("),
+        (["--limt", "3", "--strickt"], "'--limt', did you mean '--limit'.; '--strickt', did you mean '--strict'"),
+        (["x"], "unknown setting 'x'"),
+        ([], "output is required"),
+        (["--limit", "many"], "argument --limit: invalid"),
+        (["--config"], "--config needs the path of a YAML file"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml: no such file; `seper-reward configs copy` writes those"),
+    ],
+)
+def test_what_is_misspelt_is_named_with_the_nearest(words, message):
+    with pytest.raises((ValueError, OSError), match=message):
+        parse_settings((Command,), words, "act")
+
+
+def test_a_file_of_settings(tmp_path, monkeypatch):
+    path = tmp_path / "settings.yaml"
+    path.write_text("output: a\nlimit: 7\nenv: {SEPER_OF_A_TEST: 5}\n")
+    monkeypatch.setenv("SEPER_OF_A_TEST", "")
+    for words in (["--config", str(path)], [f"--config={path}"]):
+        (config,) = parse_settings((Command,), [*words, "--limit", "8"], "act")
+        assert (config.output, config.limit) == ("a", 8)  # flags win
+    assert os.environ["SEPER_OF_A_TEST"] == "5"
+    path.write_text("outptu: a\n")
+    with pytest.raises(ValueError, match=rf"^{path}: unknown setting 'outptu', did you mean 'output'\?"):
+        parse_settings((Command,), ["--config", str(path)], "act")
+    path.write_text("env: 3\n")
+    with pytest.raises(ValueError, match="must contain a YAML mapping"):
+        parse_settings((Command,), ["--config", str(path)], "act")

@@ -1,0 +1,161 @@
+"""Recipes that people copy, as far as a CPU goes: what launchers make of them, and that their commands exist."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from accelerate.commands import launch
+from accelerate.utils import FullyShardedDataParallelPlugin
+from accelerate.utils.launch import prepare_multi_gpu_env
+
+from seper_reward.config import LabelConfig
+from seper_reward.runtime.parser import parse_settings
+from tests.helpers import ENVIRONMENT, labels_of
+from tests.test_docs import COMMANDS, flags, invocations
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = ROOT / "configs"
+LAUNCHES = {
+    "one_gpu": {"num_processes": 1, "num_machines": 1},
+    "eight_gpus": {"num_processes": 8, "num_machines": 1, "multi_gpu": True},
+    "two_nodes": {"num_processes": 16, "num_machines": 2, "multi_gpu": True, "main_process_port": 29500},
+    "fsdp": {"num_processes": 8, "use_fsdp": True, "fsdp_version": 2},
+    "zero2": {"num_processes": 8, "use_deepspeed": True, "zero_stage": 2},
+    "zero3": {"num_processes": 8, "use_deepspeed": True, "zero_stage": 3, "zero3_save_16bit_model": True},
+}
+
+
+def launched(words):
+    """Return what ``accelerate launch`` makes of its words, its YAML file filled in."""
+    arguments = launch.launch_command_parser().parse_args(list(map(str, words)))
+    return launch._validate_launch_command(arguments)[0]
+
+
+def test_each_launch_is_tested():
+    assert {path.stem for path in (CONFIGS / "accelerate").glob("*.yaml")} == set(LAUNCHES)
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_accelerate_reads_it_as_meant(name):
+    path = CONFIGS / "accelerate" / f"{name}.yaml"
+    arguments = launched(["--config_file", path, "-m", "seper_reward", "label", "--limit", "3"])
+    expected = {"multi_gpu": False, "use_fsdp": False, "use_deepspeed": False, "mixed_precision": "bf16"} | LAUNCHES[
+        name
+    ]
+    assert {key: getattr(arguments, key) for key in expected} == expected
+    assert (arguments.module, arguments.training_script) == (True, "seper_reward")
+    assert arguments.training_script_args == ["label", "--limit", "3"]
+    # Accelerate takes any key of these two, also a misspelt one
+    known = {action.dest for action in launch.launch_command_parser()._actions}
+    config = yaml.safe_load(path.read_text())
+    assert {*config.get("fsdp_config", {}), *config.get("deepspeed_config", {})} <= known
+
+
+def test_accelerate_makes_the_fsdp_plugin(monkeypatch):
+    arguments = launched(["--config_file", CONFIGS / "accelerate" / "fsdp.yaml", "-m", "seper_reward"])
+    for key, value in prepare_multi_gpu_env(arguments).items():
+        monkeypatch.setenv(key, value)
+    plugin = FullyShardedDataParallelPlugin()
+    assert (plugin.fsdp_version, plugin.reshard_after_forward, plugin.cpu_ram_efficient_loading) == (2, True, True)
+    assert plugin.state_dict_type.name == "FULL_STATE_DICT"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "name"),
+    [("ACCELERATE_USE_FSDP", "true", "FSDP"), ("ACCELERATE_DEEPSPEED_ZERO_STAGE", "3", "ZeRO-3")],
+)
+def test_ranking_recipes_refuse_divided_weights(monkeypatch, tmp_path, variable, value, name):
+    from trainers import reranker
+
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ValueError, match=rf"^{name} divides the weights, .*configs/accelerate/eight_gpus\.yaml"):
+        reranker.main(["--output_dir", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_launched_command_labels(tmp_path):
+    words = ["launch", "--config_file", CONFIGS / "accelerate" / "one_gpu.yaml", "--cpu"]
+    words += ["-m", "seper_reward", "label", "--labeler", "gold", "--limit", 4, "--output_dir", tmp_path]
+    done = subprocess.run(
+        list(map(str, words)), env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(labels_of(tmp_path)) == 4
+
+
+def test_commands_in_comments_exist():
+    for path in [path for path in CONFIGS.rglob("*") if path.is_file()]:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            for program, behind in invocations(line.replace("`", " ")):
+                assert program in COMMANDS or (ROOT / f"{program.replace('.', '/')}.py").is_file(), f"{path}: {line}"
+                named = {word.partition("=")[0] for word in behind if word.startswith("--")} - {"--config"}
+                assert named <= flags(program), f"{path}: {line}"
+        for named in re.findall(r"\bconfigs/[\w/.-]+\.(?:yaml|sh)", path.read_text(encoding="utf-8")):
+            assert (ROOT / named).is_file(), f"{path}: {named}"
+
+
+def test_the_slurm_script_starts_one_launcher_a_node(tmp_path):
+    script = CONFIGS / "slurm" / "two_nodes.sh"
+    subprocess.run(["bash", "-n", script], check=True)
+    shims = {
+        "scontrol": 'printf "first\\nsecond\\n"',  # of two hosts
+        "srun": 'shift; for node in 0 1; do SLURM_NODEID=$node "$@"; done',
+        "accelerate": f'printf "%q " "$@" >> {tmp_path}/launched; echo >> {tmp_path}/launched',
+    }
+    for name, body in shims.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "h[1-2]",
+        "SLURM_GPUS_ON_NODE": "4",
+    }  # fmt: skip
+    ours = ["label", "--input", "my questions.jsonl", "--output_dir", "runs/mine"]
+    subprocess.run(["bash", script, *ours], env=environment, cwd=ROOT, check=True)
+    lines = [shlex.split(line) for line in (tmp_path / "launched").read_text().splitlines()]
+    assert [line[0] for line in lines] == ["launch", "launch"]
+    for rank, line in enumerate(lines):
+        line[line.index("--config_file") + 1] = str(ROOT / line[line.index("--config_file") + 1])
+        arguments = launched(line[1:])
+        assert (arguments.machine_rank, arguments.num_machines, arguments.num_processes) == (rank, 2, 8)
+        assert (arguments.main_process_ip, arguments.main_process_port) == ("first", 29500)
+        assert (arguments.module, arguments.training_script) == (True, "seper_reward")
+        assert arguments.training_script_args == ours
+
+
+def composed(**environment):
+    """Return the compose file with its variables filled in, as `docker compose config` does."""
+    text = (CONFIGS / "compose" / "label.yaml").read_text(encoding="utf-8")
+    filled = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: environment.get(found[1]) or found[2], text)
+    assert "$" not in re.sub(r"^ *#.*$", "", filled, flags=re.MULTILINE)
+    return yaml.safe_load(filled)
+
+
+def test_the_compose_file_labels_with_what_it_serves():
+    services = composed(READER="org/reader")["services"]
+    reader, label = services["reader"], services["label"]
+    assert label["depends_on"] == {"reader": {"condition": "service_healthy"}}
+    command, *words = label["command"]
+    (config,) = parse_settings((LabelConfig,), words, f"seper-reward {command}")
+    assert command == "label"
+    assert config.reader == reader["command"][0] == "org/reader"
+    port = reader["command"][reader["command"].index("--port") + 1]
+    assert config.engine == [f"http://reader:{port}/v1"]  # a service is reached by its name
+    assert f"localhost:{port}" in reader["healthcheck"]["test"][-1]
+    (data, *_) = label["volumes"]
+    assert all(path.startswith(data.partition(":")[2]) for path in (config.input, config.output_dir))
+    extras = re.findall(r"seper-reward\[(\w+)\]", label["build"]["dockerfile_inline"])
+    assert extras == ["engine"]
+
+
+def test_docker_reads_the_compose_file():
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("docker compose is absent")
+    path = CONFIGS / "compose" / "label.yaml"
+    subprocess.run([docker, "compose", "-f", path, "config", "--quiet"], check=True)
