@@ -371,7 +371,8 @@ def _compare(arguments: list[str]) -> str:
     (run.folder / "results.md").write_text(text + "\n", encoding="utf-8")
     plot_compare(results, run.folder / "results.svg")
     print(text)
-    return f"seper-reward label --input {next(iter(config.files.values()))} --labeler {config.labelers[0]} --output_dir runs/label"
+    first = next(iter(config.files.values()))
+    return f"seper-reward label --input {first} --labeler {config.labelers[0]} --output_dir runs/label"
 
 
 def _components(arguments: list[str]) -> str:
