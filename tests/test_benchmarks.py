@@ -15,6 +15,7 @@ from tests.benchmarks import (
     sampling,
     scaling,
     serving,
+    tool_loop,
     without_replacement,
 )
 from tests.benchmarks.common import CONTEXTS, contexts, questions
@@ -48,6 +49,16 @@ def test_the_benchmark_of_dense_retrieval_writes_its_numbers(tiny_encoder, tmp_p
     assert found["speedup_of_bfloat16"] > 0
     assert 0 <= found["same_best"] <= 1
     assert 0 < found["overlap_of_10"] <= 1
+
+
+def test_the_benchmark_of_searches_writes_its_numbers(tiny_encoder, tmp_path):
+    out = tmp_path / "out.json"
+    tool_loop.main(["--encoder", str(tiny_encoder), "--questions", "2", "--rollouts", "2", "--json", str(out)])
+    found = json.loads(out.read_text())
+    assert found["searches"] == 4
+    for queries in ("queries_of_their_own", "queries_alike"):
+        assert set(found[queries]["seconds"]) == {"one_by_one", "cached", "prefetched"}
+        assert min(found[queries]["speedup"].values()) > 0
 
 
 @pytest.mark.slow

@@ -26,9 +26,10 @@ from seper_reward.config import REPORT_TO_HELP, InputConfig
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.reports.figures import plot_tradeoff
-from seper_reward.retrieval import load_retriever
+from seper_reward.retrieval import CachedRetriever, load_retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.formula import Variant
+from seper_reward.reward.prefetch import prefetch_searches
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.sharding import is_sharded
 from seper_reward.reward.trainer import TurnCreditGRPOTrainer
@@ -367,8 +368,10 @@ def learn(
     style = scorer.reader.prompts.style
     reward = new_reward(config, scorer, cast(Variant, config.variant))
     judge = new_reward(config, scorer, "delta")
-    tool = new_tool(config, load_retriever(config.retriever, questions.corpus), style, reward)
+    retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
+    tool = new_tool(config, retriever, style, reward)
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
+    prefetch_searches(trainer, retriever)
     if config.reader != "separate":
         if is_sharded(trainer):
             raise ValueError(

@@ -2,6 +2,7 @@
 
 from seper_reward.retrieval.base import Retriever
 from seper_reward.retrieval.bm25 import BM25Retriever
+from seper_reward.retrieval.cached import CachedRetriever
 from seper_reward.retrieval.compression import COMPRESSORS, Compressor, load_compressor
 from seper_reward.retrieval.dense import DenseRetriever
 from seper_reward.retrieval.ensemble import Candidates, Ensemble
@@ -17,6 +18,7 @@ from seper_reward.retrieval.voting import VoteOptions, VoteWeights
 __all__ = [
     "COMPRESSORS",
     "BM25Retriever",
+    "CachedRetriever",
     "Candidates",
     "Compressor",
     "DenseRetriever",

@@ -19,10 +19,8 @@ class BM25Retriever:
 
     def __init__(self, corpus: Mapping[str, Passage]) -> None:
         import bm25s
-        import Stemmer
 
         self._passages = list(corpus.values())
-        self._stemmer = Stemmer.Stemmer("english")
         self._index = bm25s.BM25()
         tokens = self._tokens([passage.full_text for passage in self._passages])
         if not tokens.vocab:
@@ -46,11 +44,12 @@ class BM25Retriever:
 
     def _tokens(self, texts: Sequence[str]) -> Any:
         import bm25s
+        import Stemmer
 
         return bm25s.tokenize(
             list(texts),
             stopwords="en",
-            stemmer=self._stemmer,
+            stemmer=Stemmer.Stemmer("english"),  # made anew: it cannot be pickled, as other processes need a retriever
             token_pattern=r"(?u)\b\w+\b",  # bm25s's default drops single digits, which tell "mill 3" from "mill 5"
             show_progress=False,
         )

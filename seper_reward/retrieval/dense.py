@@ -21,6 +21,8 @@ _PROBED = 16  # a search looks at one in so many of the lists of "ivf"
 class DenseRetriever:
     """Search by cosine similarity of a bi-encoder's embeddings, over a corpus held in memory.
 
+    It can be pickled, for processes without an accelerator too: its copy embeds questions on the CPU.
+
     Args:
         encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
         corpus: Passages by id.

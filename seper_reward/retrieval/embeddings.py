@@ -1,5 +1,6 @@
 """Embeddings of texts by a sentence-transformers bi-encoder, kept on disk where that is wished."""
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,8 +28,16 @@ class Embedder:
     """
 
     def __init__(self, encoder: Any, batch_size: int = 64, dtype: torch.dtype | None = None) -> None:
-        self._encoder, self._batch_size = encoder, batch_size
-        self._dtype = dtype or fast_dtype(encoder.device)
+        self._encoder, self._batch_size, self._given_dtype = encoder, batch_size, dtype
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Put the encoder of a pickle on the CPU: the process that reads it may have no accelerator."""
+        on_cpu = self._encoder.device.type == "cpu"
+        return {**self.__dict__, "_encoder": self._encoder if on_cpu else copy.deepcopy(self._encoder).to("cpu")}
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return self._given_dtype or fast_dtype(self._encoder.device)
 
     def questions(self, texts: Sequence[str]) -> np.ndarray:
         """Return fp32 vectors of shape (number of texts, dimension), of length 1."""

@@ -35,7 +35,11 @@ class SearchService:
     def __init__(self, url: str, timeout: float = 60.0) -> None:
         if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
             raise ValueError(f"url must be an address such as http://localhost:8000/search, got {url!r}")
-        self.url, self._client = url, httpx2.Client(timeout=timeout)
+        self.url, self.timeout, self._client = url, timeout, httpx2.Client(timeout=timeout)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave open connections out of a pickle; a copy opens its own."""
+        return SearchService, (self.url, self.timeout)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return what the service finds for each question, best first, at most ``top_k`` passages.

@@ -1,8 +1,10 @@
 """A search tool for policies: TRL's environment over a retriever."""
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.rows import is_unicode, shown
@@ -15,6 +17,37 @@ if TYPE_CHECKING:
 
 NO_MORE = "No more searches. Answer now."
 NOTHING_FOUND = "Nothing was found."
+_LINE_BREAKS = re.compile(r"\s*[\n\r]\s*")
+_NUMBERED = re.compile(r"\[(\d+)\] (.*)")
+
+
+def tool_message(passages: Sequence[Passage]) -> str:
+    r"""Return what a policy reads of a search: a passage as it is, or several of one line each, numbered.
+
+    >>> tool_message([Passage("Ida runs it."), Passage("Rain fell.")])
+    '[1] Ida runs it.\n[2] Rain fell.'
+    """
+    if not passages:
+        return NOTHING_FOUND
+    if len(passages) == 1:
+        return passages[0].text
+    return "\n".join(f"[{number}] {passage.text}" for number, passage in enumerate(passages, 1))
+
+
+def read_tool_message(text: str) -> tuple[Passage, ...]:
+    r"""Return the passages of a tool's message: those of ``tool_message``, without ids, else the text as one passage.
+
+    >>> read_tool_message("[1] Ida runs it.\n[2] Rain fell.")
+    (Passage(text='Ida runs it.', title='', id=''), Passage(text='Rain fell.', title='', id=''))
+    >>> read_tool_message("[1] Ida runs it.")
+    (Passage(text='[1] Ida runs it.', title='', id=''),)
+    """
+    if not text or text == NOTHING_FOUND:
+        return ()
+    lines = [_NUMBERED.fullmatch(line) for line in text.split("\n")]
+    if len(lines) > 1 and [line and line[1] for line in lines] == [str(place + 1) for place in range(len(lines))]:
+        return tuple(Passage(line[2]) for line in lines if line)
+    return (Passage(text),)
 
 
 @dataclass(frozen=True)
@@ -58,10 +91,15 @@ class RetrievalEnvironment:
         self._row: dict[str, Any] = {}
         self.turns: list[Turn] = []
 
-    def reset(self, **row: Any) -> None:
-        """Forget the searches of the previous rollout; TRL calls this with the row of the data set."""
+    def reset(self, **row: Any) -> str | None:
+        """Forget the searches of the previous rollout; TRL calls this with the row of the data set.
+
+        Returns:
+            The question as the prompt, where the data set has no column ``prompt``; else nothing to add to it.
+        """
         self.turns, self._row = [], row
         self._tell_reward()
+        return row.get("question") if row.get("prompt") is None else None
 
     def search(self, query: str) -> str:
         """Search for passages.
@@ -79,10 +117,10 @@ class RetrievalEnvironment:
             return NO_MORE
         start = time.perf_counter()
         (whole,) = self._retriever.retrieve([query], self._top_k)
-        passages = tuple(Passage(self._cut(passage.full_text), id=passage.id) for passage in whole)
+        passages = tuple(Passage(self._cut(each.full_text), id=each.id) for each in whole)
         self.turns.append(Turn(query, passages, time.perf_counter() - start))
         self._tell_reward()
-        return "\n".join(passage.text for passage in passages) if passages else NOTHING_FOUND
+        return tool_message(passages)
 
     def _tell_reward(self) -> None:
         if self._reward is not None:
@@ -100,6 +138,8 @@ def environment_factory(
     reward: "SePerReward | None" = None,
 ) -> Callable[[], RetrievalEnvironment]:
     """Return the function that TRL calls to make one environment per rollout; all share the retriever.
+
+    It can be pickled if the retriever can, as ours, which ``AsyncGRPOTrainer`` needs.
 
     Args:
         retriever: Retriever that finds the passages: BM25, dense, or anything with ``retrieve(questions, top_k)``.
@@ -119,12 +159,14 @@ def environment_factory(
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
 
-    control_tokens = ControlTokens(tokenizer)
+    cut = partial(_cut, tokenizer=tokenizer, most=max_passage_tokens, control_tokens=ControlTokens(tokenizer))
+    return partial(RetrievalEnvironment, retriever, top_k, max_turns, cut, reward)
 
-    def cut(text: str) -> str:
-        if tokenizer is not None:
-            ids: Sequence[int] = tokenizer(text, add_special_tokens=False).input_ids
-            text = text if len(ids) <= max_passage_tokens else str(tokenizer.decode(ids[:max_passage_tokens]))
-        return control_tokens.break_up(text)
 
-    return lambda: RetrievalEnvironment(retriever, top_k, max_turns, cut, reward)
+def _cut(text: str, tokenizer: Any, most: int, control_tokens: ControlTokens) -> str:
+    """Return a passage as one line of at most ``most`` tokens without control tokens."""
+    text = _LINE_BREAKS.sub(" ", text)
+    if tokenizer is not None:
+        ids: Sequence[int] = tokenizer(text, add_special_tokens=False).input_ids
+        text = text if len(ids) <= most else str(tokenizer.decode(ids[:most]))
+    return control_tokens.break_up(text)

@@ -5,7 +5,7 @@ from typing import Any
 
 from seper_reward.data.answers import exact_match
 from seper_reward.reward.credit import credit_of, turn_rewards
-from seper_reward.reward.rollouts import Rollout, Score
+from seper_reward.reward.rollouts import OTHERS, Rollout, Score
 from seper_reward.runtime.profiling import Profile
 from seper_reward.types import Belief
 
@@ -71,6 +71,8 @@ def rollout_metrics(
 ) -> dict[str, list[float]]:
     """Return metrics, each with one value per rollout that it concerns; TRL's trainers take the mean.
 
+    Rows of other environments count nowhere.
+
     Args:
         rollouts: The rollouts.
         scores: Their scores; ``None`` where one could not be scored.
@@ -78,7 +80,9 @@ def rollout_metrics(
     """
     pairs = [(rollout, score) for rollout, score in zip(rollouts, scores, strict=True) if score is not None]
     metrics = {
-        "unscored": [float(score is None) for score in scores],
+        "unscored": [
+            float(score is None) for rollout, score in zip(rollouts, scores, strict=True) if rollout.problem != OTHERS
+        ],
         "search_rate": [float(bool(rollout.turns)) for rollout, _ in pairs],
         "searches": [float(len(rollout.turns)) for rollout, _ in pairs],
         "exact_match": [exact_match(rollout.answer, rollout.answers) for rollout, _ in pairs],

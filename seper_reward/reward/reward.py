@@ -5,7 +5,6 @@
 ``formula.py`` has the variants.
 """
 
-import functools
 import time
 import warnings
 from collections import Counter
@@ -22,7 +21,7 @@ from seper_reward.reward.environment import Turn
 from seper_reward.reward.formula import Formula, Variant
 from seper_reward.reward.metrics import rollout_metrics, seconds, table_columns
 from seper_reward.reward.policy_reader import PolicyReader, Weights
-from seper_reward.reward.rollouts import Rollout, Score, read_rollouts
+from seper_reward.reward.rollouts import OTHERS, Rollout, Score, read_rollouts
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Answers, Asked, Measured, Passage, UnscorableError
 
@@ -37,10 +36,11 @@ class SePerReward:
     """Scores rollouts; pass it as a reward function to a TRL trainer, or call it by hand.
 
     It needs the columns ``question`` (text) and ``answers`` (aliases of the gold answer or, where that is a list, the
-    aliases of each of its items). A rollout's searches come from its environment, else from a column ``passages`` (a
-    list of texts or ``{id?, title?, text}``, one search), else from the texts of the completion's tool messages and
-    from what stands between passage tags. A row of other types is a rollout that cannot be scored; a whole column of
-    another type is an error.
+    aliases of each of its items), or environments with attributes of these names. A rollout's searches come from its
+    environment, else from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search), else from
+    the texts of the completion's tool messages and from what stands between passage tags. A row of other types is a
+    rollout that cannot be scored; a whole column of another type is an error. Where a trainer has environments of
+    several types, rows of those that do not search get ``None``, and do not count as failures.
 
     Args:
         scorer: Scorer that measures beliefs; or the URL of ``seper-reward serve``, or a client of it, which travel to
@@ -66,6 +66,10 @@ class SePerReward:
         share_ranks: Whether the ranks of a trainer share the work: what the rollouts of all of them need is measured
             once, by one of them. All ranks must then call the reward together, as in TRL's ``GRPOTrainer``; a process
             without a process group, and ``score``, work alone. A server measures once for all its clients anyway.
+        environment: Which rows are scored where the data set's column ``environment`` names several types of them, as
+            in TRL's dict of factories; all others get ``None``. ``None`` scores those whose environment keeps a record
+            of searches (``turns``); ``AsyncGRPOTrainer`` does not show environments, so that it needs the name.
+        name: Name of the metrics in the log; ``None``: ``seper_`` and the variant.
 
     Attributes:
         formula: The formula with its prices and weights.
@@ -91,11 +95,12 @@ class SePerReward:
         baseline: Baseline | Sequence[Passage] = "none",
         pool_draws: int = 1,
         share_ranks: bool = False,
+        environment: str | None = None,
         name: str | None = None,
     ) -> None:
         self.formula = Formula(variant, price, word_price, gain_weight, closed_book)
         self.__name__ = name or f"seper_{variant}"  # TRL names the metric after it
-        self.needed, self.passage_tag = needed, passage_tag
+        self.needed, self.passage_tag, self.environment = needed, passage_tag, environment
         self.failures: Counter[str] = Counter()
         self._reader = PolicyReader(SePerClient(scorer) if isinstance(scorer, str) else scorer, reader)
         self._baseline = baseline
@@ -121,9 +126,10 @@ class SePerReward:
         prompts: Sequence[Any] | None = None,
         completions: Sequence[Any] | None = None,
         *,
-        question: Sequence[str],
-        answers: Sequence[Answers],
-        passages: Sequence[Sequence[Any]] | None = None,
+        question: Sequence[str | None] | None = None,
+        answers: Sequence[Answers | None] | None = None,
+        passages: Sequence[Sequence[Any] | None] | None = None,
+        environment: Sequence[str | None] | None = None,
         environments: Sequence[Any] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
         log_extra: Callable[[str, list[Any]], None] | None = None,
@@ -132,7 +138,8 @@ class SePerReward:
         """Return one reward per completion; ``None`` where it cannot be scored, with the reason in ``failures``."""
 
         def read() -> list[Rollout]:
-            return read_rollouts(question, answers, completions, passages, environments, self.passage_tag)
+            others = self._others(environment, environments)
+            return read_rollouts(question, answers, completions, passages, environments, self.passage_tag, others)
 
         rollouts = self._on_all_ranks(read)
         with profiling() as profile:
@@ -276,8 +283,28 @@ class SePerReward:
         reference = random_passage(self._baseline, rollout.question, rollout.answers)
         return self.formula.asks(rollout, (reference,))
 
+    def _others(self, names: Sequence[str | None] | None, environments: Sequence[Any] | None) -> list[bool] | None:
+        """Return which rows are of another environment than this reward's; ``None`` if only these can tell.
+
+        Raises:
+            ValueError: The column ``environment`` is missing, or nothing tells what the environments found.
+        """
+        if self.environment is not None:
+            if names is None:
+                raise ValueError(
+                    f"environment={self.environment!r} needs a column environment in the data set, with the name of "
+                    "each row's environment; add it, or leave environment out"
+                )
+            return [name != self.environment for name in names]
+        if names is None and environments and not any(hasattr(each, "turns") for each in environments):
+            raise ValueError(
+                f"{type(environments[0]).__name__} keeps no record of its searches; give it a list turns of "
+                "seper_reward.reward.environment.Turn, or take environment_factory"
+            )
+        return None
+
     def _score(self, rollout: Rollout, measured: Measured | UnscorableError | None) -> Score | None:
-        if not rollout.answers:
+        if not rollout.answers and rollout.problem != OTHERS:
             self.failures[rollout.problem or "no gold answer"] += 1
         return self.formula.score(rollout, measured) if isinstance(measured, Measured) else None
 
@@ -308,20 +335,3 @@ class SePerReward:
         share = {} if self._last_call is None else {"share_of_step": spent / (now - self._last_call)}
         self._last_call = now
         return share
-
-
-@functools.cache
-def _default() -> SePerReward:
-    return SePerReward(price=0.1)
-
-
-def delta_seper(*args: Any, **columns: Any) -> list[float | None]:
-    """Return the rewards of ``SePerReward`` with the embedded models and a price of 0.1 per search.
-
-    Its name is for the command line of TRL: ``trl grpo --reward_funcs seper_reward.reward.delta_seper``.
-
-    Args:
-        *args: Prompts and completions, as TRL passes them.
-        **columns: The other arguments of ``SePerReward.__call__``.
-    """
-    return _default()(*args, **columns)

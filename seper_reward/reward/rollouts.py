@@ -10,9 +10,10 @@ from typing import Any
 
 from seper_reward.data.answers import is_list, read_answers, stated_answer
 from seper_reward.data.rows import is_unicode
-from seper_reward.reward.environment import NO_MORE, NOTHING_FOUND, Turn
+from seper_reward.reward.environment import NO_MORE, Turn, read_tool_message
 from seper_reward.types import Answers, Belief, Passage, UnscorableError
 
+OTHERS = "a row of another environment"  # the ``problem`` of a rollout that somebody else is to score
 _ERRORS = ("{'error': ", '{"error": ')  # how TRL writes the error of a failed tool call, and how JSON would
 
 
@@ -81,49 +82,61 @@ class Score:
 
 
 def read_rollouts(
-    question: Sequence[str],
-    answers: Sequence[Answers],
+    question: Sequence[str | None] | None = None,
+    answers: Sequence[Answers | None] | None = None,
     completions: Sequence[Any] | None = None,
     passages: Sequence[Sequence[Any] | None] | None = None,
     environments: Sequence[Any] | None = None,
     passage_tag: str | None = None,
+    others: Sequence[bool] | None = None,
 ) -> list[Rollout]:
     """Return one rollout per row; a row that is unusable becomes a rollout that says so in ``problem``.
 
-    A rollout's searches come from its environment (as many as the completion has results of its tools, since TRL rolls
-    back results that are too long), else from the column ``passages`` (one search), else from the completion's tool
-    messages, and from what stands between passage tags. The error of a failed call is no result. Numbers are read as
-    texts.
+    A rollout's searches come from the ``turns`` of its environment (as many as the completion has results of its
+    tools, since TRL rolls back results that are too long), else from the column ``passages`` (one search), else from
+    the completion's tool messages (``read_tool_message``), and from what stands between passage tags. The error of a
+    failed call is no result. Numbers are read as texts.
 
     Args:
-        question: Column of questions.
-        answers: Column of gold answers: of each its aliases or, where it is a list, the aliases of each item.
-        completions: TRL's completions, texts or lists of messages; ``None`` stands for empty ones.
+        question: Column of questions; where there is none, or ``None`` in it, the environment's attribute counts.
+        answers: Column of gold answers: of each its aliases or, where it is a list, the aliases of each item; where
+            there is none, the environment's attribute counts.
+        completions: TRL's completions, texts or lists of messages; ``None`` stands for ones that nobody has seen:
+            without an answer, and with all searches of the environment.
         passages: Column of the passages that one search found; ``None`` if there is no such column.
         environments: TRL's environments; ``None`` if the trainer has none.
         passage_tag: Name of the tag that stands around what a search found in a policy's text, such as
             ``information``; ``None`` if there is none.
+        others: Whether each row is of another environment; ``None`` takes those for others whose environment keeps no
+            record of searches (``turns``).
 
     Raises:
         ValueError: A column has another type than these: ``question`` is one text, or no row of ``answers`` or
-            ``passages`` is a list.
+            ``passages`` is a list. Or there are no columns, and no environments to ask.
     """
     if isinstance(question, str):
         raise ValueError(f"question must be a list of texts, got the text {question[:80]!r}; wrap it in a list")
-    for name, column in (("answers", answers), ("passages", passages if passages is not None else [])):
-        given = [row for row in column if row is not None]
+    for name, column in (("answers", answers), ("passages", passages)):
+        given = [row for row in column or () if row is not None]
         if given and not any(map(is_list, given)):
             kind = "text" if isinstance(given[0], str) else type(given[0]).__name__
             raise ValueError(f"{name} must be a list per row, got the {kind} {given[0]!r:.80}; wrap it in a list")
-    rows = zip(
-        question,
-        answers,
-        completions if completions is not None else [""] * len(question),
-        environments if environments is not None else [None] * len(question),
-        passages if passages is not None else [None] * len(question),
-        strict=True,
-    )
-    return [_rollout(*row, passage_tag) for row in rows]
+    if environments is None and (question is None or answers is None):
+        raise ValueError(
+            "question and answers must be columns of the data set, or attributes of TRL's environments, got neither; "
+            "AsyncGRPOTrainer hands over no environments: add the columns, or give the environment a get_reward"
+        )
+    count = next(len(column) for column in (question, environments) if column is not None)
+    others = others if others is not None else [_is_other(each) for each in environments or [None] * count]
+    columns = (question, answers, completions, environments, passages)
+    rows = zip(*([None] * count if column is None else column for column in columns), strict=True)
+    return [
+        _unusable(OTHERS) if other else _rollout(row, passage_tag) for other, row in zip(others, rows, strict=True)
+    ]
+
+
+def _is_other(environment: Any) -> bool:
+    return environment is not None and not hasattr(environment, "turns")
 
 
 def tagged_block(tag: str) -> re.Pattern[str]:
@@ -131,15 +144,18 @@ def tagged_block(tag: str) -> re.Pattern[str]:
     return re.compile(rf"<{re.escape(tag)}>(.*?)</{re.escape(tag)}>", re.DOTALL)
 
 
-def _rollout(
-    question: Any, answers: Any, completion: Any, environment: Any, passages: Any, passage_tag: str | None
-) -> Rollout:
+def _rollout(row: Sequence[Any], passage_tag: str | None) -> Rollout:
+    question, answers, completion, environment, passages = row
+    question, answers = _known(question, environment, "question"), _known(answers, environment, "answers")
+    if not hasattr(environment, "turns"):
+        environment = None  # it keeps no record: what its tools said does
     try:
         if not is_list(answers):
             raise UnscorableError(f"answers must be a list of texts, got {type(answers).__name__}")
         messages = _messages("" if completion is None else completion, passage_tag)
         found = _found(messages, environment)
-        turns = _turns(list(itertools.chain.from_iterable(found)), environment, passages)
+        seen = None if completion is None else list(itertools.chain.from_iterable(found))
+        turns = _turns(seen, environment, passages)
         before, *calls = map(len, found)
         rollout = Rollout(
             _text(question, "question"),
@@ -152,6 +168,11 @@ def _rollout(
         return rollout if all(map(is_unicode, texts)) else _unusable("the rollout holds half a surrogate pair")
     except UnscorableError as error:
         return _unusable(str(error))
+
+
+def _known(value: Any, environment: Any, name: str) -> Any:
+    """Return what the column says, else what the environment knows."""
+    return getattr(environment, name, None) if value is None else value
 
 
 def _unusable(problem: str) -> Rollout:
@@ -213,16 +234,16 @@ def _found(messages: Sequence[Any], environment: Any) -> list[list[str]]:
     return found
 
 
-def _turns(found: Sequence[str], environment: Any, passages: Any) -> tuple[Turn, ...]:
+def _turns(found: Sequence[str] | None, environment: Any, passages: Any) -> tuple[Turn, ...]:
     if environment is not None:
         # of what TRL rolls back, only the end of a rollout, the environment knows nothing
-        return tuple(environment.turns[: len(found)])
+        return tuple(environment.turns if found is None else environment.turns[: len(found)])
     if passages is not None:
         if not is_list(passages):
             raise UnscorableError(f"passages must be a list, got {type(passages).__name__}")
         given = tuple(_passage(passage, f"passages[{place}]") for place, passage in enumerate(passages))
         return (Turn("", given),) if given else ()
-    return tuple(Turn("", (Passage(text),) if text and text != NOTHING_FOUND else ()) for text in found)
+    return tuple(Turn("", read_tool_message(text)) for text in found or ())
 
 
 def _passage(value: Any, name: str) -> Passage:

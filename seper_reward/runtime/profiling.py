@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 
@@ -70,26 +70,23 @@ class Profile:
         return stack
 
 
-_profile: Profile | None = None
+_profiles: tuple[Profile, ...] = ()  # of the blocks under way, which may be those of several threads
+_entering = threading.Lock()
 _OFF: AbstractContextManager[None] = nullcontext()
 
 
 @contextmanager
 def profiling() -> Iterator[Profile]:
-    """Measure all stages of this process until the block ends; an outer ``profiling`` block counts them, too."""
-    global _profile
-    before, inner = _profile, Profile()
-    _profile = inner
+    """Measure all stages of this process until the block ends, those of other threads and inner blocks among them."""
+    global _profiles
+    profile = Profile()
+    with _entering:
+        _profiles = (*_profiles, profile)
     try:
-        yield inner
+        yield profile
     finally:
-        _profile = before
-        if before is not None:
-            for stage, seconds in inner.seconds.items():
-                before.add(stage, seconds, inner.tokens[stage])
-            before.count(inner.counts)
-            for enclosing in before.stack()[-1:]:
-                before.stack()[-1] = enclosing + sum(inner.seconds.values())
+        with _entering:
+            _profiles = tuple(each for each in _profiles if each is not profile)
 
 
 def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:
@@ -99,32 +96,37 @@ def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:
         stage: Name of the stage.
         tokens: How many tokens the block puts through a model.
     """
-    return _OFF if _profile is None else _Stage(_profile, stage, tokens)
+    return _Stage(_profiles, stage, tokens) if _profiles else _OFF
 
 
 def count(numbers: Callable[[], Mapping[str, int]]) -> None:
-    """Add what a function returns to the profile's ``counts``; it is called inside of ``profiling`` only."""
-    if _profile is not None:
-        _profile.count(numbers())
+    """Add what a function returns to the profiles' ``counts``; it is called inside of ``profiling`` only."""
+    if profiles := _profiles:
+        found = numbers()
+        for profile in profiles:
+            profile.count(found)
 
 
 class _Stage(AbstractContextManager[None]):
-    def __init__(self, profile: Profile, stage: str, tokens: int) -> None:
-        self._profile, self._stage, self._tokens = profile, stage, tokens
+    def __init__(self, profiles: Sequence[Profile], stage: str, tokens: int) -> None:
+        self._profiles, self._stage, self._tokens = profiles, stage, tokens
 
     def __enter__(self) -> None:
         _synchronize()
-        self._profile.stack().append(0.0)
+        for profile in self._profiles:
+            profile.stack().append(0.0)
         self._start = time.perf_counter()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _synchronize()
-        spent, stack = time.perf_counter() - self._start, self._profile.stack()
-        self._profile.add(self._stage, spent - stack.pop(), self._tokens)
-        if stack:
-            stack[-1] += spent
+        spent = time.perf_counter() - self._start
+        for profile in self._profiles:
+            stack = profile.stack()
+            profile.add(self._stage, spent - stack.pop(), self._tokens)
+            if stack:
+                stack[-1] += spent
 
 
 def _synchronize() -> None:

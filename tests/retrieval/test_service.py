@@ -1,6 +1,7 @@
 """A search service in place of a corpus: what is sent, what is understood, and what goes wrong."""
 
 import json
+import pickle
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -89,3 +90,8 @@ def test_forms_of_answers(answer):
     assert passages_in({"passages": [{"_id": 3, "title": "Mill", "text": "It burnt."}]}, "here") == (
         Passage("It burnt.", "Mill", "3"),
     )
+
+
+def test_a_pickle_has_the_address_and_nothing_else():
+    copy = pickle.loads(pickle.dumps(SearchService("http://127.0.0.1:9/search", timeout=7)))
+    assert (copy.url, copy.timeout) == ("http://127.0.0.1:9/search", 7)

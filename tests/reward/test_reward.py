@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seper_reward.data.queries import as_query
@@ -15,7 +15,7 @@ from seper_reward.estimators.seper import Estimator
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
 from seper_reward.reward.baseline import random_passage
-from seper_reward.reward.environment import Turn, environment_factory
+from seper_reward.reward.environment import Turn, environment_factory, read_tool_message
 from seper_reward.reward.formula import Formula
 from seper_reward.reward.policy_reader import borrowed_reader
 from seper_reward.reward.reward import SePerReward
@@ -331,6 +331,43 @@ def said_by_tool(tool, **arguments):
     except Exception as error:
         result = {"error": str(error)}
     return {"role": "tool", "name": "search", "content": str(result)}
+
+
+class Elsewhere:
+    """An environment of another type, without searches."""
+
+
+def test_rows_of_another_environment(tiny_scorer, seper):
+    """They are no failures, and are counted nowhere."""
+    environment = environment_factory(FindsThese([MILL]))()
+    environment.search("mill")
+    columns = {"completions": [searched(MILL.text)] * 2, "question": [QUESTION, None], "answers": [ANSWERS, None]}
+    expected = [pytest.approx(seper(MILL) - seper(), abs=1e-5), None]
+    reward, metrics = SePerReward(tiny_scorer), Metrics()
+    assert reward(environments=[environment, Elsewhere()], **columns, log_metric=metrics.log) == expected
+    named = SePerReward(tiny_scorer, environment="search")
+    assert named(environment=["search", "game"], **columns) == expected  # as AsyncGRPOTrainer calls it
+    assert named(environment=["search", "game"], environments=[Elsewhere(), environment], **columns) == expected
+    assert metrics["seper/unscored"] == 0
+    assert metrics["seper/search_rate"] == 1
+    assert not reward.failures + named.failures
+    with pytest.raises(ValueError, match="environment='search' needs a column environment in the data set"):
+        named(**columns)
+    with pytest.raises(ValueError, match="Elsewhere keeps no record of its searches; give it a list turns"):
+        reward(environments=[Elsewhere()] * 2, **columns)
+
+
+def test_a_question_that_the_environment_knows(tiny_scorer, seper):
+    environment = environment_factory(FindsThese([MILL]))()
+    environment.search("mill")
+    environment.question, environment.answers = QUESTION, ANSWERS
+    gain = pytest.approx(seper(MILL) - seper(), abs=1e-5)
+    reward = SePerReward(tiny_scorer)
+    assert reward(completions=[searched(MILL.text)], environments=[environment]) == [gain]
+    assert reward(environments=[environment]) == [gain]  # from its own state alone
+    assert reward(question=[None], answers=[None], environments=[environment]) == [gain]
+    with pytest.raises(ValueError, match="AsyncGRPOTrainer hands over no environments: add the columns, or give"):
+        reward(completions=["Ida Voss"])
 
 
 @pytest.mark.parametrize("query", [{"text": "mill"}, ["a", "b"], None, 5, True, "mill \ud800"])
@@ -762,10 +799,40 @@ def test_environment():
     one.search("again")
     assert one.search("third") == "No more searches. Answer now."
     assert [turn.query for turn in one.turns] == ["mill", "again"]
-    assert one.reset(question="x") is None
+    assert one.reset(prompt="x") is None
     assert one.turns == []
     with pytest.raises(ValueError, match="top_k must be at least 1"):
         environment_factory(Finds(), top_k=0)
+
+
+class FindsThese:
+    """A retriever that finds given passages."""
+
+    def __init__(self, passages):
+        self.passages = tuple(passages)
+
+    def retrieve(self, questions, top_k):
+        return [self.passages[:top_k] for _ in questions]
+
+
+@given(st.lists(st.text("ab1[] \n\r\u2028", max_size=12), max_size=4))
+@example(["[1] a\n[2] b"])
+@example(["", "", "a"])
+@example(["[2] a", "[1] b"])
+def test_what_a_tool_says_tells_its_passages(texts):
+    """A trainer that shows no environments, as AsyncGRPOTrainer, sees the same passages."""
+    environment = environment_factory(FindsThese(map(Passage, texts)), top_k=4)()
+    said = environment.search("mill")
+    (turn,) = environment.turns
+    assert read_tool_message(said) == turn.passages or turn.passages == (Passage(""),)
+    assert len(turn.passages) == len(texts)
+
+
+def test_a_prompt_of_the_environment():
+    environment = environment_factory(FindsThese([MILL]))()
+    assert environment.reset(question=QUESTION, answers=ANSWERS) == QUESTION
+    assert environment.reset(prompt=[{"role": "user", "content": "?"}], question=QUESTION) is None
+    assert environment.reset() is None
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -55,6 +55,21 @@ def test_threads_do_not_count_in_each_other():
     assert profile.seconds["outside"] >= 0.03
 
 
+def test_blocks_of_several_threads_may_end_in_any_order():
+    first, second = profiling(), profiling()
+    one = first.__enter__()
+    other = second.__enter__()
+    with timed("both", tokens=2):
+        first.__exit__(None, None, None)
+    with timed("second", tokens=3):
+        pass
+    count(lambda: {"calls": 1})
+    second.__exit__(None, None, None)
+    assert timed("a") is timed("b")  # nothing is measured any more
+    assert (one.tokens, one.counts) == ({"both": 2}, {})
+    assert (other.tokens, other.counts) == ({"both": 2, "second": 3}, {"calls": 1})
+
+
 def test_all_stages_of_a_question_are_seen(tiny_scorer):
     from seper_reward.reports.tables import profile_table
     from seper_reward.runtime.cache import Cache

@@ -1,0 +1,97 @@
+"""A cached retriever asks once for each query, for announced ones together, and for those of threads that wait."""
+
+import pickle
+import threading
+import time
+
+import pytest
+
+from seper_reward.retrieval import BM25Retriever, CachedRetriever
+from seper_reward.types import Passage
+from tests.reward.scripted import Counting
+
+CORPUS = {name: Passage(f"The {name} in the fog.", id=name) for name in ("mill", "ferry", "barn", "ox")}
+
+
+def ids(found):
+    return [[passage.id for passage in row] for row in found]
+
+
+@pytest.fixture
+def counting():
+    return Counting(BM25Retriever(CORPUS))
+
+
+def test_each_query_is_asked_once(counting):
+    retriever = CachedRetriever(counting)
+    assert ids(retriever.retrieve(["mill", "ferry", "mill"], 1)) == [["mill"], ["ferry"], ["mill"]]
+    assert ids(retriever.retrieve(["barn", "ferry"], 1)) == [["barn"], ["ferry"]]
+    assert ids(retriever.retrieve(["ferry fog"], 3))[0][0] == "ferry"
+    assert len(retriever.retrieve(["ferry fog"], 1)[0]) == 1  # another depth
+    assert retriever.retrieve([], 1) == []
+    assert counting.asked == [["mill", "ferry"], ["barn"], ["ferry fog"], ["ferry fog"]]
+
+
+def test_announced_queries_are_asked_with_the_next_search(counting):
+    retriever = CachedRetriever(counting)
+    retriever.expect(["mill", "ferry"])
+    retriever.expect(["ferry", "barn"])
+    assert counting.asked == []
+    assert ids(retriever.retrieve(["ferry"], 1)) == [["ferry"]]
+    assert ids(retriever.retrieve(["mill"], 1) + retriever.retrieve(["barn"], 1)) == [["mill"], ["barn"]]
+    assert counting.asked == [["ferry", "mill", "barn"]]
+
+
+def test_threads_that_wait_for_a_search_are_asked_for_together():
+    class Held:
+        """Waits in its first search until three other threads have asked."""
+
+        def __init__(self):
+            self.asked, self.begun, self.may_go_on = [], threading.Event(), threading.Event()
+
+        def retrieve(self, questions, top_k):
+            self.asked.append(sorted(questions))
+            self.begun.set()
+            assert self.may_go_on.wait(30)
+            return [(CORPUS[question],) for question in questions]
+
+    held, found = Held(), {}
+    retriever = CachedRetriever(held)
+
+    def search(name):
+        found[name] = retriever.retrieve([name], 1)
+
+    threads = [threading.Thread(target=search, args=(name,)) for name in CORPUS]
+    threads[0].start()
+    assert held.begun.wait(30)
+    for thread in threads[1:]:
+        thread.start()
+    while set(retriever._expected) != set(CORPUS) - {"mill"}:
+        time.sleep(0.001)
+    held.may_go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert held.asked == [["mill"], ["barn", "ferry", "ox"]]
+    assert found == {name: [(passage,)] for name, passage in CORPUS.items()}
+
+
+def test_a_search_that_fails_leaves_the_others_alone(counting):
+    retriever = CachedRetriever(counting)
+    with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
+        retriever.retrieve(["mill"], 0)
+    assert ids(retriever.retrieve(["ferry"], 1)) == [["ferry"]]
+    assert counting.asked == [["mill"], ["ferry"]]
+
+
+def test_it_forgets_and_does_not_travel_with_its_memories(counting):
+    retriever = CachedRetriever(counting, size=2)
+    for name in ("mill", "ferry", "barn", "barn", "mill"):
+        assert ids(retriever.retrieve([name], 1)) == [[name]]
+    assert counting.asked == [["mill"], ["ferry"], ["barn"], ["mill"]]
+    assert ids(retriever.retrieve(["ox", "mill"], 1)) == [["ox"], ["mill"]]  # a third: only what is asked for is kept
+    assert counting.asked[4:] == [["ox"]]
+    copy = pickle.loads(pickle.dumps(retriever))
+    assert ids(copy.retrieve(["mill"], 1)) == [["mill"]]
+    assert copy._retriever.asked[5:] == [["mill"]]
+    with pytest.raises(ValueError, match="size must be at least 1, got 0"):
+        CachedRetriever(counting, size=0)

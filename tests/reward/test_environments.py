@@ -1,0 +1,203 @@
+"""TRL's environments: several types in a batch, prompts of their own, searches in one batch, and a spawned child."""
+
+import json
+import math
+import pickle
+import queue
+from collections import defaultdict
+
+import pytest
+import torch
+import trl
+from accelerate import PartialState
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl.experimental.async_grpo import async_rollout_worker
+from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker
+from trl.trainer.utils import is_async_callable
+
+from seper_reward.retrieval import BM25Retriever, CachedRetriever, DenseRetriever
+from seper_reward.reward import AsyncSePerReward, environment_factory, prefetch_searches
+from seper_reward.reward.chat_template import with_tool_template
+from seper_reward.reward.reward import SePerReward
+from tests.reward.async_worker import ScriptedLoop
+from tests.reward.scripted import HOUSES, ROWS, SCRIPTS, Counting, ScriptedPolicy, both, delta, environments
+from tests.serving.helpers import ServerThread
+from trainers.policy import project_completions_only
+
+
+class Scripted(trl.GRPOTrainer):
+    """TRL's trainer with a scripted policy; ``scored`` has the rewards of each rollout, by what was said."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.policy, self.scored = ScriptedPolicy(self.processing_class), {}
+
+    def _generate_single_turn(self, prompt_ids, *_, **__):
+        return [self.policy.ids(ids) for ids in prompt_ids], None
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        for row, prompt, completion, scores in zip(inputs, prompts, completions, rewards.tolist(), strict=True):
+            named = dict(zip(self.reward_func_names, scores, strict=True))
+            self.scored[said(row["environment"], prompt, completion)] = named
+        return rewards
+
+
+def said(environment, prompt, completion):
+    """Return what a rollout is known by: TRL's trainers word the error of a wrong call differently."""
+    by_policy = [message for message in completion if message["role"] == "assistant"]
+    return json.dumps([environment, prompt[0]["content"], by_policy])
+
+
+@pytest.fixture(scope="module")
+def retriever():
+    return CachedRetriever(Counting(BM25Retriever(HOUSES)))
+
+
+@pytest.fixture(scope="module")
+def make(tiny_reader, retriever):
+    return environment_factory(retriever, top_k=2, max_turns=2, tokenizer=AutoTokenizer.from_pretrained(tiny_reader))
+
+
+@pytest.fixture(scope="module")
+def synchronous(tmp_path_factory, tiny_reader, tiny_scorer, retriever, make):
+    """Return a trainer that made one step, with rewards in process, and one by a server that is awaited."""
+    torch.manual_seed(0)
+    with ServerThread(tiny_scorer) as server, project_completions_only():
+        rewards = [delta(tiny_scorer), both(tiny_scorer), both(server.url, AsyncSePerReward, name="awaited")]
+        trainer = Scripted(
+            model=AutoModelForCausalLM.from_pretrained(tiny_reader),
+            reward_funcs=list(rewards),
+            args=trl.GRPOConfig(
+                output_dir=str(tmp_path_factory.mktemp("run")), max_steps=1, per_device_train_batch_size=4,
+                steps_per_generation=4, num_generations=len(SCRIPTS), max_completion_length=200, use_cpu=True,
+                bf16=False, save_strategy="no", report_to="none", disable_tqdm=True, max_tool_calling_iterations=3,
+                logging_steps=1, learning_rate=1e-2, scale_rewards="none",
+            ),
+            train_dataset=Dataset.from_list(ROWS),
+            processing_class=with_tool_template(AutoTokenizer.from_pretrained(tiny_reader)),
+            environment_factory=environments(make, tiny_scorer),
+        )  # fmt: skip
+        prefetch_searches(trainer, retriever)
+        before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
+        trainer.train()
+    assert any(not torch.equal(before[name], weight) for name, weight in trainer.model.named_parameters())
+    assert not any(reward.failures for reward in rewards)
+    return trainer
+
+
+def test_several_types_of_environments_in_a_batch(synchronous):
+    """Rows of another environment get no reward of ours; what is awaited is what is computed in process."""
+    by_environment = defaultdict(list)
+    for key, scores in synchronous.scored.items():
+        by_environment[json.loads(key)[0]].append(scores)
+    assert {name: len(rows) for name, rows in by_environment.items()} == {"search": 8, "library": 4, "game": 4}
+    for scores in by_environment["search"]:
+        assert scores["awaited"] == pytest.approx(scores["both"], abs=1e-5)
+        assert math.isnan(scores["Game"])
+        assert math.isnan(scores["Library"])
+    assert len({scores["seper_delta"] for scores in by_environment["search"]}) >= 4
+    for scores in by_environment["library"] + by_environment["game"]:
+        assert all(math.isnan(scores[name]) for name in ("seper_delta", "both", "awaited"))
+    assert all(scores["Game"] == 0.25 for scores in by_environment["game"])
+    assert len({scores["Library"] for scores in by_environment["library"]}) >= 3
+    (log,) = [row for row in synchronous.state.log_history if "seper_delta/search_rate" in row]
+    assert log["seper_delta/search_rate"] == 0.75
+    assert log["seper_delta/unscored"] == 0
+    assert log["awaited/seconds_reward"] > 0
+
+
+def test_environments_own_their_prompts(synchronous):
+    assert {tuple(json.loads(key)[:2]) for key in synchronous.scored} == {
+        ("search", "Who owns house 0?"),
+        ("search", "Who owns house 1?"),
+        ("library", "Who owns house 2?"),
+        ("game", "How tall is house 3?"),
+    }
+
+
+def test_searches_of_all_rollouts_in_one_batch(synchronous, retriever):
+    """TRL calls tools one after another; the retriever is asked once per turn, for each query once."""
+    first, second = retriever._retriever.asked
+    assert sorted(first) == ["ferry", "house 0", "house 1", "house 2", "house 3"]
+    assert sorted(second) == ["blue house 0", "blue house 1", "blue house 2", "blue house 3"]
+
+
+@pytest.fixture
+def child(tiny_reader, tiny_scorer, make, monkeypatch):
+    """Return what TRL's child process hands to its trainer: one group of each row."""
+    PartialState()  # as the trainer has it
+    monkeypatch.setattr(async_rollout_worker, "is_vllm_available", lambda: True)
+    monkeypatch.setattr(async_rollout_worker, "is_aiohttp_available", lambda: True)
+    monkeypatch.setattr(AsyncRolloutWorker, "_loop_cls", ScriptedLoop)
+    tokenizer = with_tool_template(AutoTokenizer.from_pretrained(tiny_reader))
+    with ServerThread(tiny_scorer) as server:
+        worker = AsyncRolloutWorker(
+            model_name="tiny",
+            dataset=Dataset.from_list(ROWS),
+            reward_funcs=[delta(server.url), both(server.url, AsyncSePerReward)],
+            processing_class=tokenizer,
+            eos_token_ids=[tokenizer.eos_token_id],
+            environment_factory=environments(make, server.url),
+            num_generations=len(SCRIPTS),
+            max_inflight_tasks=8,
+            queue_maxsize=4,
+            max_tokens=64,
+        )
+        worker.start()
+        try:
+            samples = []
+            while len(samples) < len(ROWS) * len(SCRIPTS):
+                sample = received(worker)
+                if sample.group_id < len(ROWS):  # groups end in any order, and those of the next epoch are under way
+                    samples.append(sample)
+            yield samples
+        finally:
+            worker._process.kill()  # it would go on for ever
+
+
+def received(worker):
+    """Return the next sample as the trainer takes it: with an error where the child has failed."""
+    while True:
+        try:
+            return worker.rollout_buffer.get(timeout=1)
+        except queue.Empty:
+            worker.check_health(60)
+
+
+def test_async_grpo_scores_as_the_synchronous_trainer(child, synchronous):
+    """TRL's own code in a spawned process without GPU, with our client: the rewards of GRPOTrainer in process.
+
+    The child imports torch, transformers and TRL, which takes seconds.
+    """
+    assert len(child) == len(synchronous.scored) == 16
+    for sample in child:
+        environment = ROWS[sample.group_id]["environment"]
+        expected = synchronous.scored[said(environment, sample.prompt, sample.completion)]
+        for name in ("seper_delta", "both", "Library", "Game"):
+            assert sample.metrics[f"rewards/{name}"] == pytest.approx(expected[name], abs=1e-5, nan_ok=True)
+
+
+@pytest.mark.parametrize("kind", ["bm25", "dense"])
+def test_what_a_child_process_gets_can_be_pickled(tiny_encoder, tiny_sampler, kind):
+    """As TRL checks before it starts the child."""
+    from sentence_transformers import SentenceTransformer
+
+    retriever = BM25Retriever(HOUSES)
+    if kind == "dense":
+        retriever = DenseRetriever(SentenceTransformer(str(tiny_encoder), device="cpu"), HOUSES)
+    make = environment_factory(CachedRetriever(retriever), top_k=3, tokenizer=tiny_sampler.tokenizer)
+    found = make().search("house 2")
+    copy, reward = pickle.loads(pickle.dumps((make, AsyncSePerReward("http://127.0.0.1:9", price=0.1))))
+    assert copy().search("house 2") == found
+    assert found.count("\n") == 2
+    assert reward.formula.price == 0.1
+    assert is_async_callable(reward)
+
+
+def test_an_async_reward_in_front_of_a_reader_in_process_is_refused(tiny_scorer):
+    for arguments in ((tiny_scorer,), (tiny_scorer, "policy")):
+        with pytest.raises(ValueError, match="needs a reader that runs elsewhere: the URL of"):
+            AsyncSePerReward(arguments[0], reader=arguments[1] if len(arguments) > 1 else "separate")
+    assert not is_async_callable(SePerReward(tiny_scorer))
