@@ -33,6 +33,7 @@ def summarize(
         ``harmful``, how many passages have a label whose whole 95 % interval is above ``margin`` or below its
         negative; ``contexts`` whose responses the rows hold, and how many of them are ``unfinished`` (half of their
         responses were cut at their greatest length), ``empty`` (half say nothing) and ``all_equal`` (one text);
+        ``long_answers``, how many questions have no gold answer as short as a response, where a reader tells that;
         ``sets``, where sets were labelled: ``labels`` of passages beside given ones, ``reader_calls``, and what
         ``order_effect`` returns; and ``groups``, each with ``questions``, ``baseline_seper`` (for ΔSePer only), the
         mean label by role and the number of ``passages`` by role.
@@ -74,6 +75,12 @@ def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
     ):
         if summary.get(name, 0) > _MANY * contexts:
             warnings.append(f"in {summary[name]} of {contexts} contexts half of the {says}")
+    if summary.get("long_answers", 0) > _MANY * summary["questions"]:
+        warnings.append(
+            f"the answers of {summary['long_answers']} questions are longer than a response can be, so that responses "
+            "say less than they do and ΔSePer is low; learn from delta_belief, which is in every row (`label "
+            "--labeler delta_belief` sums it up), or raise max_new_tokens"
+        )
     if contexts and summary["all_equal"] == contexts:
         warnings.append("in every context all responses are the same; is the temperature 0, or the reader broken?")
     return warnings
@@ -168,7 +175,13 @@ def _response_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         "unfinished": sum(_half(rows, lambda row: not row["finished"]) for rows in contexts),
         "empty": sum(_half(rows, lambda row: not row["text"]) for rows in contexts),
         "all_equal": sum(len({row["text"] for row in rows if row["count"]}) == 1 for rows in contexts),
+        "long_answers": sum(_cannot_be_said(row.get("baseline", {}).get("known_leaves", ())) for row in labels),
     }
+
+
+def _cannot_be_said(leaves: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether no gold answer can be a response: each is longer, or goes on behind an end."""
+    return bool(leaves) and all(leaf["log_prob"] is None for leaf in leaves)
 
 
 def _error_of_orders(row: Mapping[str, Any], pair: Mapping[str, Any], column: str) -> float:

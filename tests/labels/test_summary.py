@@ -27,6 +27,21 @@ def test_contexts_whose_responses_tell_little_are_counted_and_warned_of():
     assert broken == ["in every context all responses are the same; is the temperature 0, or the reader broken?"]
 
 
+def test_answers_that_no_response_can_be_are_counted_and_warned_of():
+    def row(*log_probs):
+        responses = [{"text": text, "count": 5, "finished": True} for text in ("Ann", "Bob")]
+        leaves = [{"log_prob": each} for each in log_probs]
+        passage = {"responses": responses, "delta_seper": 0.1}
+        return {"baseline": {"responses": responses, "known_leaves": leaves}, "passages": [passage]}
+
+    summary = summarize([row(None, None), row(None, -2.0), row()])
+    assert summary["long_answers"] == 1
+    (warning,) = summary_warnings(summary)
+    assert warning.startswith("the answers of 1 questions are longer than a response can be")
+    assert "delta_belief" in warning
+    assert not summary_warnings(summarize([row(None), *[row(-2.0)] * 9]))
+
+
 def test_what_order_does_beyond_chance_by_hand():
     def pair(first, other):
         fields = {"shown": ["a", "b"], "utility": first, "utility_reversed": other}
