@@ -2,11 +2,11 @@
 
     python -m tests.benchmarks.reward --json out.json
 
-Runs the first steps of a policy on the demo's questions, with one group of rollouts a step, and takes medians over the
-steps. The reader is one of its own (`separate`), the policy's base (`policy-base`), behind `seper-reward serve` on the
-same machine, which is told early what it will be asked (`server`), or an engine. `two_ranks_alone` and
-`two_ranks_shared` divide the group between two processes, each with a reader of its own. Warm the policy up first
-(`python -m trainers.sft --config configs/sft/policy.yaml`): one that never searches costs its reward nothing.
+Runs the first steps of `configs/policy/demo.yaml` with one group of rollouts a step, and takes medians over the steps.
+The reader is one of its own (`separate`), the policy's base (`policy-base`), behind `seper-reward serve` on the same
+machine, which is told early what it will be asked (`server`), or an engine. `two_ranks_alone` and `two_ranks_shared`
+divide the group between two processes, each with a reader of its own. Warm the policy up first (`python -m trainers.sft
+--config configs/sft/policy.yaml`): one that never searches costs its reward nothing.
 """
 
 import json
@@ -19,6 +19,8 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from trl import TrlParser
 
 from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.loading import load_reader
@@ -74,30 +76,41 @@ def on_two_ranks(layout: str, words: Sequence[str]) -> dict[str, float]:
 def measure(layout: str, options: Namespace) -> dict[str, float]:
     """Return the medians over the steps of one layout."""
     reader = "policy-base" if layout == "policy-base" else "separate"
-    config = policy.PolicyConfig(model=options.model, init_adapter=options.init_adapter, reader=reader)
-    loaded = load_reader(options.model)
-    engine = options.engine if layout == "engine" else []
-    settings = ScorerConfig(reader=options.model, entailment=options.entailment, engine=engine)
-    scorer = load_scorer(settings, 0, loaded if reader == "policy-base" else None)
-    style, questions = scorer.reader.prompts.style, read_policy_questions(config)
-    with tempfile.TemporaryDirectory() as folder, server(layout, settings) as url:
-        reward = SePerReward(url or scorer, price=0.15, reader=reader, share_ranks=layout == "two_ranks_shared")
-        tool = new_tool(config, load_retriever("bm25", questions.corpus), style, reward)
-        arguments = policy.PolicyArguments(
-            output_dir=folder, max_steps=options.steps, logging_steps=1, num_generations=options.completions,
-            per_device_train_batch_size=options.completions // process_state().num_processes, bf16=True,
-            gradient_checkpointing=False, save_strategy="no", disable_tqdm=True, max_tool_calling_iterations=1,
-        )  # fmt: skip
-        trainer = policy.new_trainer(config, arguments, loaded, reward, tool, questions, style)
-        if reader == "policy-base":
-            reward.attach(trainer)
-        with policy.project_completions_only():
-            trainer.train()
-    rows = [row for row in trainer.state.log_history if "seper/share_of_step" in row]
+    with tempfile.TemporaryDirectory() as folder:
+        changes = {
+            "model": options.model, "init_adapter": options.init_adapter, "reader": reader, "output_dir": folder,
+            "max_steps": options.steps, "num_generations": options.completions, "max_tool_calling_iterations": 1,
+            "per_device_train_batch_size": options.completions // process_state().num_processes,
+            "save_strategy": "no", "disable_tqdm": "true",
+        }  # fmt: skip
+        words = [word for name, value in changes.items() for word in (f"--{name}", str(value))]
+        parser = TrlParser((policy.PolicyConfig, policy.PolicyArguments))
+        config, arguments = parser.parse_args_and_config(["--config", "configs/policy/demo.yaml", *words])
+        rows = log_of(layout, options, config, arguments)
     found = {part: statistics.median(row[f"seper/{part}"] for row in rows) for part in PARTS}
     found["seconds_step"] = statistics.median(row["step_time"] for row in rows)
     found["search_rate"] = statistics.fmean(row["seper/search_rate"] for row in rows)
     return {name: round(value, 4) for name, value in found.items()}
+
+
+def log_of(
+    layout: str, options: Namespace, config: policy.PolicyConfig, arguments: policy.PolicyArguments
+) -> list[dict[str, float]]:
+    """Train, and return what was logged of each step but the first."""
+    loaded = load_reader(config.model)
+    engine = options.engine if layout == "engine" else []
+    settings = ScorerConfig(reader=config.model, entailment=options.entailment, engine=engine)
+    scorer = load_scorer(settings, 0, loaded if config.reader == "policy-base" else None)
+    style, questions = scorer.reader.prompts.style, read_policy_questions(config)
+    with server(layout, settings) as url:
+        reward = SePerReward(url or scorer, price=0.15, reader=config.reader, share_ranks=layout == "two_ranks_shared")
+        tool = new_tool(config, load_retriever(config.retriever, questions.corpus), style, reward)
+        trainer = policy.new_trainer(config, arguments, loaded, reward, tool, questions, style)
+        if config.reader == "policy-base":
+            reward.attach(trainer)
+        with policy.project_completions_only():
+            trainer.train()
+    return [row for row in trainer.state.log_history if "seper/share_of_step" in row]
 
 
 @contextmanager
