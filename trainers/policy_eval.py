@@ -34,7 +34,8 @@ from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.types import Query, answer_items
-from trainers.policy_task import SearchTool, simple_query
+
+from .policy_task import SearchTool, simple_query
 
 MEASURES = (
     "search_rate_needed", "search_rate_not_needed", "decision_f1", "accuracy", "seper", "reward",
