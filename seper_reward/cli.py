@@ -371,8 +371,8 @@ def _compare(arguments: list[str]) -> str:
     (run.folder / "results.md").write_text(text + "\n", encoding="utf-8")
     plot_compare(results, run.folder / "results.svg")
     print(text)
-    first = next(iter(config.files.values()))
-    return f"seper-reward label --input {first} --labeler {config.labelers[0]} --output_dir runs/label"
+    file = next(iter(config.files.values())).partition("#")[0]
+    return f"seper-reward label --input {file} --labeler {config.labelers[0]} --output_dir runs/label"
 
 
 def _components(arguments: list[str]) -> str:

@@ -301,6 +301,8 @@ class CommandConfig(ScorerConfig):
 class InputConfig:
     """Settings of how questions are read, shared by the commands and the trainers."""
 
+    help_group = "how the questions are read"
+
     columns: list[str] = setting(
         [],
         "Columns of the questions that are not recognised, such as question=q answers=gold passages=ctx id=key; a "

@@ -32,11 +32,12 @@ from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Query
-from trainers.models import load_encoder
-from trainers.ranking.candidates import propose
-from trainers.ranking.data import Questions, data_key
-from trainers.ranking.evaluation import Rankings, measure_rankings, rank
-from trainers.ranking.label_table import (
+
+from .models import load_encoder
+from .ranking.candidates import propose
+from .ranking.data import Questions, data_key
+from .ranking.evaluation import Rankings, measure_rankings, rank
+from .ranking.label_table import (
     UNTRAINED,
     as_ranked,
     ceiling_lines,
@@ -45,10 +46,10 @@ from trainers.ranking.label_table import (
     questions_needed,
     table_lines,
 )
-from trainers.ranking.run import RESULTS, RankingRun, begin, labeler_for
-from trainers.ranking.tuning import check_grid, seper_on_dev, settings_grid, tune
-from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
-from trainers.runs import suggest
+from .ranking.run import RESULTS, RankingRun, begin, labeler_for
+from .ranking.tuning import check_grid, seper_on_dev, settings_grid, tune
+from .retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
+from .runs import suggest
 
 _MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
 _TABLE = "label_table"  # the table's field in the results, and the name of its files

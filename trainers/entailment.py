@@ -38,7 +38,8 @@ from seper_reward.reports.tables import trap_rows
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID, no_accelerator
-from trainers.adapters.entailment_data import (
+
+from .adapters.entailment_data import (
     CAPS,
     EVALUATION_ONLY,
     LABELS,
@@ -51,8 +52,8 @@ from trainers.adapters.entailment_data import (
     trap_verdicts,
     words_of,
 )
-from trainers.models import new_lora
-from trainers.runs import model_card, suggest
+from .models import new_lora
+from .runs import model_card, suggest
 
 SCORES = "scores.json"
 

@@ -35,15 +35,16 @@ from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query
-from trainers.closed_book import closed_book_beliefs
-from trainers.models import base_name, load_encoder
-from trainers.ranking.candidates import candidates, propose
-from trainers.ranking.data import Questions
-from trainers.ranking.label_store import LabelStore
-from trainers.ranking.regression import EmbeddingRegression, Predictor
-from trainers.ranking.run import RESULTS, begin, claim_ranking_folder, labeler_for
-from trainers.reranker import RerankerArguments, RerankerConfig, load_cross_encoder, train
-from trainers.runs import model_card, stopwatch, suggest, tracked_run
+
+from .closed_book import closed_book_beliefs
+from .models import base_name, load_encoder
+from .ranking.candidates import candidates, propose
+from .ranking.data import Questions
+from .ranking.label_store import LabelStore
+from .ranking.regression import EmbeddingRegression, Predictor
+from .ranking.run import RESULTS, begin, claim_ranking_folder, labeler_for
+from .reranker import RerankerArguments, RerankerConfig, load_cross_encoder, train
+from .runs import model_card, stopwatch, suggest, tracked_run
 
 METRICS = ("seper", "exact_match")
 NEVER, ALWAYS = "never", "always"

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trl import TrlParser
-
 from seper_reward import cli
 from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
 
 _CONFIGS = Path(__file__).parents[1] / "configs" / "evaluate"
@@ -32,8 +31,7 @@ class DemoConfig:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the three comparisons, and write their numbers into one results.json; return the exit status."""
-    parser = TrlParser((DemoConfig,), prog="python -m trainers.neighbours_demo", description=__doc__)
-    (config,) = parser.parse_args_and_config(argv)
+    (config,) = parse_settings((DemoConfig,), argv, "python -m trainers.neighbours_demo", __doc__)
     folder = Path(config.output_dir)
     consistency, ensemble, labelers = folder / "consistency.json", folder / "ensemble.json", folder / "labelers"
     # these two ask the same; what labels cost is measured without a cache

@@ -15,8 +15,9 @@ from sentence_transformers.base.modules import Dense
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.settings import setting
-from trainers.models import load_encoder
-from trainers.runs import suggest
+
+from .models import load_encoder
+from .runs import suggest
 
 
 @dataclass

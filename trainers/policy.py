@@ -42,10 +42,11 @@ from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query, answer_items
-from trainers.closed_book import closed_book_beliefs
-from trainers.models import causal_lora
-from trainers.policy_data import messages_of, read_policy_questions
-from trainers.policy_eval import (
+
+from .closed_book import closed_book_beliefs
+from .models import causal_lora
+from .policy_data import messages_of, read_policy_questions
+from .policy_eval import (
     Bench,
     Played,
     Rules,
@@ -56,10 +57,10 @@ from trainers.policy_eval import (
     summarize,
     tradeoff,
 )
-from trainers.policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_tool
-from trainers.ranking.data import Questions, data_key
-from trainers.ranking.run import SETTINGS
-from trainers.runs import ThisMachine, last_checkpoint, suggest, tracked_run
+from .policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_tool
+from .ranking.data import Questions, data_key
+from .ranking.run import SETTINGS
+from .runs import ThisMachine, last_checkpoint, suggest, tracked_run
 
 _TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
 # arguments of TRL that decide the result: a run is not resumed with others

@@ -16,10 +16,11 @@ from seper_reward.reader.prompts import PromptStyle
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Passage, Query, UnscorableError
-from trainers.adapters.reader_data import trained_on
-from trainers.closed_book import closed_book_beliefs
-from trainers.policy_task import PolicyTaskConfig, SearchTool, simple_query
-from trainers.ranking.data import Questions, split_questions
+
+from .adapters.reader_data import trained_on
+from .closed_book import closed_book_beliefs
+from .policy_task import PolicyTaskConfig, SearchTool, simple_query
+from .ranking.data import Questions, split_questions
 
 SEARCH = get_json_schema(SearchTool.search)
 CALL_END = "<|im_end|>"  # ends each message in ChatML

@@ -34,8 +34,9 @@ from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.types import Query, answer_items
-from trainers.policy_task import SearchTool, simple_query
-from trainers.runs import evaluated
+
+from .policy_task import SearchTool, simple_query
+from .runs import evaluated
 
 MEASURES = (
     "search_rate_needed", "search_rate_not_needed", "decision_f1", "accuracy", "seper", "reward",

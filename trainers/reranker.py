@@ -31,12 +31,13 @@ from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
 from seper_reward.runtime.settings import setting
 from seper_reward.types import LabeledQuery, Passage, Query
-from trainers.models import base_name, load_encoder, model_device
-from trainers.ranking.candidates import propose
-from trainers.ranking.data import RankingConfig
-from trainers.ranking.evaluation import Rankings, rank
-from trainers.ranking.label_store import LabelStore
-from trainers.ranking.run import (
+
+from .models import base_name, load_encoder, model_device
+from .ranking.candidates import propose
+from .ranking.data import RankingConfig
+from .ranking.evaluation import Rankings, rank
+from .ranking.label_store import LabelStore
+from .ranking.run import (
     ListArguments,
     begin,
     card_fields,
@@ -47,7 +48,7 @@ from trainers.ranking.run import (
     regression_rows,
     teacher_rows,
 )
-from trainers.runs import last_checkpoint, model_card, stopwatch, suggest, tracked_run
+from .runs import last_checkpoint, model_card, stopwatch, suggest, tracked_run
 
 LIST_LOSSES = {"ranknet": RankNetLoss, "lambda": LambdaLoss}
 LOSSES = (*LIST_LOSSES, "mse")

@@ -35,13 +35,14 @@ from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
-from trainers.models import base_name, load_encoder, new_lora
-from trainers.ranking.candidates import propose
-from trainers.ranking.data import Questions, RankingConfig
-from trainers.ranking.evaluation import RankingEvaluator, rank
-from trainers.ranking.label_store import LabelStore
-from trainers.ranking.losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
-from trainers.ranking.run import (
+
+from .models import base_name, load_encoder, new_lora
+from .ranking.candidates import propose
+from .ranking.data import Questions, RankingConfig
+from .ranking.evaluation import RankingEvaluator, rank
+from .ranking.label_store import LabelStore
+from .ranking.losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
+from .ranking.run import (
     ListArguments,
     begin,
     card_fields,
@@ -51,7 +52,7 @@ from trainers.ranking.run import (
     publish,
     teacher_rows,
 )
-from trainers.runs import last_checkpoint, model_card, stopwatch, suggest, tracked_run
+from .runs import last_checkpoint, model_card, stopwatch, suggest, tracked_run
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "kl": kl_divergence,

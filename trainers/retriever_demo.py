@@ -16,10 +16,11 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
-from trainers import compare_labelers, gating
-from trainers.compare_labelers import OTHER_FIELDS
-from trainers.ranking.run import RESULTS
-from trainers.runs import suggest
+
+from . import compare_labelers, gating
+from .compare_labelers import OTHER_FIELDS
+from .ranking.run import RESULTS
+from .runs import suggest
 
 _CONFIGS = Path(__file__).parents[1] / "configs"
 _TWO_HOP, _GATING = "two-hop", "gating"

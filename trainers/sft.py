@@ -31,12 +31,13 @@ from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
-from trainers.adapters.reader_data import LICENCES, reader_rows
-from trainers.adapters.reader_scores import evaluate, score_table
-from trainers.models import causal_lora
-from trainers.policy_data import decision_rows, read_policy_questions, warm_up_rows
-from trainers.policy_task import load_task_scorer, new_tool, read_policy_task
-from trainers.runs import ThisMachine, model_card, suggest
+
+from .adapters.reader_data import LICENCES, reader_rows
+from .adapters.reader_scores import evaluate, score_table
+from .models import causal_lora
+from .policy_data import decision_rows, read_policy_questions, warm_up_rows
+from .policy_task import load_task_scorer, new_tool, read_policy_task
+from .runs import ThisMachine, model_card, suggest
 
 
 @dataclass

@@ -9,7 +9,7 @@ import random
 import string
 from collections.abc import Callable, Iterator, Sequence
 
-from trainers.adapters.answer_forms import Fact, Form, any_of
+from .answer_forms import Fact, Form, any_of
 
 LONGEST = 78  # words of a generated text: about the 96 tokens that the model is fed at most
 

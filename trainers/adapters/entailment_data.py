@@ -11,7 +11,8 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of
 from seper_reward.evaluation.equivalence import EVOUNA_SYSTEMS, Verdict, aliases_of
 from seper_reward.runtime.pretrained import embedded_encoder_folder
-from trainers.adapters.answer_forms import (
+
+from .answer_forms import (
     Fact,
     Form,
     any_of,
@@ -22,7 +23,7 @@ from trainers.adapters.answer_forms import (
     stated_forms,
     yes_no_forms,
 )
-from trainers.adapters.answer_traps import (
+from .answer_traps import (
     asked_kindly,
     denied_forms,
     echo_forms,
@@ -30,7 +31,7 @@ from trainers.adapters.answer_traps import (
     prose_forms,
     shotgun_forms,
 )
-from trainers.adapters.answer_types import TYPES, confusable_pairs
+from .answer_types import TYPES, confusable_pairs
 
 Row = dict[str, Any]
 NOT_ENTAILMENT = 3  # people say "not the same answer", which may be neutral or contradiction

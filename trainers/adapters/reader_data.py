@@ -17,8 +17,9 @@ from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Passage, Query, answer_aliases, answer_text
-from trainers.adapters.answer_forms import any_of
-from trainers.adapters.entailment_data import answer_type, common_facts, words_of
+
+from .answer_forms import any_of
+from .entailment_data import answer_type, common_facts, words_of
 
 LICENCES = {
     "nq_oracle_bm25neg": "CC BY-SA 3.0",

@@ -16,7 +16,8 @@ from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reports.tables import markdown_table
 from seper_reward.types import Answers, Passage, answer_aliases
-from trainers.adapters.reader_data import UNKNOWN, qa_queries, relevant, states
+
+from .reader_data import UNKNOWN, qa_queries, relevant, states
 
 MOST = 50  # most questions per condition
 

@@ -9,7 +9,8 @@ from sentence_transformers import SentenceTransformer
 from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.types import Passage, Query
-from trainers.ranking.data import Questions, RankingConfig
+
+from .data import Questions, RankingConfig
 
 
 def propose(model: SentenceTransformer, config: RankingConfig, questions: Questions) -> list[Query]:

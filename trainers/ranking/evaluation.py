@@ -20,8 +20,9 @@ from seper_reward.retrieval import DenseRetriever, retrieve_hops
 from seper_reward.runtime.hashing import content_key
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
-from trainers.ranking.data import RankingConfig
-from trainers.ranking.label_store import LabelStore
+
+from .data import RankingConfig
+from .label_store import LabelStore
 
 DEPTH = 10  # passages per question in a ranking
 _GRADED = 5  # top passages that are measured with ΔSePer gains

@@ -19,8 +19,9 @@ from seper_reward.labels.targets import chosen
 from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Passage, Query
-from trainers.ranking.evaluation import RankingReaders, Rankings, rank
-from trainers.ranking.label_store import LabelStore
+
+from .evaluation import RankingReaders, Rankings, rank
+from .label_store import LabelStore
 
 UNTRAINED = "untrained"  # name of the retriever before training, and of what it ranks first among the candidates
 

@@ -28,9 +28,10 @@ from seper_reward.runtime.pretrained import fast_dtype, no_accelerator, resolve_
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
-from trainers.ranking.data import Questions, RankingConfig, data_key, read_questions
-from trainers.ranking.evaluation import RankingReaders, Rankings, changes, load_readers, measure_rankings
-from trainers.runs import ThisMachine
+
+from ..runs import ThisMachine
+from .data import Questions, RankingConfig, data_key, read_questions
+from .evaluation import RankingReaders, Rankings, changes, load_readers, measure_rankings
 
 RESULTS, SETTINGS = "results.json", "settings.json"
 # training arguments that decide the result: a run is not resumed with others

@@ -14,8 +14,9 @@ from seper_reward.evaluation.rankings import downstream
 from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.scorer import SePerScorer
-from trainers.ranking.data import Questions, RankingConfig
-from trainers.ranking.evaluation import rank
+
+from .data import Questions, RankingConfig
+from .evaluation import rank
 
 MOST_TRIALS = 4
 TUNING = "tuning"
