@@ -5,8 +5,8 @@
 Runs the first steps of `configs/policy/demo.yaml` with one group of rollouts a step, and takes medians over the steps.
 The reader is one of its own (`separate`), the policy's base (`policy-base`), behind `seper-reward serve` on the same
 machine, which is told early what it will be asked (`server`), or an engine. `two_ranks_alone` and `two_ranks_shared`
-divide the group between two processes, each with a reader of its own. Warm the policy up first (`python -m trainers.sft
---config configs/sft/policy.yaml`): one that never searches costs its reward nothing.
+divide the group between two processes, each with a reader of its own. Warm the policy up first (`python -m
+trainers.sft --config configs/sft/policy.yaml`): one that never searches costs its reward nothing.
 """
 
 import json
