@@ -7,6 +7,7 @@ import difflib
 import io
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -28,21 +29,26 @@ from seper_reward.config import (
     EnsembleConfig,
     EquivalenceConfig,
     ERAGConfig,
+    EvaluationConfig,
     ExportConfig,
     JudgmentsConfig,
     LabelConfig,
     MarkedConfig,
     PushConfig,
     ReestimateConfig,
+    RepeatsConfig,
     ReportConfig,
     RetrievalConfig,
     RetrieversConfig,
+    RobustnessConfig,
     SaveConfig,
     ServeConfig,
     StressConfig,
+    TransferConfig,
     WorkflowsConfig,
     default_block,
     entailment_options,
+    load_judge,
     load_scorer,
     load_scorers,
 )
@@ -70,11 +76,14 @@ C = TypeVar(
     JudgmentsConfig,
     PushConfig,
     ReestimateConfig,
+    RepeatsConfig,
     ReportConfig,
     RetrieversConfig,
+    RobustnessConfig,
     SaveConfig,
     ServeConfig,
     StressConfig,
+    TransferConfig,
     WorkflowsConfig,
 )
 
@@ -87,6 +96,9 @@ commands:
   label                    label how much each passage helps to answer its question
   demo                     the same with the project's own questions and the embedded models, into runs/demo
   evaluate correlation     compare ΔSePer and other measures with people's marks of relevance
+  evaluate repeats         spread, error and cost of SePer over the number of responses, by estimator
+  evaluate robustness      compare ΔSePer with people's marks under other entailment models and prompts
+  evaluate transfer        do labels hold for other readers: agreement of label folders without sampling noise
   evaluate counterfactual  compare ΔSePer of passages with planted wrong answers and of relevant ones
   evaluate erag            correlate metrics of retrieved lists, by several labels, with how well the reader answers
   evaluate judgments       compare judgments of what is useful with people's marks, and by the answers they lead to
@@ -125,6 +137,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "label": _label,
         "demo": _demo,
         "evaluate correlation": _correlation,
+        "evaluate repeats": _repeats,
+        "evaluate robustness": _robustness,
+        "evaluate transfer": _transfer,
         "evaluate counterfactual": _counterfactual,
         "evaluate erag": _erag,
         "evaluate judgments": _judgments,
@@ -265,20 +280,115 @@ def _label(arguments: list[str], command: str = "label") -> str:
 
 def _correlation(arguments: list[str]) -> str:
     config = _parse(CorrelationConfig, arguments, "seper-reward evaluate correlation")
-    from seper_reward.evaluation.correlation import choose_passages, correlation
+    from seper_reward.evaluation.correlation import correlation, unknown_to
+    from seper_reward.evaluation.llm_judge import LLMJudge
+    from seper_reward.reports.validity_figures import plot_correlation
+    from seper_reward.reports.validity_tables import correlation_tables
 
-    queries = _marked(config)
-    if config.passages_per_question is not None:
-        queries = [choose_passages(query, config.passages_per_question) for query in queries]
-    _show(correlation(load_scorer(config, config.seed), queries), config)
-    return f"seper-reward label --input {config.file} --output_dir runs/label"
+    if not config.file:
+        raise ValueError("--file is required: questions whose passages carry 'relevant'")
+    sets = {name: _with_passages(config, _marked(config, file)) for name, file in _by_name(config.file).items()}
+    scorer = load_scorer(config, config.seed)
+    reader = load_judge(config, scorer)
+    found = {}
+    for name, queries in sets.items():
+        asked = unknown_to(scorer, queries) if config.leave_out_known else queries
+        judge = None if reader is None else LLMJudge(reader)  # it counts for each file
+        found[name] = correlation(scorer, asked, judge=judge) | {"known_left_out": len(queries) - len(asked)}
+    print(correlation_tables(found))
+    _write({"files": found}, config)
+    if config.plot:
+        plot_correlation(found, Path(config.plot))
+    return f"seper-reward label --input {config.file[0]} --output_dir runs/label"
+
+
+def _repeats(arguments: list[str]) -> str:
+    config = _parse(RepeatsConfig, arguments, "seper-reward evaluate repeats")
+    from seper_reward.evaluation.repeats import repeats
+    from seper_reward.reports.validity_figures import plot_repeats
+    from seper_reward.reports.validity_tables import repeats_tables
+
+    queries = _with_passages(config, _marked(config, _needed_file(config)))
+    result = repeats(
+        load_scorer(config, config.seed),
+        queries,
+        config.estimators,
+        counts=config.counts,
+        times=config.repeats,
+        timed_questions=config.timed_questions,
+    )
+    print(repeats_tables(result))
+    _write(result, config)
+    if config.plot:
+        plot_repeats(result, Path(config.plot))
+    return f"seper-reward evaluate robustness --file {config.file}"
+
+
+def _robustness(arguments: list[str]) -> str:
+    config = _parse(RobustnessConfig, arguments, "seper-reward evaluate robustness")
+    from seper_reward.estimators.entailment import EntailmentScorer
+    from seper_reward.evaluation.robustness import robustness
+    from seper_reward.evaluation.similarity import SIMILARITIES, SimilarityKernel, load_similarity
+    from seper_reward.reader.prompts import prompt_style
+    from seper_reward.reports.validity_figures import plot_robustness
+    from seper_reward.reports.validity_tables import robustness_tables
+
+    file = _needed_file(config)
+    styles = {name: prompt_style(name, baseline=config.baseline, placebo=config.placebo) for name in config.prompts}
+    queries = _with_passages(config, _marked(config, file))
+    scorer = load_scorer(config, config.seed)
+
+    def loader(name: str) -> Callable[[], Any]:
+        if name == config.entailment:
+            return lambda: scorer.entailment
+        if name in SIMILARITIES:
+            return lambda: SimilarityKernel(name, load_similarity(name, scorer.entailment.device))
+        return lambda: EntailmentScorer.from_pretrained(name, replace(entailment_options(config), revision=None))
+
+    result = robustness(scorer, queries, {name: loader(name) for name in config.entailments}, styles)
+    print(robustness_tables(result))
+    _write(result, config)
+    if config.plot:
+        plot_robustness(result, Path(config.plot))
+    return f"seper-reward label --input {config.file} --reader plain --seed 1 --output_dir runs/plain"
+
+
+def _transfer(arguments: list[str]) -> str:
+    config = _parse(TransferConfig, arguments, "seper-reward evaluate transfer")
+    from seper_reward.evaluation.reader_labels import read_reader
+    from seper_reward.evaluation.transfer import transfer
+    from seper_reward.reports.validity_figures import plot_transfer
+    from seper_reward.reports.validity_tables import transfer_tables
+    from seper_reward.runtime.json_files import write_lines
+
+    result = transfer(
+        [read_reader(folder, name) for name, folder in _by_name(config.labels).items()],
+        margin=config.margin,
+        splits=config.splits,
+        resamples=config.resamples,
+        seed=config.seed,
+    )
+    print(transfer_tables(result))
+    for pair in result["same_noise"]:
+        print(
+            f"warning: {pair} were labelled with one prompt and seed; if their tokenizers are the same, so is their "
+            "sampling noise, and they seem to agree more than they do; label one of them with another --seed",
+            file=sys.stderr,
+        )
+    if config.verdicts:
+        write_lines(Path(config.verdicts), result["passages"])
+    _write({name: value for name, value in result.items() if name != "passages"}, config)
+    if config.plot:
+        plot_transfer(result, Path(config.plot))
+    return f"seper-reward export --labels {config.labels[0]} --output lists.jsonl"
 
 
 def _counterfactual(arguments: list[str]) -> str:
     config = _parse(CounterfactualConfig, arguments, "seper-reward evaluate counterfactual")
     from seper_reward.evaluation.counterfactual import counterfactual
 
-    _show(counterfactual(load_scorer(config, config.seed), _marked(config)), config)
+    file = _needed_file(config)
+    _show(counterfactual(load_scorer(config, config.seed), _marked(config, file)), config)
     return f"seper-reward evaluate stress --entailment {config.entailment}"
 
 
@@ -463,7 +573,7 @@ def _judgments(arguments: list[str]) -> str:
     options = LabelerOptions(**config.labeler_options)
     for name in {*config.judges, config.reference} - {*METHODS, "none"}:
         check_labeler(name)
-    queries = _marked(config)
+    queries = _marked(config, _needed_file(config))
     scorer = load_scorer(config, config.seed)
 
     def judge(name: str) -> Any:
@@ -514,9 +624,26 @@ def _stress(arguments: list[str]) -> str:
     return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
 
 
-def _marked(config: MarkedConfig) -> list[Any]:
+def _marked(config: EvaluationConfig, file: str) -> list[Any]:
     """Read the questions of the split; raise if a row is unusable."""
-    return _chosen(_examples(config, _needed_file(config))[0], config.split, config.limit)
+    return _chosen(_examples(config, file)[0], config.split, config.limit)
+
+
+def _with_passages(config: CorrelationConfig | RepeatsConfig | RobustnessConfig, queries: list[Any]) -> list[Any]:
+    """Return the questions with as many passages as the settings say."""
+    from seper_reward.evaluation.contexts import choose_passages
+
+    if config.passages_per_question is None:
+        return queries
+    return [choose_passages(query, config.passages_per_question) for query in queries]
+
+
+def _by_name(paths: Sequence[str]) -> dict[str, str]:
+    """Return files or folders by their names, without the endings of data; by their paths where names are the same."""
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"expected different files or folders, got {', '.join(paths)}")
+    names = [re.sub(r"\.(jsonl?|parquet)(\.gz)?$", "", Path(path).name) for path in paths]
+    return dict(zip(names if len(set(names)) == len(names) else paths, paths, strict=True))
 
 
 def _needed_file(config: MarkedConfig) -> str:
@@ -537,7 +664,7 @@ def _chosen(examples: "Examples", split: str, limit: int | None) -> list[Any]:
 
 
 def _examples(
-    config: LabelConfig | MarkedConfig, source: str, *, answers_needed: bool = True
+    config: LabelConfig | EvaluationConfig, source: str, *, answers_needed: bool = True
 ) -> tuple["Examples", dict[str, Any] | None]:
     """Read the questions of a source and the corpus, and say what was recognised."""
     from seper_reward.data.queries import read_examples
@@ -560,7 +687,9 @@ def _show(result: dict[str, Any], config: MarkedConfig) -> None:
     _write(result, config)
 
 
-def _write(result: dict[str, Any], config: MarkedConfig | EquivalenceConfig | StressConfig) -> None:
+def _write(
+    result: dict[str, Any], config: EvaluationConfig | EquivalenceConfig | StressConfig | TransferConfig
+) -> None:
     if config.json:
         path = Path(config.json)
         path.parent.mkdir(parents=True, exist_ok=True)

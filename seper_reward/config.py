@@ -24,9 +24,11 @@ from seper_reward.estimators.seper import (
     Preset,
     Weighting,
 )
+from seper_reward.reader.backends import load_sampler
 from seper_reward.reader.chat import ChatOptions, Thinking
 from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
+from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.prompts import Baseline, PromptStyle, prompt_style
 from seper_reward.reader.sampler import AdaptiveSampling, Backend, Draw, EngineOptions, Layout, ReaderOptions
 from seper_reward.runtime.cache import Cache
@@ -55,6 +57,8 @@ RETRIEVER_HELP = (
     "or several with plus signs between them, which are mixed: bm25+minilm."
 )
 HARM_HELP = "Distance below 0 that the whole interval of ΔSePer must have to count as harm, >= 0."
+MARKED_HELP = f"{INPUT_HELP} Their passages carry 'relevant': true or false. Required."
+PASSAGES_HELP = "Passages to use per question: the relevant ones, then the first of the others; not given: all."
 MARGIN_HELP = "Distance from 0 that a label's whole interval must have to be help or harm in the summary, >= 0."
 REPORT_TO_HELP = (
     "Where to log: none, wandb (also with WANDB_MODE=offline), tensorboard (into output_dir/tensorboard), trackio, or "
@@ -592,10 +596,9 @@ class ServeConfig(CommandConfig):
 
 
 @dataclass
-class MarkedConfig(InputConfig, CommandConfig):
-    """Settings of commands that compare ΔSePer with people's marks on passages."""
+class EvaluationConfig(InputConfig, CommandConfig):
+    """Settings of commands that evaluate on questions."""
 
-    file: str = setting("", f"{INPUT_HELP} Their passages carry 'relevant': true or false. Required.")
     corpus: str | None = setting(None, f"{CORPUS_HELP}needed where passages are named by id, or by run or qrels.")
     split: Literal["train", "dev", "test", "all"] = setting(
         "all", "Split of the questions to use, by SHA-1 of their ids: 3/4 train, 1/8 dev, 1/8 test; or all."
@@ -610,12 +613,128 @@ class MarkedConfig(InputConfig, CommandConfig):
 
 
 @dataclass
-class CorrelationConfig(MarkedConfig):
+class MarkedConfig(EvaluationConfig):
+    """Settings of commands that compare ΔSePer with people's marks on passages."""
+
+    file: str = setting("", MARKED_HELP)
+
+
+@dataclass
+class CorrelationConfig(EvaluationConfig):
     """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
 
-    passages_per_question: int | None = setting(
-        None, "Passages to use per question: the relevant ones, then the first of the others; not given: all."
+    file: list[str] = setting([], f"One file or several, which become columns of one table. {MARKED_HELP}")
+    passages_per_question: int | None = setting(None, PASSAGES_HELP)
+    leave_out_known: bool = setting(
+        False,
+        "Whether questions that the reader's likeliest answer without passages gets right, by exact match, are left "
+        "out, as in the paper.",
     )
+    judge: str = setting(
+        "none",
+        "Language model that judges the responses, too (yes or no; other replies are counted and left out): none, "
+        "reader (the reader itself), a hub id or a folder; with --judge_engine, the model whose tokenizer is used.",
+    )
+    judge_engine: list[str] = setting(
+        [], "URLs of OpenAI-compatible servers (vLLM) that run the judge; not given: it runs in this process."
+    )
+    judge_engine_model: str | None = setting(
+        None, "Name of the judge on the servers; not given: the one model that they serve."
+    )
+    plot: str | None = setting(None, "Image file to plot the correlations with their intervals into; not given: none.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for url in self.judge_engine:
+            check_url(url)
+        if self.judge in ("none", "reader") and (self.judge_engine or self.judge_engine_model):
+            raise ValueError(
+                f"judge={self.judge!r} does not run on a judge_engine; name the model that the servers run by --judge"
+            )
+
+
+@dataclass
+class RepeatsConfig(MarkedConfig):
+    """Repeat ΔSePer on other samples: spread, error and correlation over N by estimator (SePer, Figure 3, Table 4)."""
+
+    passages_per_question: int | None = setting(None, PASSAGES_HELP)
+    counts: list[int] = setting([1, 2, 3, 5, 10, 15, 20], "Numbers N of responses, each >= 1.")
+    repeats: int = setting(10, "How often each N is drawn, without a response in common, >= 2.")
+    estimators: list[str] = setting(
+        ["official", "paper", "uniform", "mass", "default", "without_replacement"],
+        "Estimators to compare: the presets official, paper and default; uniform (all responses weigh the same), mass "
+        "(default without what is known of the gold answers), without_replacement (default, all responses distinct).",
+    )
+    timed_questions: int = setting(
+        2, "Questions on which seconds are measured, without the cache, >= 0; 0 measures no cost."
+    )
+    plot: str | None = setting(None, "Image file to plot correlation, spread and error into; not given: none.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.counts or not all(isinstance(count, int) and count >= 1 for count in self.counts):
+            raise ValueError(f"counts must be whole numbers of at least 1, got {self.counts}")
+        if self.repeats < 2 or self.timed_questions < 0:
+            raise ValueError(
+                "repeats must be at least 2 and timed_questions at least 0, got "
+                f"{self.repeats} and {self.timed_questions}"
+            )
+        if self.estimator_options != Estimator() or self.draw != "independent" or self.enough_std_error is not None:
+            raise ValueError(
+                "evaluate repeats compares ways to draw and to estimate itself; leave out the options of SePer, draw "
+                "and enough_std_error, and name --estimators"
+            )
+
+
+@dataclass
+class RobustnessConfig(MarkedConfig):
+    """Correlate ΔSePer with people's marks under other entailment models and prompts (SePer, Figure 7)."""
+
+    passages_per_question: int | None = setting(None, PASSAGES_HELP)
+    entailments: list[str] = setting(
+        ["embedded", "lexical", "token_f1", "cosine"],
+        "Entailment models to compare with that of the other settings: as --entailment, or a similarity in the place "
+        "of one: lexical (the response holds the answer), token_f1 or cosine (of MiniLM's embeddings).",
+    )
+    prompts: list[str] = setting(
+        ["brief", "few_shot", "paper"], "Styles of the prompt to compare with that of the other settings."
+    )
+    plot: str | None = setting(None, "Image file to plot the correlations with their intervals into; not given: none.")
+
+
+@dataclass
+class TransferConfig:
+    """Do labels hold for other readers? Agreement of their labels, corrected for sampling noise."""
+
+    labels: list[str] = setting(
+        [],
+        "Folders written by `seper-reward label`, two or more, of the same questions and passages with other readers "
+        "(or prompts), each with a --seed of its own. Required.",
+    )
+    margin: float = setting(
+        0.05, "Distance from 0 from which on a label is help or harm, and two labels differ, in [0.01, 0.5]."
+    )
+    splits: int = setting(10, "How often a label's responses are split into random halves, >= 1.")
+    resamples: int = setting(200, "Resamples of the questions for intervals of signs and orders, >= 20.")
+    seed: int = setting(0, "Seed of the halves.")
+    verdicts: str | None = setting(
+        None,
+        "JSONL file to write the verdict on each passage to, whether its label is safe for all readers; not given: "
+        "none.",
+    )
+    json: str | None = setting(None, "JSON file to write the result to; a table is printed in any case.")
+    plot: str | None = setting(None, "Image file to plot the labels of each pair of readers into; not given: none.")
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if len(self.labels) < 2:
+            raise ValueError(f"labels must be the folders of two readers or more, got {self.labels}")
+        if not 0.01 <= self.margin <= 0.5:
+            raise ValueError(f"margin must be in [0.01, 0.5], got {self.margin}")
+        if self.splits < 1 or self.resamples < 20:
+            raise ValueError(
+                f"splits must be at least 1 and resamples at least 20, got {self.splits} and {self.resamples}"
+            )
 
 
 @dataclass
@@ -1069,6 +1188,24 @@ def check_depths(depths: Sequence[int]) -> None:
     """Raise ``ValueError`` unless there are depths, and all are whole numbers of at least 1."""
     if not depths or not all(isinstance(depth, int) and depth >= 1 for depth in depths):
         raise ValueError(f"depths must be whole numbers of at least 1, got {depths}")
+
+
+def load_judge(config: CorrelationConfig, scorer: SePerScorer) -> PromptedReader | None:
+    """Return the language model that judges responses, loaded unless it is the scorer's reader; ``None`` for none.
+
+    Raises:
+        OSError: The model cannot be loaded; the message says what to do.
+        ConnectionError: A server does not answer.
+    """
+    if config.judge in ("none", "reader"):
+        return None if config.judge == "none" else scorer.reader
+    prompt = reader_defaults(config.judge).prompt
+    options = ReaderOptions(dtype=config.dtype, device=config.device, trust_remote_code=config.trust_remote_code)
+    engine = EngineOptions(
+        tuple(config.judge_engine), config.judge_engine_model, config.engine_requests, config.engine_timeout
+    )
+    sampler = load_sampler(config.judge, options=options, engine=engine, prompt=prompt)
+    return PromptedReader(sampler, prompt=prompt, cache=scorer.cache)
 
 
 def style_of(config: ScorerConfig, reader: str) -> PromptStyle:

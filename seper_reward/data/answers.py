@@ -137,7 +137,7 @@ def without_echo(text: str, question: str, answer: str) -> str:
     return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(left.split()))
 
 
-def _recall(metric: Callable[[str, Sequence[str]], float]) -> AnswerMetric:
+def recall_of_items(metric: Callable[[str, Sequence[str]], float]) -> AnswerMetric:
     """Return a metric of aliases as one of answers, which may be lists: the mean over items of the best part's."""
 
     @functools.wraps(metric)
@@ -148,7 +148,7 @@ def _recall(metric: Callable[[str, Sequence[str]], float]) -> AnswerMetric:
     return over_items
 
 
-@_recall
+@recall_of_items
 def exact_match(response: str, answers: Sequence[str]) -> float:
     """Return 1 if the normalised response equals one of the answers, else 0 (SQuAD, arXiv:1606.05250).
 
@@ -161,7 +161,7 @@ def exact_match(response: str, answers: Sequence[str]) -> float:
     return float(any(normalized == normalize_answer(answer) for answer in answers))
 
 
-@_recall
+@recall_of_items
 def accuracy(response: str, answers: Sequence[str]) -> float:
     """Return 1 if the response is one of the answers but for case and space around it, else 0; of a list, the share.
 
@@ -173,14 +173,14 @@ def accuracy(response: str, answers: Sequence[str]) -> float:
     return float(response.strip().casefold() in {answer.strip().casefold() for answer in answers})
 
 
-@_recall
+@recall_of_items
 def contains_answer(response: str, answers: Sequence[str]) -> float:
     """Return 1 if the normalised response holds one of the answers, else 0 (lexical match); of a list, the share."""
     normalized = normalize_answer(response)
     return float(any(normalize_answer(answer) in normalized for answer in answers))
 
 
-@_recall
+@recall_of_items
 def token_f1(response: str, answers: Sequence[str]) -> float:
     """Return the best F1 of the normalised tokens, in [0, 1] (SQuAD, arXiv:1606.05250); of a list, the items' mean.
 
@@ -198,7 +198,28 @@ def rouge_l() -> AnswerMetric:
         OSError: The library ``rouge-score`` is not installed.
     """
     scorer = need("rouge_score.rouge_scorer", "evaluation").RougeScorer(["rougeL"])
-    return _recall(lambda response, aliases: float(scorer.score_multi(list(aliases), response)["rougeL"].fmeasure))
+
+    def best_f_measure(response: str, aliases: Sequence[str]) -> float:
+        return float(scorer.score_multi(list(aliases), response)["rougeL"].fmeasure)
+
+    return recall_of_items(best_f_measure)
+
+
+def bleu() -> AnswerMetric:
+    """Return the metric BLEU of a response with the aliases as its references, in [0, 1]; of a list, the items' mean.
+
+    It is sentence BLEU (Papineni et al., 2002) as sacreBLEU computes it (Post, 2018): without case, with n-grams up to
+    the response's own length, since most answers have fewer than four words.
+
+    Raises:
+        OSError: The library ``sacrebleu`` is not installed.
+    """
+    scorer = need("sacrebleu.metrics", "evaluation").BLEU(lowercase=True, effective_order=True)
+
+    def score(response: str, aliases: Sequence[str]) -> float:
+        return min(float(scorer.sentence_score(response, list(aliases)).score) / 100, 1.0)
+
+    return recall_of_items(score)
 
 
 def answer_metric(name: str) -> AnswerMetric:

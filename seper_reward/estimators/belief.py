@@ -25,7 +25,7 @@ from seper_reward.estimators.seper import (
     response_weights,
     without_end_token,
 )
-from seper_reward.types import Answers, Belief, Responses, answer_aliases, answer_items
+from seper_reward.types import Answers, Belief, Estimate, Responses, answer_aliases, answer_items
 
 Pair = tuple[str, str]  # premise, hypothesis
 
@@ -95,12 +95,12 @@ def response_clusters(options: Estimator, texts: Sequence[str], probs: Mapping[P
     return cluster_ids(_equivalent(options, texts, probs), options.clusters)
 
 
-def belief_std_error(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> float:
-    """Return the standard error that ``belief`` would have, from the pairs of ``support_pairs`` alone."""
+def soft_estimate(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> Estimate:
+    """Return the soft SePer that ``belief`` would have, from the pairs of ``support_pairs`` alone."""
     draws = weigh(options, sampled)
     support, _ = _support(options, draws.responses.texts, answers, probs)
     items = list(map(len, answer_items(answers)))
-    return estimate(draws, join_answers(draws.weights, support, options.aliases, items)).std_error
+    return estimate(draws, join_answers(draws.weights, support, options.aliases, items))
 
 
 def weigh(options: Estimator, sampled: Responses) -> Draws:

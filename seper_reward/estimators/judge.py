@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -13,17 +13,36 @@ from seper_reward.data.answers import stated_parts, without_echo
 from seper_reward.estimators.belief import (
     Pair,
     belief,
-    belief_std_error,
     first_pairs,
     response_clusters,
     second_pairs,
+    soft_estimate,
     support_pairs,
 )
-from seper_reward.estimators.entailment import EntailmentScorer, entailed_in_parts
+from seper_reward.estimators.entailment import entailed_in_parts
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Answers, Belief, Responses, answer_aliases, answer_items
+from seper_reward.types import Answers, Belief, Estimate, Responses, answer_aliases, answer_items
+
+
+class EntailmentModel(Protocol):
+    """What tells how far one text entails another: ``EntailmentScorer``, or a similarity of texts in its place.
+
+    Attributes:
+        name: Name of the model in provenance files.
+    """
+
+    name: str
+
+    @property
+    def weights_hash(self) -> str:
+        """Hash over all parts of the model that decide a score."""
+
+    def class_probs(
+        self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None, *, verbatim: bool = False
+    ) -> Tensor:
+        """Return class probabilities ``(n, K)`` of pairs, entailment first; see ``EntailmentScorer.class_probs``."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +70,7 @@ class BeliefJudge:
     for short answers takes a list for an answer that is none. Verbatim texts are not cut.
 
     Args:
-        entailment: The NLI model that judges.
+        entailment: The model that judges.
         estimator: The options of SePer.
         cache: Where entailment scores are kept between runs.
 
@@ -59,7 +78,7 @@ class BeliefJudge:
         ValueError: ``match="no_contradiction"`` with an entailment model of two classes.
     """
 
-    def __init__(self, entailment: EntailmentScorer, estimator: Estimator, cache: Cache | None) -> None:
+    def __init__(self, entailment: EntailmentModel, estimator: Estimator, cache: Cache | None) -> None:
         self._entailment, self._options, self._cache = entailment, estimator, cache
         if estimator.match == "no_contradiction":  # it refuses two classes: here, before anything is sampled
             no_pair = entailment.class_probs([])
@@ -97,12 +116,16 @@ class BeliefJudge:
                 for question in questions
             ]
 
-    def undecided(self, question: SampledQuestion, limit: float) -> list[bool]:
-        """Return for each context whether the standard error of the belief is above ``limit``."""
+    def soft_estimates(self, question: SampledQuestion) -> list[Estimate]:
+        """Return soft SePer alone in each context, which needs no clusters and so far fewer judgements."""
         options, answers, known = self._options, question.answers, question.known
         pairs = _union(support_pairs(options, row, answers) for row in question.responses)
         self._learn([question], [pairs])
-        return [belief_std_error(options, row, answers, known) > limit for row in question.responses]
+        return [soft_estimate(options, row, answers, known) for row in question.responses]
+
+    def undecided(self, question: SampledQuestion, limit: float) -> list[bool]:
+        """Return for each context whether the standard error of the belief is above ``limit``."""
+        return [found.std_error > limit for found in self.soft_estimates(question)]
 
     def entailment(self, question: str, pairs: set[Pair]) -> dict[Pair, float]:
         """Return of each pair of answers to a question how surely the first entails the second, in [0, 1].

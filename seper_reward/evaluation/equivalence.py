@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from seper_reward.data.answers import contains_answer, token_f1
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.evaluation.similarity import SIMILARITIES, load_similarity
 from seper_reward.runtime.imports import need
-from seper_reward.runtime.pretrained import embedded_encoder_folder
 
 # ways to compare answers, each with the prefix of its numbers' names in the result
 METHODS = {"entailment": "", "lexical": "lexical_", "token_f1": "token_f1_", "cosine": "cosine_"}
@@ -126,21 +125,12 @@ def equivalence(
 
 def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
     """Return, by method, the score of each response with its best-matching alias, in [0, 1] (cosine: [-1, 1])."""
-    encoder = need("sentence_transformers", "evaluation").SentenceTransformer(
-        str(embedded_encoder_folder()), device=str(scorer.device)
-    )
-    texts = sorted({text for row in verdicts for text in (row.response, *row.answers)})
-    place = {text: at for at, text in enumerate(texts)}
-    vectors = encoder.encode(texts, normalize_embeddings=True, show_progress_bar=False)
-    return {
-        "entailment": best_alias_probs(scorer, verdicts)[:, 0].tolist(),
-        "lexical": [contains_answer(row.response, row.answers) for row in verdicts],
-        "token_f1": [token_f1(row.response, row.answers) for row in verdicts],
-        "cosine": [
-            max(float(vectors[place[row.response]] @ vectors[place[alias]]) for alias in row.answers)
-            for row in verdicts
-        ],
-    }
+    pairs = [(row.response, alias) for row in verdicts for alias in row.answers]
+    found = {"entailment": best_alias_probs(scorer, verdicts)[:, 0].tolist()}
+    for name in SIMILARITIES:
+        scores = iter(load_similarity(name, scorer.device)(pairs))
+        found[name] = [max(next(scores) for _ in row.answers) for row in verdicts]
+    return found
 
 
 def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict], chunk: int = 512) -> Tensor:

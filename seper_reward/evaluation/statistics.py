@@ -8,6 +8,7 @@ from typing import Any
 _DIGITS = 4
 _BATCH = 100  # resamples at once
 _POOLED_RESAMPLES = 1000
+_ROUNDING = 1e-12  # share of a sum of squares
 
 
 def interval_over_questions(
@@ -196,10 +197,11 @@ def interval_over_seeds(values: Sequence[float]) -> list[float] | None:
 class PooledPearson:
     """Pearson's r of measures with one target over the contexts of all questions, which are resampled as wholes.
 
-    Contexts of one question, such as its passages, are not independent.
+    Contexts of one question, such as its passages, are not independent. Methods take question numbers, ``(..., Q)``
+    for several choices of questions at once.
 
     Args:
-        columns: Values by measure, one per context.
+        columns: Values by measure, one per context; NaN where it is not known, which leaves the context out.
         target: What they are correlated with, one number per context.
         owner: Number of each context's question, from 0.
     """
@@ -208,27 +210,59 @@ class PooledPearson:
         import numpy as np
 
         self._columns = {name: np.array(values, dtype=float) for name, values in columns.items()}
-        self._target, owners = np.array(target, dtype=float), np.array(owner)
-        self._rows_of_question = [np.flatnonzero(owners == number) for number in range(max(owner, default=-1) + 1)]
+        self._target, self._owner = np.array(target, dtype=float), np.array(owner, dtype=int)
+        self._questions = max(owner, default=-1) + 1
 
-    def interval(self, statistic: Callable[[Any], float]) -> list[float] | None:
+    def interval(self, statistic: Callable[[Any], Any]) -> list[float] | None:
         """Return the 95 % interval of a statistic, a function of question numbers; see ``interval_over_questions``."""
-        return interval_over_questions(statistic, len(self._rows_of_question), resamples=_POOLED_RESAMPLES)
+        return interval_over_questions(statistic, self._questions, resamples=_POOLED_RESAMPLES, vectorized=True)
 
-    def pearson(self, name: str, numbers: Any) -> float:
+    def pearson(self, name: str, numbers: Any) -> Any:
         """Return a measure's correlation with the target over the contexts of some questions; NaN for a constant."""
-        import numpy as np
+        return self._over(name, self._known(name), numbers)
 
-        rows = np.concatenate([self._rows_of_question[int(number)] for number in numbers])
-        with np.errstate(invalid="ignore", divide="ignore"):  # a constant has no correlation
-            return float(np.corrcoef(self._columns[name][rows], self._target[rows])[0, 1])
+    def lead(self, name: str, other: str, numbers: Any) -> Any:
+        """Return by how much a measure's correlation exceeds another's, over the contexts that have both."""
+        known = self._known(name, other)
+        return self._over(name, known, numbers) - self._over(other, known, numbers)
+
+    def p_value(self, name: str) -> float | None:
+        """Return the p-value of a measure's correlation, which takes contexts for independent; ``None`` for none."""
+        from scipy.stats import pearsonr
+
+        known = self._known(name)
+        if math.isnan(self.pearson(name, range(self._questions))):
+            return None
+        return float(pearsonr(self._columns[name][known], self._target[known]).pvalue)
 
     def described(self, name: str) -> dict[str, Any]:
         """Return ``pearson`` of a measure over all questions and its ``interval``; ``None`` where there is none."""
-        questions = len(self._rows_of_question)
-        value = self.pearson(name, range(questions)) if questions else math.nan
-        interval = self.interval(lambda numbers: self.pearson(name, numbers))
-        return {"pearson": rounded_or_none(value), "interval": interval}
+        value = float(self.pearson(name, range(self._questions))) if self._questions else math.nan
+        return {"pearson": rounded_or_none(value), "interval": self.interval(lambda at: self.pearson(name, at))}
+
+    def _known(self, *names: str) -> Any:
+        import numpy as np
+
+        return ~np.any([np.isnan(self._columns[name]) for name in names], axis=0)
+
+    def _over(self, name: str, known: Any, numbers: Any) -> Any:
+        """Return the correlation over known contexts, from sums over those of each question."""
+        import numpy as np
+
+        values, target, owner = self._columns[name][known], self._target[known], self._owner[known]
+        if not len(values):
+            return np.full(np.shape(numbers)[:-1], math.nan)
+        values, target = values - values.mean(), target - target.mean()  # sums of squares then lose no digits
+        parts = (np.ones(len(values)), values, target, values * values, target * target, values * target)
+        by_question = np.stack([np.bincount(owner, part, self._questions) for part in parts], axis=-1)
+        sums = by_question[np.asarray(numbers)].sum(axis=-2)
+        count, one, other, squared, other_squared, product = np.moveaxis(sums, -1, 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread, other_spread = squared - one**2 / count, other_squared - other**2 / count
+            found = (product - one * other / count) / np.sqrt(spread * other_spread)
+        # a constant has no correlation; of one, rounding alone is left
+        constant = (spread <= _ROUNDING * squared) | (other_spread <= _ROUNDING * other_squared)
+        return np.where(constant | ~(count > 1), math.nan, found)
 
 
 def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:

@@ -284,12 +284,16 @@ class PromptedReader:
                 yield waiting.popleft()
         yield from waiting
 
-    def with_baseline(self, baseline: Baseline) -> "PromptedReader":
-        """Return the same reader that is shown something else where there is no passage."""
+    def with_style(self, style: PromptStyle) -> "PromptedReader":
+        """Return the same reader that is asked in other words."""
         other = copy.copy(self)
         other.prompts = copy.copy(self.prompts)
-        other.prompts.style = replace(self.prompts.style, baseline=baseline)
+        other.prompts.style = style
         return other
+
+    def with_baseline(self, baseline: Baseline) -> "PromptedReader":
+        """Return the same reader that is shown something else where there is no passage."""
+        return self.with_style(replace(self.prompts.style, baseline=baseline))
 
     def reading_with(self, model: Any, *, frozen: bool) -> "PromptedReader":
         """Return the same reader with another model that has the same tokenizer.

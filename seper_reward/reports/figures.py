@@ -33,7 +33,7 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     roles = sorted(by_role, key=role_order)[:most]
     bars = [("no passage", row["baseline"]["seper"], row["baseline"])]
     bars += [(f"{role} passage", by_role[role]["delta_seper"], by_role[role]) for role in roles]
-    figure = _new_figure(9, 0.7 * len(bars) + 1.3)
+    figure = new_figure(9, 0.7 * len(bars) + 1.3)
     axes = figure.subplots()
     for height, (_, value, context) in enumerate(bars):
         left = 0.0
@@ -53,7 +53,7 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     axes.set_xlabel("share of sampled answers, by meaning (green: entails the right answer)")
     axes.set_title(f"{row['question']}   right answer: {answer_text(row['answers'])}", fontsize=11, loc="left")
     axes.spines[["top", "right", "left"]].set_visible(False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def plot_win_ratios(result: Mapping[str, Any], path: Path) -> None:
@@ -68,7 +68,7 @@ def plot_win_ratios(result: Mapping[str, Any], path: Path) -> None:
     """
     ratios = result["win_ratio"]
     names = list(ratios)
-    figure = _new_figure(0.9 * len(names) + 3, 0.6 * len(names) + 2)
+    figure = new_figure(0.9 * len(names) + 3, 0.6 * len(names) + 2)
     axes = figure.subplots()
     values = [[float("nan") if value is None else value for value in row.values()] for row in ratios.values()]
     shown = axes.imshow(values, cmap="Greens", vmin=0, vmax=1)
@@ -82,7 +82,7 @@ def plot_win_ratios(result: Mapping[str, Any], path: Path) -> None:
     axes.set_xlabel("where this one is wrong")
     axes.set_ylabel("this one is right")
     figure.colorbar(shown, ax=axes)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def plot_compare(results: Mapping[str, Any], path: Path) -> None:
@@ -97,7 +97,7 @@ def plot_compare(results: Mapping[str, Any], path: Path) -> None:
     """
     used = {name: found["labelers"] for name, found in results.items() if "labelers" in found}
     labelers = list(dict.fromkeys(labeler for found in used.values() for labeler in found))
-    figure = _new_figure(10, 0.45 * len(labelers) + 1.6)
+    figure = new_figure(10, 0.45 * len(labelers) + 1.6)
     panels = {"Pearson's r with people's marks": "marks", "Kendall's τ with the reader's score": "score"}
     for axes, (title, measure) in zip(figure.subplots(1, 2, sharey=True), panels.items(), strict=True):
         for number, (name, found) in enumerate(used.items()):
@@ -117,7 +117,7 @@ def plot_compare(results: Mapping[str, Any], path: Path) -> None:
     axes.set_yticks(range(len(labelers)), labelers)
     axes.invert_yaxis()
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def plot_equivalence(result: Mapping[str, Any], path: Path) -> None:
@@ -130,7 +130,7 @@ def plot_equivalence(result: Mapping[str, Any], path: Path) -> None:
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
     """
-    figure = _new_figure(11, 4)
+    figure = new_figure(11, 4)
     bars, curve = figure.subplots(1, 2, width_ratios=(3, 2))
     columns = result["columns"]
     for place, (name, prefix) in enumerate(METHODS.items()):
@@ -153,7 +153,7 @@ def plot_equivalence(result: Mapping[str, Any], path: Path) -> None:
     curve.set_title(f"expected calibration error {result['calibration']['ece']:.3f}", fontsize=10)
     for axes in (bars, curve):
         axes.spines[["top", "right"]].set_visible(False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
@@ -169,7 +169,7 @@ def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """
     first = next(iter(found.values()))
     measures = [name for name, value in first.items() if _center(value) is not None]
-    figure = _new_figure(2 + 0.9 * len(measures), 4)
+    figure = new_figure(2 + 0.9 * len(measures), 4)
     axes = figure.subplots()
     width = 0.8 / len(found)
     for number, (name, row) in enumerate(found.items()):
@@ -180,7 +180,7 @@ def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     axes.set_ylim(0, 1)
     axes.legend(ncols=len(found), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
     axes.spines[["top", "right"]].set_visible(False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def plot_components(result: Mapping[str, Any], path: Path) -> None:
@@ -194,7 +194,7 @@ def plot_components(result: Mapping[str, Any], path: Path) -> None:
         OSError: matplotlib is not installed, or the path cannot be written.
     """
     readers = result["readers"]
-    figure = _new_figure(4.5 * len(readers) + 2.5, 4)
+    figure = new_figure(4.5 * len(readers) + 2.5, 4)
     panels = figure.subplots(1, len(readers), sharey=True, squeeze=False)[0]
     for axes, (name, found) in zip(panels, readers.items(), strict=True):
         lines: dict[str, list[Mapping[str, Any]]] = {}
@@ -214,7 +214,7 @@ def plot_components(result: Mapping[str, Any], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("mean ΔSePer (bars: 95 % over questions)")
     panels[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def plot_retrievers(result: Mapping[str, Any], path: Path) -> None:
@@ -229,7 +229,7 @@ def plot_retrievers(result: Mapping[str, Any], path: Path) -> None:
     """
     rows = result["retrievers"]
     measures = [name for name in rows[0]["measures"] if name != "accuracy"]
-    figure = _new_figure(3 * len(measures) + 2, 3.5)
+    figure = new_figure(3 * len(measures) + 2, 3.5)
     panels = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
     colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(row["retriever"] for row in rows))}
     marks = dict(zip(dict.fromkeys(row["k"] for row in rows), itertools.cycle("os^Dv"), strict=False))
@@ -245,7 +245,7 @@ def plot_retrievers(result: Mapping[str, Any], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("accuracy of the reader")
     panels[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 class Tradeoff(NamedTuple):
@@ -270,7 +270,7 @@ def plot_tradeoff(found: Tradeoff, path: Path) -> None:
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
     """
-    figure = _new_figure(6, 4)
+    figure = new_figure(6, 4)
     axes = figure.subplots()
     for name, (searches, accuracy) in found.rules.items():
         axes.scatter(searches, accuracy, marker="s", color="#7f8c8d")
@@ -283,7 +283,7 @@ def plot_tradeoff(found: Tradeoff, path: Path) -> None:
     axes.set_ylabel("accuracy (exact match)")
     axes.set_ylim(0, 1)
     axes.spines[["top", "right"]].set_visible(False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def plot_gating(
@@ -299,7 +299,7 @@ def plot_gating(
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
     """
-    figure = _new_figure(8, 4.5)
+    figure = new_figure(8, 4.5)
     axes = figure.subplots()
     for name, found in curves.items():
         (line,) = axes.plot(found["coverage"], found["seper"], linewidth=1.5, label=name.replace("_", " "))
@@ -316,7 +316,7 @@ def plot_gating(
     axes.set_ylabel("mean SePer of all questions")
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     axes.spines[["top", "right"]].set_visible(False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _center(value: Any) -> float | None:
@@ -326,10 +326,16 @@ def _center(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def _new_figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of this size in inches.
+
+    Raises:
+        OSError: matplotlib is not installed.
+    """
     return need("matplotlib.figure", "figures").Figure(figsize=(width, height), layout="constrained")
 
 
-def _save(figure: Any, path: Path) -> None:
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure, the same bytes for the same content; the path's ending decides the format."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

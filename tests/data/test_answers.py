@@ -1,10 +1,13 @@
 """Answers as strings: normalisation and metrics, by hand."""
 
+import math
+
 import pytest
 
 from seper_reward.data.answers import (
     answer_metric,
     best_alias_mean,
+    bleu,
     contains_answer,
     exact_match,
     normalize_answer,
@@ -51,6 +54,11 @@ def test_answer_metrics_by_hand():
     assert contains_answer("Ann Lee built it", answers) == 1
     assert token_f1("Ann Lee built it", answers) == pytest.approx(2 * 2 / (4 + 2))
     assert rouge_l()("Ann Lee built", answers) == pytest.approx(2 * 1 * (2 / 3) / (1 + 2 / 3))
+    # 2 of 3 words, 1 of 2 pairs, and half a triple for none of 1; the better reference counts for each
+    assert bleu()("Ann Lee built", ["ann lee", "Bob"]) == pytest.approx((2 / 3 * 1 / 2 * 1 / 2) ** (1 / 3))
+    # as long as 2 of the 3 words of the reference: the penalty for being short
+    assert bleu()("ann lee", ["Ann Lee built"]) == pytest.approx(math.exp(1 - 3 / 2))
+    assert (bleu()("ANN LEE", answers), bleu()("Bob", answers), bleu()("", answers)) == (1, 0, 0)
     assert answer_metric("token_f1") is token_f1
     with pytest.raises(ValueError, match="metric must be one of exact_match"):
         answer_metric("bleu")
@@ -83,7 +91,8 @@ def test_metrics_of_lists_by_hand():
     # Ann Lee in Ann B. Lee: 2 · 2 / (2 + 3); Trinidad and Tobago: 1; 1,200: 0
     assert token_f1(said, LIST) == pytest.approx((0.8 + 1) / 3)
     assert rouge_l()(said, LIST) == pytest.approx((0.8 + 1) / 3)
-    for metric in (exact_match, contains_answer, token_f1, rouge_l()):
+    assert bleu()("Bob and Ann Lee", LIST) == pytest.approx(1 / 3)
+    for metric in (exact_match, contains_answer, token_f1, rouge_l(), bleu()):
         assert metric(said, [aliases[::-1] for aliases in LIST[::-1]]) == pytest.approx(metric(said, LIST))
         assert metric("Ann B. Lee and Bob", [["Lee", "Bob"]]) == metric("Ann B. Lee and Bob", ["Lee", "Bob"])
         assert metric("", LIST) == 0

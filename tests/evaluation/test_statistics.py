@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from seper_reward.evaluation.statistics import (
+    PooledPearson,
     interval_over_questions,
     interval_over_questions_and_seeds,
     lead_over_questions,
@@ -193,3 +194,24 @@ def test_orders_that_are_not_defined():
     assert order_correlation(np.zeros((3, 0)), np.zeros((3, 0))) == {"value": None, "interval": None}
     with pytest.raises(ValueError, match=r"expected the same systems and questions, got \(1, 2\) and \(2, 1\)"):
         order_correlation([[1.0, 2.0]], [[1.0], [2.0]])
+
+
+def test_unknown_values_leave_their_contexts_out():
+    random = np.random.default_rng(8)
+    target = random.integers(0, 2, 12).astype(float)
+    owner = [at // 3 for at in range(12)]
+    whole = target + random.normal(size=12)
+    holes = whole + random.normal(size=12)
+    holes[[1, 4, 5]] = math.nan
+    resampled = PooledPearson({"whole": whole, "holes": holes}, target, owner)
+    known = ~np.isnan(holes)
+    expected = stats.pearsonr(holes[known], target[known])
+    assert resampled.pearson("holes", range(4)) == pytest.approx(expected.statistic)
+    assert resampled.p_value("holes") == pytest.approx(expected.pvalue)
+    beside = stats.pearsonr(whole[known], target[known]).statistic  # both over the contexts that have both
+    assert resampled.lead("whole", "holes", range(4)) == pytest.approx(beside - expected.statistic)
+    low, high = resampled.described("holes")["interval"]
+    assert low < expected.statistic < high
+    constant = PooledPearson({"one": [1.0, 1.0, math.nan]}, [0.0, 1.0, 0.5], [0, 1, 1])
+    assert constant.described("one") == {"pearson": None, "interval": None}
+    assert constant.p_value("one") is None

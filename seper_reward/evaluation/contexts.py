@@ -1,0 +1,75 @@
+"""What a reader sees of a marked question, and how relevant that is by people's marks."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tqdm.auto import tqdm
+
+from seper_reward.data.marks import relevance_of
+from seper_reward.types import Passage, Query, UnscorableError
+
+
+@dataclass(frozen=True)
+class Context:
+    """Passages that a reader sees together, and their relevance by people's marks in [0, 1]; 1 = enough to answer."""
+
+    passages: tuple[Passage, ...]
+    relevance: float
+
+
+def contexts_of(query: Query) -> list[Context]:
+    """Return a question's contexts: each passage by itself and, where several are relevant, those together.
+
+    Raises:
+        BadRowError: No passage of the question has a mark.
+    """
+    marks = relevance_of(query)
+    together = tuple(passage for passage, mark in zip(query.passages, marks, strict=True) if mark)
+    alone = [
+        Context((passage,), 1 / len(together) if mark else 0.0)
+        for passage, mark in zip(query.passages, marks, strict=True)
+    ]
+    return [*alone, Context(together, 1.0)] if len(together) > 1 else alone
+
+
+def choose_passages(query: Query, count: int) -> Query:
+    """Keep ``count`` passages in their order: all relevant ones, and the first of the others.
+
+    Raises:
+        ValueError: There are more relevant passages than ``count``; only all of them are enough to answer.
+    """
+    marks = relevance_of(query)
+    relevant = sum(marks)
+    if count < max(relevant, 1):
+        raise ValueError(f"question id={query.id!r} has {relevant} relevant passages, more than {count}; keep more")
+    ranked = sorted(range(len(query.passages)), key=lambda position: not marks[position])
+    kept = sorted(ranked[:count])
+    return replace(query, passages=tuple(query.passages[position] for position in kept))
+
+
+def marked_contexts(queries: Sequence[Query]) -> list[list[Context]]:
+    """Return the contexts of each question.
+
+    Raises:
+        BadRowError: A question has no mark, or one is neither true nor false.
+        ValueError: All contexts are equally relevant, so that nothing can be correlated with that.
+    """
+    contexts = [contexts_of(query) for query in queries]
+    levels = {context.relevance for row in contexts for context in row}
+    if len(levels) < 2:
+        raise ValueError(f"passages must be marked relevant and not relevant, got only {levels or 'none'}")
+    return contexts
+
+
+def tell_left_out(query: Query, reason: UnscorableError) -> None:
+    """Tell on stderr why a question is left out; tables are on stdout."""
+    tqdm.write(f"question id={query.id!r} is left out: {reason}", file=sys.stderr)
+
+
+def none_asked(queries: Sequence[Query]) -> ValueError:
+    """Return the error for when the reader can be asked none of the questions; why, was told for each."""
+    return ValueError(
+        f"the reader can be asked none of the {len(queries)} questions; shorten them, or take a reader with a longer "
+        "window"
+    )
