@@ -49,7 +49,7 @@ COMMANDS = [
     "report",
 ]
 COMMANDS += ["save-reader", "serve", "configs copy", *(f"train {recipe}" for recipe in RECIPES)]
-FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode"}  # vLLM's
+FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode", "--reload_multifile"}  # of vLLM and TensorBoard
 
 
 class Block(NamedTuple):

@@ -199,7 +199,7 @@ def test_two_ways_to_name_a_reader_are_refused(settings, tmp_path):
 
 
 def test_without_a_warm_up_it_says_what_to_do(tmp_path):
-    with pytest.raises(ValueError, match=r"warm up first with `python -m trainers\.sft"):
+    with pytest.raises(ValueError, match=r"warm up first with `seper-reward train sft"):
         policy.PolicyConfig(init_adapter=str(tmp_path))
 
 

@@ -175,6 +175,7 @@ def test_a_policy_is_measured_by_its_own_answers_and_by_the_readers(tokenizer):
 
     class Trainer:
         num_generations_eval = 2
+        model, model_wrapped = object(), None  # wrapped already
 
         def evaluate(self):
             rows = [[getattr(play, name) for play in plays] for name in ("question", "answers")]

@@ -493,7 +493,7 @@ def test_auto_goes_on_where_the_run_began(label, tmp_path, serve, capsys):
     words = label("out", "--engine", url, "--backend", "engine", "--limit", "5")
     assert main(words) == 0
     assert main([*words, "--backend", "auto"]) == 0
-    assert "prompts/s" not in capsys.readouterr().out
+    assert "prompts/s" not in capsys.readouterr().err
     assert main([*words, "--backend", "process"]) == 2
     assert "backend was 'engine', is 'process'" in capsys.readouterr().err
 
@@ -528,7 +528,7 @@ def test_save_reader_merges_the_adapter(tmp_path, capsys):
     from seper_reward.reader.loading import load_reader
 
     assert main(["save-reader", "--output_dir", str(tmp_path / "reader"), "--dtype", "float32"]) == 0
-    assert f"vllm serve {tmp_path / 'reader'}" in capsys.readouterr().out
+    assert f"vllm serve {tmp_path / 'reader'}" in capsys.readouterr().err
     saved = load_reader(str(tmp_path / "reader"), LoadOptions(dtype="float32", device="cpu"))
     merged = load_reader("embedded", LoadOptions(dtype="float32", device="cpu"))
     one, other = saved.model.state_dict(), merged.model.state_dict()
