@@ -664,7 +664,7 @@ def _chosen(examples: "Examples", split: str, limit: int | None) -> list[Any]:
 
 
 def _examples(
-    config: LabelConfig | EvaluationConfig, source: str, *, answers_needed: bool = True
+    config: LabelConfig | EvaluationConfig, source: str, *, answers_needed: bool = True, retrieved: bool = False
 ) -> tuple["Examples", dict[str, Any] | None]:
     """Read the questions of a source and the corpus, and say what was recognised."""
     from seper_reward.data.queries import read_examples
@@ -673,7 +673,7 @@ def _examples(
     examples, corpus = read_examples(
         source,
         config.corpus,
-        config.input_options,
+        replace(config.input_options, retrieved=retrieved),
         answers_needed=answers_needed,
         most=config.limit if config.streaming else None,
     )
@@ -914,17 +914,18 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     from seper_reward.data.queries import Rejected, add_passages
     from seper_reward.data.splits import spread
     from seper_reward.labels.labelers import needs_answers
+    from seper_reward.retrieval import has_own_passages, load_retriever
 
-    examples, corpus = _examples(config, config.input, answers_needed=needs_answers(config.labeler))
+    answers_needed, elsewhere = needs_answers(config.labeler), has_own_passages(config.retriever)
+    examples, corpus = _examples(config, config.input, answers_needed=answers_needed, retrieved=elsewhere)
     queries = spread(examples.queries, config.limit)
     lacking = [place for place, query in enumerate(queries) if examples.judged or not query.passages]
     if lacking and corpus is not None:
-        from seper_reward.retrieval import BM25Retriever
-
-        retrieved = BM25Retriever(corpus).retrieve([queries[place].question for place in lacking], config.top_k)
+        retriever = load_retriever(config.retriever, corpus, config.embeddings_dir)
+        retrieved = retriever.retrieve([queries[place].question for place in lacking], config.top_k)
         for place, passages in zip(lacking, retrieved, strict=True):
             queries[place] = add_passages(queries[place], passages, judged=examples.judged)
-    reason = "no passage of the corpus shares a word with the question; give it passages, or drop it"
+    reason = "no passage was found for the question; give it passages, or drop it"
     unmatched = [
         Rejected(f"{config.input}, id {query.id}", reason, {"id": query.id, "question": query.question})
         for query in queries

@@ -442,13 +442,19 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     input: str = setting("demo", INPUT_HELP)
     corpus: str | None = setting(
         None,
-        f"{CORPUS_HELP}questions may then name passages by id, and those without passages get the best that BM25 "
-        "finds.",
+        f"{CORPUS_HELP}questions may then name passages by id, and those without passages get the best that the "
+        "retriever finds.",
+    )
+    retriever: str = setting(
+        "bm25",
+        f"{RETRIEVER_HELP} Without a corpus: the folder of a ready index, or the URL of a search service.",
+    )
+    embeddings_dir: str | None = setting(
+        None, "Folder that keeps a corpus's embeddings by the bi-encoder's weights; not given: none are kept."
     )
     top_k: int = setting(
         5,
-        "Passages that BM25 finds in the corpus for a question without passages, or beside those that people judged, "
-        ">= 1.",
+        "Passages that the retriever finds for a question without passages, or beside those that people judged, >= 1.",
     )
     output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes an interrupted run there.")
     output_format: OutputFormat = setting(

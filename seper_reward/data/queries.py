@@ -63,6 +63,7 @@ class InputOptions:
         run: TREC run (``read_run``) whose passages the questions get; those without a ranking are left out.
         run_depth: Most passages of a question taken from the run, >= 1.
         qrels: People's judgments (``read_qrels``), which mark the passages; questions without are left out.
+        retrieved: Whether questions may lack passages without a corpus, too: an index or a search service has them.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class InputOptions:
     run: str | None = None
     run_depth: int = 10
     qrels: str | None = None
+    retrieved: bool = False
 
 
 def read_queries(
@@ -143,7 +145,7 @@ def read_examples(
     beir = None if source == "demo" else beir_files(source)
     questions = beir.queries if beir else QUESTIONS if source == "demo" else source
     corpus_path = corpus_file or (beir.corpus if beir else CORPUS if source == "demo" else None)
-    corpus = read_corpus(corpus_path) if corpus_path else None
+    corpus = read_corpus(corpus_path) if corpus_path else {} if options.retrieved else None
     qrels = options.qrels or (beir.qrels if beir else None)
     examples = read_queries(
         questions,

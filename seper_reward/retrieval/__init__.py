@@ -8,7 +8,7 @@ from seper_reward.retrieval.dense import DenseRetriever
 from seper_reward.retrieval.ensemble import Candidates, Ensemble
 from seper_reward.retrieval.fusion import FusedRetriever
 from seper_reward.retrieval.hops import next_hop, next_query, retrieve_hops
-from seper_reward.retrieval.loading import load_encoder, load_index, load_retriever, save_index
+from seper_reward.retrieval.loading import has_own_passages, load_encoder, load_index, load_retriever, save_index
 from seper_reward.retrieval.pool import retrieve_sources
 from seper_reward.retrieval.reranking import Reranker, load_reranker
 from seper_reward.retrieval.service import SearchService
@@ -30,6 +30,7 @@ __all__ = [
     "SparseRetriever",
     "VoteOptions",
     "VoteWeights",
+    "has_own_passages",
     "load_compressor",
     "load_encoder",
     "load_index",

@@ -591,7 +591,7 @@ def test_questions_and_a_corpus(label, tmp_path):
     assert len(row["passages"]) == 3
     assert row["passages"][0]["passage_id"] == "p3"
     (rejected,) = map(json.loads, (tmp_path / "out" / "rejected.jsonl").read_text().splitlines())
-    assert "no passage of the corpus shares a word" in rejected["reason"]
+    assert "no passage was found for the question" in rejected["reason"]
     assert rejected["row"] == {"id": "x", "question": "When did the ferry sink?"}
 
 

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from seper_reward.cli import main
 from seper_reward.retrieval import SearchService, load_retriever, service
 from seper_reward.retrieval.service import passages_in
 from seper_reward.types import Passage
@@ -95,3 +96,13 @@ def test_forms_of_answers(answer):
 def test_a_pickle_has_the_address_and_nothing_else():
     copy = pickle.loads(pickle.dumps(SearchService("http://127.0.0.1:9/search", timeout=7)))
     assert (copy.url, copy.timeout) == ("http://127.0.0.1:9/search", 7)
+
+
+def test_questions_without_passages_are_labelled_from_a_service(search_service, tmp_path):
+    rows = [{"id": "q", "question": "Who runs the mill?", "answers": ["mill"]}]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["label", "--input", str(tmp_path / "questions.jsonl"), "--labeler", "contains", "--top_k", "2"]
+    assert main([*words, "--retriever", search_service.url, "--output_dir", str(tmp_path / "out")]) == 0
+    (row,) = map(json.loads, (tmp_path / "out" / "labels.jsonl").read_text().splitlines())
+    assert [passage["passage_id"] for passage in row["passages"]] == ["0", "1"]
+    assert main([*words, "--output_dir", str(tmp_path / "other")]) == 2  # no corpus for the default retriever
