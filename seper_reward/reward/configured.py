@@ -4,20 +4,17 @@ Example:
     SEPER_REWARD_CONFIG=reward.yaml trl grpo --reward_funcs seper_reward.reward.delta_seper ...
 """
 
-import difflib
 import functools
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from seper_reward.client import SePerClient
 from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reward.formula import Formula, Variant
 from seper_reward.reward.reward import SePerReward
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
 
 CONFIG = "SEPER_REWARD_CONFIG"
@@ -48,6 +45,17 @@ class RewardConfig(ScorerConfig):
     )
     seed: int = setting(0, "Seed of the reader's sampling; the server has its own.")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Formula(self.variant, self.price, self.word_price, self.gain_weight, self.closed_book)  # refuses nonsense
+        if self.url is None:
+            return
+        SePerClient(self.url, self.timeout)
+        plain = ScorerConfig()
+        given = [each.name for each in fields(plain) if getattr(self, each.name) != getattr(plain, each.name)]
+        if given:
+            raise ValueError(f"with a url the reader is the server's; give {', '.join(given)} to it, not here")
+
 
 def read_reward(path: str | Path) -> SePerReward:
     """Make the reward that a YAML file describes, and load its models, if it has no URL.
@@ -56,8 +64,8 @@ def read_reward(path: str | Path) -> SePerReward:
         path: File with settings of ``RewardConfig``; those left out have their defaults.
 
     Raises:
-        ValueError: The file is missing or no mapping, or a setting is unknown or out of range; the message names it.
-        OSError: A model cannot be loaded; the message says what to do.
+        ValueError: The file is no mapping, or a setting is unknown or out of range; the message names it.
+        OSError: The file or a model cannot be loaded; the message says what to do.
     """
     config = read_reward_config(path)
     return SePerReward(
@@ -76,27 +84,8 @@ def read_reward(path: str | Path) -> SePerReward:
 
 def read_reward_config(path: str | Path) -> RewardConfig:
     """Read the settings of a reward from a YAML file; ``read_reward`` tells what is raised."""
-    try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"{path}: expected a YAML file with settings of the reward, got {error}") from error
-    values = {} if values is None else values
-    if not isinstance(values, dict):
-        raise ValueError(f"{path}: expected lines such as 'price: 0.1', got {values!r:.80}")
-    known = [each.name for each in fields(RewardConfig)]
-    for name in values:
-        if name not in known:
-            raise ValueError(f"{path}: there is no setting {name!r}; {_meant(str(name), known)}")
-    of_reader = [each.name for each in fields(ScorerConfig) if each.name in values]
-    if values.get("url") and of_reader:
-        raise ValueError(f"{path}: with a url the reader is the server's; give {', '.join(of_reader)} to it, not here")
-    try:
-        config = RewardConfig(**values)
-        Formula(config.variant, config.price, config.word_price, config.gain_weight, config.closed_book)
-        if config.url:
-            SePerClient(config.url, config.timeout)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    config: RewardConfig
+    (config,) = parse_settings((RewardConfig,), ["--config", str(path)], CONFIG)
     return config
 
 
@@ -104,15 +93,16 @@ def configured_path() -> str | None:
     """Return the file that ``SEPER_REWARD_CONFIG`` names, once its settings are known to be right.
 
     Raises:
-        ValueError: They are not, or there is no such file.
+        ValueError: They are not.
+        OSError: There is no such file.
     """
     path = os.environ.get(CONFIG)
     if path is None:
         return None
     try:
         read_reward_config(path)
-    except ValueError as error:
-        raise ValueError(f"{CONFIG}={path!r}: {error}") from error
+    except (OSError, ValueError) as error:
+        raise type(error)(f"{CONFIG}={path}: {error}") from error
     return path
 
 
@@ -133,8 +123,3 @@ def delta_seper(*args: Any, **columns: Any) -> list[float | None]:
 @functools.cache
 def _reward(path: str | None) -> SePerReward:
     return SePerReward(price=RewardConfig.price, share_ranks=True) if path is None else read_reward(path)
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"settings are {', '.join(sorted(known))}"
