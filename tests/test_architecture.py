@@ -15,6 +15,7 @@ STOREYS = [
     {"config", "retrieval", "labels"},
     {"reward", "evaluation"},
     {"reports", "serving", "shipped"},
+    {"commands"},
     {"cli"},
 ]
 # formulas: tensors and records in, numbers out
@@ -23,7 +24,7 @@ PURE = {
     "estimators/belief.py", "estimators/utility.py", "reader/in_process/gumbel.py", "reader/in_process/masks.py",
     "labels/targets.py", "labels/heterogeneity.py", "labels/plans.py", "labels/judgments.py", "labels/replies.py",
     "evaluation/statistics.py", "evaluation/gating.py", "evaluation/list_metrics.py",
-    "evaluation/win_ratios.py", "evaluation/agreement.py", "retrieval/voting.py",
+    "evaluation/win_ratios.py", "evaluation/validity/agreement.py", "retrieval/voting.py",
 }  # fmt: skip
 PURE_MAY_IMPORT = {
     "torch", "typing", "collections", "dataclasses", "math", "hashlib", "struct", "itertools", "random", "statistics",

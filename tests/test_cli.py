@@ -11,6 +11,7 @@ import pytest
 
 import seper_reward
 from seper_reward import cli
+from seper_reward.commands import export, recipes
 from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.shipped import configs_folder, copy_configs
 from tests.helpers import labels_of
@@ -53,7 +54,7 @@ def test_an_interrupted_command_says_that_it_goes_on(words, tmp_path, monkeypatc
 
 
 def test_another_command_that_is_interrupted_promises_nothing(monkeypatch, capsys):
-    monkeypatch.setattr(cli, "_export", lambda arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(export, "export_command", lambda arguments: (_ for _ in ()).throw(KeyboardInterrupt))
     assert cli.main(["export"]) == 130
     assert capsys.readouterr().err == "\nseper-reward export: interrupted\n"
 
@@ -144,7 +145,7 @@ def test_the_next_command_finds_the_labels_without_a_word(words, tmp_path, monke
 @pytest.mark.parametrize(("rank", "said"), [("0", "next: run this\n"), ("1", "")])
 def test_one_process_says_what_to_run_next(monkeypatch, capsys, rank, said):
     monkeypatch.setenv("RANK", rank)
-    monkeypatch.setattr(cli, "_export", lambda arguments: "run this")
+    monkeypatch.setattr(export, "export_command", lambda arguments: "run this")
     assert cli.main(["export"]) == 0
     assert capsys.readouterr().err == said
 
@@ -193,10 +194,10 @@ def test_errors_of_a_recipe_are_one_line_if_they_are_ours(monkeypatch, capsys):
         configs_folder()
         copy_configs(Path("/proc/nowhere"))
 
-    monkeypatch.setattr(cli, "run_recipe", ours)
+    monkeypatch.setattr(recipes, "run_recipe", ours)
     assert cli.main(["train", "retriever"]) == 2
     assert capsys.readouterr().err.startswith("seper-reward train retriever: ")
-    monkeypatch.setattr(cli, "run_recipe", lambda name, arguments: json.loads("{"))
+    monkeypatch.setattr(recipes, "run_recipe", lambda name, arguments: json.loads("{"))
     with pytest.raises(ValueError, match="Expecting property name"):  # a library's: the traceback is needed
         cli.main(["train", "retriever"])
 

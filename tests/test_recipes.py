@@ -13,7 +13,7 @@ from accelerate.commands import launch
 from accelerate.utils import FullyShardedDataParallelPlugin
 from accelerate.utils.launch import prepare_multi_gpu_env
 
-from seper_reward.config import LabelConfig
+from seper_reward.commands.label import LabelConfig
 from seper_reward.runtime.parser import parse_settings
 from tests.helpers import ENVIRONMENT, labels_of
 from tests.test_docs import COMMANDS, flags, invocations

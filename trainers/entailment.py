@@ -32,8 +32,8 @@ from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_model
 from seper_reward.estimators.statements import Statement, StatementEncoder
-from seper_reward.evaluation.equivalence import METHODS, Verdict, best_alias_probs, equivalence, read_verdicts
-from seper_reward.evaluation.stress import stress
+from seper_reward.evaluation.validity.equivalence import METHODS, Verdict, best_alias_probs, equivalence, read_verdicts
+from seper_reward.evaluation.validity.stress import stress
 from seper_reward.reports.tables import trap_rows
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings

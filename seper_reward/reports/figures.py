@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.marks import role_of, role_order
-from seper_reward.evaluation.equivalence import METHODS
+from seper_reward.evaluation.validity.equivalence import METHODS
 from seper_reward.reports.tables import cluster_segments
 from seper_reward.runtime.imports import need
 from seper_reward.types import answer_text

@@ -8,7 +8,7 @@ from tabulate import tabulate
 
 from seper_reward.data.marks import role_order
 from seper_reward.estimators.clustering import heaviest_clusters
-from seper_reward.evaluation.equivalence import METHODS
+from seper_reward.evaluation.validity.equivalence import METHODS
 from seper_reward.labels.audit import FALSE_NEGATIVES
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.runtime.profiling import Profile

@@ -53,7 +53,7 @@ class BeliefMemory:
         if len(self._beliefs) > _MOST:
             self._beliefs = {}
         beliefs = self._beliefs  # another thread may begin a new one
-        wanted = self._wanted(asked)
+        wanted = self._wanted(asked, beliefs)
         self.reused = [
             float(draws == self.pool_draws) for contexts, _ in wanted.values() for draws in contexts.values()
         ]
@@ -83,25 +83,25 @@ class BeliefMemory:
 
     def expect(self, asked: Asked) -> Asked | None:
         """Return what of a question will have to be measured, unless that was said before since the last call."""
-        missing = self._missing([self._wanted([asked])])
+        missing = self._missing([self._wanted([asked], self._beliefs)])
         new = [each for each in missing if (each.question, each.answers, each.contexts) not in self._expected]
         self._expected |= {(each.question, each.answers, each.contexts) for each in new}
         return new[0] if new else None
 
-    def _wanted(self, asked: Sequence[Asked | None]) -> Wanted:
+    def _wanted(self, asked: Sequence[Asked | None], beliefs: Mapping[tuple[Any, ...], Belief]) -> Wanted:
         """Return by question what several rollouts ask, each context with the draws that its belief is known on."""
         wanted: Wanted = {}
         for each in asked:
             if each is not None:
                 key = (each.question, each.answers)
                 contexts, texts = wanted.setdefault(key, ({}, {}))
-                contexts |= {context: self._known_on((*key, context)) for context in each.contexts}
+                contexts |= {context: self._known_on((*key, context), beliefs) for context in each.contexts}
                 texts |= dict.fromkeys(each.texts)
         return wanted
 
-    def _known_on(self, key: tuple[Any, ...]) -> int:
+    def _known_on(self, key: tuple[Any, ...], beliefs: Mapping[tuple[Any, ...], Belief]) -> int:
         draws = self._draws.get(hash(key), 0)
-        return draws if key in self._beliefs else min(draws, self.pool_draws - 1)  # its last draw is made again
+        return draws if key in beliefs else min(draws, self.pool_draws - 1)  # its last draw is made again
 
     def _missing(self, everyone: Sequence[Wanted]) -> list[Asked]:
         """Return what has to be measured for several ranks, the same on each; they may know different beliefs."""

@@ -295,10 +295,10 @@ def test_gold_marks():
 def test_marks_are_repaired_by_what_helps(tiny_scorer, monkeypatch):
     def measured(self, query):
         lows = (0.2, 0.06, 0.04)
-        details = tuple({"low": low} for low in lows)
+        details = tuple({"low": 0.2, "low_hard": low} for low in lows)
         return LabeledQuery(query, (0.5, 0.4, 0.3), (0.1,) * 3, details=details)
 
     monkeypatch.setattr(DeltaSePerLabeler, "label", measured)
     repaired = load_labeler("repaired_gold", lambda: tiny_scorer).label(QUERY)
     assert repaired.labels == (1.0, 1.0, 0.0)  # marked; not marked but surely helpful; perhaps helpful
-    assert repaired.details[2] == {"delta_seper": 0.3}
+    assert repaired.details[2] == {"delta_seper_hard": 0.3}

@@ -557,7 +557,7 @@ def test_a_block_that_cannot_be_leaves_the_folder_alone(tiny_scorer, tmp_path, m
 def test_a_large_device_has_blocks_unless_said_otherwise():
     import torch
 
-    from seper_reward.config import LabelConfig
+    from seper_reward.commands.label import LabelConfig
 
     devices = [torch.device("cpu"), torch.device("cuda")]
     assert [LabelConfig().block_on(device) for device in devices] == [1, 16]

@@ -11,6 +11,7 @@ import pytest
 
 from seper_reward import cli
 from seper_reward.client import SePerClient
+from seper_reward.commands import serve as command
 from seper_reward.reward.reward import SePerReward
 from tests.benchmarks.serving import started
 from tests.helpers import ENVIRONMENT
@@ -63,7 +64,7 @@ def test_nonsense_is_one_line(words, message, capsys):
 
 
 def test_an_address_that_is_taken_is_told_before_models_are_loaded(capsys, monkeypatch):
-    monkeypatch.setattr(cli, "load_scorer", None)
+    monkeypatch.setattr(command, "load_scorer", None)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert cli.main(["serve", "--port", str(port)]) == 2

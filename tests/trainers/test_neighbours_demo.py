@@ -57,7 +57,7 @@ def test_a_command_that_fails_ends_the_demo(tmp_path, monkeypatch):
 
 
 def test_its_settings_are_settings():
-    from seper_reward.config import CompareConfig, ConsistencyConfig, EnsembleConfig
+    from seper_reward.commands.neighbours import CompareConfig, ConsistencyConfig, EnsembleConfig
 
     folder = Path(neighbours_demo.__file__).parents[1] / "configs" / "evaluate"
     ensemble = yaml.safe_load((folder / "ensemble-demo.yaml").read_text())

@@ -12,7 +12,8 @@ class RepairedGoldLabeler(PassageLabeler):
 
     People mark few of the passages that hold an answer, and a trainer takes the others for negatives (RocketQA,
     arXiv:2010.08191, drops them by a cross-encoder's score). Here a passage is helpful if the whole 95 % interval of
-    its ΔSePer is above a margin.
+    its hard ΔSePer is above a margin: soft ΔSePer also rises where the reader's "unknown" becomes a wrong answer to which
+    the entailment model gives some support (docs/results.md, "False negatives among mined ones").
 
     Args:
         scorer: Scorer that measures ΔSePer.
@@ -25,12 +26,12 @@ class RepairedGoldLabeler(PassageLabeler):
 
     def __init__(self, scorer: SePerScorer, margin: float = 0.05) -> None:
         self.scorer, self._margin = scorer, margin
-        self._delta_seper = DeltaSePerLabeler(scorer)
+        self._delta_seper = DeltaSePerLabeler(scorer, "delta_seper_hard")
 
     @property
     def fingerprint(self) -> dict[str, object]:
         """Everything that decides a label, JSON-able."""
-        return {"labeler": self.name, "margin": self._margin, **self.scorer.fingerprint}
+        return {"labeler": self.name, "label": "delta_seper_hard", "margin": self._margin, **self.scorer.fingerprint}
 
     def label(self, query: Query) -> LabeledQuery:
         """Return the mark of each passage, repaired.
@@ -40,8 +41,8 @@ class RepairedGoldLabeler(PassageLabeler):
         """
         measured = self._delta_seper.label(query)
         labels = tuple(
-            float(is_relevant(passage) or detail["low"] > self._margin)
+            float(is_relevant(passage) or detail["low_hard"] > self._margin)
             for passage, detail in zip(query.passages, measured.details, strict=True)
         )
-        details = tuple({"delta_seper": value} for value in measured.labels)
+        details = tuple({"delta_seper_hard": value} for value in measured.labels)
         return LabeledQuery(query, labels, (0.0,) * len(labels), details=details)

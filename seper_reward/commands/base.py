@@ -1,0 +1,173 @@
+"""What evaluations share: settings, how questions are read, and how results are written."""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig
+from seper_reward.runtime.json_files import naming
+from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.settings import setting
+
+if TYPE_CHECKING:
+    from seper_reward.data.queries import Examples
+
+C = TypeVar("C")
+
+MARKED_HELP = f"{INPUT_HELP} Their passages carry 'relevant': true or false. Required."
+HARM_HELP = "Distance below 0 that the whole interval of ΔSePer must have to count as harm, >= 0."
+
+
+@dataclass
+class ResultConfig:
+    """Settings of commands that measure something."""
+
+    json: str | None = setting(None, "JSON file to write the result to; it is printed in any case.")
+
+
+@dataclass
+class EvaluationConfig(ResultConfig, InputConfig, CommandConfig):
+    """Settings of commands that evaluate on questions."""
+
+    corpus: str | None = setting(None, f"{CORPUS_HELP}needed where passages are named by id, or by run or qrels.")
+    split: Literal["train", "dev", "test", "all"] = setting(
+        "all", "Split of the questions to use, by SHA-1 of their ids: 3/4 train, 1/8 dev, 1/8 test; or all."
+    )
+    limit: int | None = setting(None, "Number of questions to use, evenly spread over the input; not given: all.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1, got {self.limit}")
+
+
+@dataclass
+class MarkedConfig(EvaluationConfig):
+    """Settings of commands that compare ΔSePer with people's marks on passages."""
+
+    file: str = setting("", MARKED_HELP)
+
+
+@dataclass
+class RetrievalConfig(MarkedConfig):
+    """Settings of commands that retrieve for each question from one corpus."""
+
+    file: str = setting("", f"{INPUT_HELP} Marks of their own passages hold where these are retrieved. Required.")
+    corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of all questions together.")
+
+
+def check_depths(depths: Sequence[int]) -> None:
+    """Raise ``ValueError`` unless there are depths, and all are whole numbers of at least 1."""
+    if not depths or not all(isinstance(depth, int) and depth >= 1 for depth in depths):
+        raise ValueError(f"depths must be whole numbers of at least 1, got {depths}")
+
+
+def parse(kind: type[C], arguments: list[str], program: str) -> C:
+    """Return the settings of a command, from its arguments and the YAML file that they name.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: A setting is unknown, or out of range.
+    """
+    about = f"{kind.__doc__} --config FILE.yaml reads any of these settings from a file; flags win over it."
+    config: C = parse_settings((kind,), arguments, program, about)[0]
+    return config
+
+
+def read_input(
+    source: str,
+    corpus: str | None,
+    config: InputConfig,
+    limit: int | None,
+    *,
+    answers_needed: bool = True,
+    retrieved: bool = False,
+) -> tuple["Examples", dict[str, Any] | None]:
+    """Read questions and a corpus, and say on standard error what was recognised.
+
+    Args:
+        source: Where the questions are, as ``--input`` says it.
+        corpus: Where the corpus is; ``None`` for none.
+        config: How both are read.
+        limit: Number of questions that are used in the end, of which a stream reads no more.
+        answers_needed: Whether a question without a gold answer is unusable.
+        retrieved: Whether passages come from elsewhere, so that questions may come without.
+
+    Raises:
+        OSError: A file or dataset cannot be read.
+        ValueError: A file is not what its name says.
+    """
+    from seper_reward.data.queries import read_examples
+    from seper_reward.runtime.distributed import process_state
+
+    examples, passages = read_examples(
+        source,
+        corpus,
+        replace(config.input_options, retrieved=retrieved),
+        answers_needed=answers_needed,
+        most=limit if config.streaming else None,
+    )
+    if examples.about and process_state().is_main_process:
+        print(examples.about, file=sys.stderr)  # standard output may hold a result as JSON
+    return examples, passages
+
+
+def chosen(examples: "Examples", split: str, limit: int | None) -> list[Any]:
+    """Return the questions of the split; raise if a row is unusable."""
+    from seper_reward.data.rows import BadRowError
+    from seper_reward.data.splits import split_of, spread
+
+    if examples.rejected:
+        first = examples.rejected[0]
+        raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")
+    return spread([query for query in examples.queries if split in ("all", split_of(query.id))], limit)
+
+
+def marked_questions(config: EvaluationConfig, file: str) -> list[Any]:
+    """Read the questions of the split; raise if a row is unusable."""
+    return chosen(read_input(file, config.corpus, config, config.limit)[0], config.split, config.limit)
+
+
+def needed_file(config: MarkedConfig) -> str:
+    """Return the file of questions; raise ``ValueError`` if none is given."""
+    if not config.file:
+        raise ValueError("--file is required: questions whose passages carry 'relevant'")
+    return config.file
+
+
+def by_name(paths: Sequence[str]) -> dict[str, str]:
+    """Return files or folders by their names, without the endings of data; by their paths where names are the same."""
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"expected different files or folders, got {', '.join(paths)}")
+    names = [re.sub(r"\.(jsonl?|parquet)(\.gz)?$", "", Path(path).name) for path in paths]
+    return dict(zip(names if len(set(names)) == len(names) else paths, paths, strict=True))
+
+
+def questions_and_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, Any]]:
+    """Read the questions of the split and the corpus to retrieve from: that of the settings, or their own passages."""
+    from seper_reward.data.queries import pool_passages
+
+    examples, corpus = read_input(needed_file(config), config.corpus, config, config.limit)
+    queries = chosen(examples, config.split, config.limit)
+    if corpus is None:
+        corpus, queries = pool_passages(queries)
+    return queries, corpus
+
+
+def corpus_flag(config: RetrievalConfig) -> str:
+    """Return the corpus as further words of a command that is proposed."""
+    return f" --corpus {config.corpus}" if config.corpus else ""
+
+
+def write_result(result: dict[str, Any], config: ResultConfig) -> None:
+    """Write what was measured, with the settings, if they name a file."""
+    if config.json:
+        path = Path(config.json)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({**result, "settings": asdict(config)}, indent=2)
+        with naming(path):
+            path.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,250 @@
+"""Make labels, and make them again by other options: ``label``, ``demo``, ``reestimate``."""
+
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from seper_reward.commands.base import parse, read_input
+from seper_reward.config import (
+    CORPUS_HELP,
+    INPUT_HELP,
+    REPORT_TO_HELP,
+    RETRIEVER_HELP,
+    CommandConfig,
+    EstimatorConfig,
+    InputConfig,
+    LabelerConfig,
+    SetsConfig,
+    Tracking,
+    default_block,
+    entailment_options,
+    load_scorer,
+)
+from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.settings import setting
+from seper_reward.shipped import configs_folder
+
+OutputFormat = Literal["jsonl", "parquet"]
+MARGIN_HELP = "Distance from 0 that a label's whole interval must have to be help or harm in the summary, >= 0."
+
+
+@dataclass
+class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
+    """Label passages by what each did to the reader's belief in the right answer (ΔSePer), or by another labeler."""
+
+    labeler: str = setting(
+        "delta_seper",
+        "What a label is: delta_seper or delta_seper_hard (change of the belief), delta_belief (half of it, and half "
+        "the change of the gold answer's own likelihood; rows hold all three), erag (the responses' erag_metric), "
+        "erag_token_f1 or erag_rouge_l (their token F1 or ROUGE-L), likelihood (change of the gold answer's "
+        "log-probability), item (the reader's own judgment) or delta_seper_pseudo (change of the belief in the "
+        "reader's own answer), which need no gold answer, contains (whether the passage holds the answer), gold "
+        "(people's marks), repaired_gold (these, and what ΔSePer finds helpful), or the score of a reranker, given by "
+        "its folder.",
+    )
+
+    input: str = setting("demo", INPUT_HELP)
+    corpus: str | None = setting(
+        None,
+        f"{CORPUS_HELP}questions may then name passages by id, and those without passages get the best that the "
+        "retriever finds.",
+    )
+    retriever: str = setting(
+        "bm25",
+        f"{RETRIEVER_HELP} Without a corpus: the folder of a ready index, or the URL of a search service.",
+    )
+    embeddings_dir: str | None = setting(
+        None, "Folder that keeps a corpus's embeddings by the bi-encoder's weights; not given: none are kept."
+    )
+    top_k: int = setting(
+        5,
+        "Passages that the retriever finds for a question without passages, or beside those that people judged, >= 1.",
+    )
+    output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes an interrupted run there.")
+    output_format: OutputFormat = setting(
+        "jsonl", "Format of the labels: jsonl, or parquet, which is written beside labels.jsonl at the end."
+    )
+    limit: int | None = setting(None, "Number of questions to label, evenly spread over the input; not given: all.")
+    block: int | None = setting(
+        None,
+        "Questions measured side by side, >= 1; more fill a large device, but low digits of labels then depend on the "
+        "neighbours. Not given: 32 with throughput, 16 on an accelerator, 1 on a CPU or with enough_std_error.",
+    )
+    accept_versions: bool = setting(
+        False,
+        "Whether a run that was begun with other versions of torch or transformers goes on, and provenance.json names "
+        "them; low digits of labels may differ. Otherwise it is refused.",
+    )
+    margin: float = setting(0.05, MARGIN_HELP)
+    strict: bool = setting(
+        False, "Whether the command stops at the first unusable row instead of writing it to rejected.jsonl."
+    )
+    report_to: Tracking = setting("none", REPORT_TO_HELP)
+    profile: bool = setting(
+        False, "Whether to print and log seconds and tokens by stage (prefill, decode, entailment, ...)."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("top_k", "limit", "block"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if self.min_samples < 2:
+            raise ValueError(f"min_samples must be at least 2, got {self.min_samples}")
+        if self.enough_std_error is not None and ((self.block or 1) > 1 or self.throughput):
+            raise ValueError("enough_std_error decides question by question; leave out block and throughput")
+
+    def block_on(self, device: torch.device) -> int:
+        """Return how many questions are measured side by side on the labeler's device."""
+        return self.block if self.block is not None else default_block(self, device)
+
+
+@dataclass
+class ReestimateConfig(EstimatorConfig):
+    """Compute labels again by other options of SePer or another entailment model, without asking the reader."""
+
+    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
+    output_dir: str = setting("runs/reestimated", "Folder of the new labels.")
+    margin: float = setting(0.05, MARGIN_HELP)
+    cache: str | None = setting(None, "SQLite file that keeps entailment scores between runs; not given: none.")
+
+
+def label_command(arguments: list[str], command: str = "label") -> str:
+    """Run ``seper-reward label``."""
+    config = parse(LabelConfig, arguments, f"seper-reward {command}")
+    from seper_reward.data.rows import BadRowError
+    from seper_reward.labels.labelers import LabelerOptions, load_labeler
+    from seper_reward.labels.plans import SetOptions
+    from seper_reward.labels.provenance import backend_of
+    from seper_reward.labels.rows import LABELS_PARQUET
+    from seper_reward.labels.run import LabelRun
+    from seper_reward.reports.tables import profile_table
+    from seper_reward.reports.tracking import LabelTracker, Run
+    from seper_reward.runtime.distributed import process_state, together
+    from seper_reward.runtime.parquet_files import write_parquet
+    from seper_reward.runtime.profiling import profiling
+
+    sets = None if config.set_options is None else SetOptions(**config.set_options)
+    queries, rejected = _read(config)
+    if rejected and config.strict:
+        raise BadRowError("; ".join(f"{row.where}: {row.reason}" for row in rejected[:5]))
+    if not queries:
+        first = f"; the first: {rejected[0].where}: {rejected[0].reason}" if rejected else ""
+        raise ValueError(f"{config.input}: expected at least one usable question, got none{first}")
+    main_process = process_state().is_main_process
+    if rejected and main_process:
+        print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
+    settings = asdict(config)
+    if config.backend == "auto":  # a resumed run stays with the backend that it began with
+        config = replace(config, backend=together(lambda: backend_of(config.output_dir)) or config.backend)
+    options = LabelerOptions(**config.labeler_options)
+    labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed), sets, options)
+    run = LabelRun(
+        config.output_dir,
+        labeler,
+        queries,
+        rejected,
+        settings,
+        block=config.block_on(labeler.device),
+        accept_versions=config.accept_versions,
+        margin=config.margin,
+    )
+    report_to = "none" if run.complete else config.report_to
+    with Run(report_to, "label", {**settings, "provenance": run.provenance}, run.folder) as tracked:
+        cache = labeler.scorer.cache if labeler.scorer is not None else None
+        tracker = LabelTracker(tracked, labeler.name, cache, run.finished)
+        with profiling() if config.profile else nullcontext() as profile:
+            summary = run.run(strict=config.strict, on_label=tracker.progress)
+        if profile is not None:
+            tracked.log(profile.numbers())
+        if main_process and report_to != "none":
+            tracker.finish(run.labels(), summary, run.folder)
+    if main_process and config.output_format == "parquet":
+        write_parquet(run.folder / LABELS_PARQUET, run.labels())
+    if main_process:
+        _show_summary(summary, labeler.name, run.folder, config.margin)
+        if profile is not None:
+            print(f"\n{profile_table(profile)}")
+    return _after_labels(run.folder, labeler.name)
+
+
+def demo_command(arguments: list[str]) -> str:
+    """Run ``seper-reward demo``."""
+    return label_command(["--config", str(configs_folder() / "label" / "demo.yaml"), *arguments], "demo")
+
+
+def reestimate_command(arguments: list[str]) -> str:
+    """Run ``seper-reward reestimate``."""
+    config = parse(ReestimateConfig, arguments, "seper-reward reestimate")
+    from seper_reward.estimators.entailment import EntailmentScorer
+    from seper_reward.estimators.judge import BeliefJudge
+    from seper_reward.labels.reestimate import reestimate
+    from seper_reward.labels.rows import DELTA_SEPER
+
+    entailment = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
+    judge = BeliefJudge(entailment, config.estimator_options, Cache(config.cache) if config.cache else None)
+    summary = reestimate(config.labels, config.output_dir, judge, asdict(config), config.margin)
+    _show_summary(summary, DELTA_SEPER, Path(config.output_dir), config.margin)
+    return _after_labels(Path(config.output_dir), DELTA_SEPER)
+
+
+def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
+    """Read the questions to label, with retrieved passages where they have none, and the rejected rows."""
+    from seper_reward.data.queries import Rejected, add_passages
+    from seper_reward.data.splits import spread
+    from seper_reward.labels.labelers import needs_answers
+    from seper_reward.retrieval import has_own_passages, load_retriever
+
+    answers_needed, elsewhere = needs_answers(config.labeler), has_own_passages(config.retriever)
+    examples, corpus = read_input(
+        config.input, config.corpus, config, config.limit, answers_needed=answers_needed, retrieved=elsewhere
+    )
+    queries = spread(examples.queries, config.limit)
+    lacking = [place for place, query in enumerate(queries) if examples.judged or not query.passages]
+    if lacking and corpus is not None:
+        retriever = load_retriever(config.retriever, corpus, config.embeddings_dir)
+        retrieved = retriever.retrieve([queries[place].question for place in lacking], config.top_k)
+        for place, passages in zip(lacking, retrieved, strict=True):
+            queries[place] = add_passages(queries[place], passages, judged=examples.judged)
+    reason = "no passage was found for the question; give it passages, or drop it"
+    unmatched = [
+        Rejected(f"{config.input}, id {query.id}", reason, {"id": query.id, "question": query.question})
+        for query in queries
+        if not query.passages
+    ]
+    return [query for query in queries if query.passages], [*examples.rejected, *unmatched]
+
+
+def _after_labels(folder: Path, labeler: str) -> str:
+    """Return what to do with a label folder: look at a question where labels are of beliefs, else export them."""
+    from seper_reward.labels.rows import DELTA_SEPER
+
+    if labeler == DELTA_SEPER:
+        return f"seper-reward report --labels {folder} --output belief.svg"
+    return f"seper-reward export --labels {folder} --output lists.jsonl"
+
+
+def _show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin: float) -> None:
+    """Print what a label folder holds, and what its reader should know."""
+    from seper_reward.labels.rows import LABELS
+    from seper_reward.labels.summary import summary_warnings
+    from seper_reward.reports.tables import placebo_line, sets_line, summary_table
+
+    print(f"\n{summary_table(summary, labeler)}\n")
+    print(
+        f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
+        f"{summary['harmful']} harm, their 95 % intervals beyond ±{margin:g}; {summary['rejected']} rows rejected"
+    )
+    if "sets" in summary:
+        print(sets_line(summary["sets"]))
+    if "placebo" in summary:
+        print(placebo_line(summary["placebo"], labeler))
+    print(f"labels: {folder / LABELS}")
+    for warning in summary_warnings(summary):
+        print(f"warning: {warning}", file=sys.stderr)

@@ -1,0 +1,77 @@
+"""Look at labels and evaluations: ``report``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seper_reward.commands.base import parse
+from seper_reward.runtime.settings import check_types, setting
+
+
+@dataclass
+class ReportConfig:
+    """Show labels and evaluations on a page (.html), or plot the beliefs in one question (.svg, .png, .pdf)."""
+
+    labels: str | None = setting(
+        None,
+        "Folder written by `seper-reward label`; not given: runs/label, or with evaluations a page without labels.",
+    )
+    evaluations: list[str] = setting(
+        [], "JSON files of `seper-reward evaluate ... --json`, or folders, all of whose evaluations the page shows."
+    )
+    question: str | None = setting(
+        None, "Id of the question that is plotted; not given: the question whose labels differ most."
+    )
+    output: str = setting(
+        "runs/belief.svg", "File to write: .html for a page; svg, png or pdf for a plot of one question."
+    )
+    margin: float = setting(
+        0.05, "Distance from 0 that a label's whole interval must have to be shown as help or harm on the page, >= 0."
+    )
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if self.page and self.question is not None:
+            raise ValueError(f"question goes with a plot (svg, png or pdf), got output={self.output!r}")
+        if self.evaluations and not self.page:
+            raise ValueError(f"evaluations go with a page (.html), got output={self.output!r}")
+        if self.labels is None and not self.evaluations:
+            self.labels = "runs/label"
+
+    @property
+    def page(self) -> bool:
+        """Whether the output is a page."""
+        return Path(self.output).suffix.lower() in (".html", ".htm")
+
+
+def report_command(arguments: list[str]) -> str:
+    """Run ``seper-reward report``."""
+    config = parse(ReportConfig, arguments, "seper-reward report")
+    if config.page:
+        from seper_reward.reports.html import write_page
+
+        write_page(config.output, config.labels, config.evaluations, margin=config.margin)
+        print(f"{config.output}: open it in a browser")
+        return f"seper-reward export --labels {config.labels} --output lists.jsonl"
+    from seper_reward.data.rows import read_valid_rows
+    from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of
+    from seper_reward.reports.figures import plot_belief
+
+    rows = {row["id"]: row for _, row in read_valid_rows(Path(str(config.labels)) / LABELS)}
+    if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
+        raise ValueError(f"{config.labels} holds labels of {labeler!r}; a figure of beliefs needs those of ΔSePer")
+    if config.question is not None and config.question not in rows:
+        raise ValueError(
+            f"question={config.question!r} is not in {config.labels}; ids are {', '.join(list(rows)[:5])}, …"
+        )
+    chosen = config.question or max(rows, key=lambda identity: _spread(rows[identity]))
+    plot_belief(rows[chosen], Path(config.output))
+    print(f"question {chosen}: {config.output}")
+    return f"seper-reward export --labels {config.labels} --output lists.jsonl"
+
+
+def _spread(row: Mapping[str, Any]) -> float:
+    """Return the difference between a label row's greatest and least ΔSePer."""
+    deltas = [passage["delta_seper"] for passage in row["passages"]]
+    return float(max(deltas) - min(deltas))

@@ -1,0 +1,145 @@
+"""Scorers and readers for others: ``serve``, ``save-reader``."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from seper_reward.commands.base import parse
+from seper_reward.config import CommandConfig, Dtype, load_scorer
+from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.runtime.settings import check_types, setting
+
+
+@dataclass
+class ServeConfig(CommandConfig):
+    """Serve the scorer over HTTP; a token that clients must send comes from the variable SEPER_SERVER_TOKEN."""
+
+    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
+    port: int = setting(8100, "Port to listen on, in [1, 65535].")
+    block: int | None = setting(
+        None,
+        "Sets of passages measured side by side, whoever asked, >= 1; more fill a large device, and make a single "
+        "request wait longer. Not given: as many as engines take at once, 256 on an accelerator, 16 on a CPU.",
+    )
+    queue: int = setting(
+        8192, "Most sets of passages that wait, >= 1; a request beyond them is answered 429, and clients ask again."
+    )
+    memory: int = setting(
+        65536, "Beliefs kept in memory for all clients, >= 0, so that a question's baseline is measured once."
+    )
+    deadline: float = setting(
+        600.0, "Seconds, > 0, that a request may take; the header SePer-Deadline asks for less. What is late is null."
+    )
+    max_body_mb: float = setting(32.0, "Longest body of a request in MB, > 0; longer ones are answered 413.")
+    max_contexts: int = setting(
+        4096, "Most sets of passages and texts in one request, >= 1; a request with more is answered 413."
+    )
+    variant: Literal["delta", "stepwise", "answer", "advantage", "both"] = setting(
+        "delta", "Variant of rewards whose requests name none: delta, stepwise, answer, advantage or both."
+    )
+    price: float = setting(0.0, "Price of a search in rewards whose requests name none, in units of belief, >= 0.")
+    word_price: float = setting(0.0, "Price of a retrieved word in rewards whose requests name none, >= 0.")
+    gain_weight: float = setting(
+        1.0, "Weight of what the searches gained, >= 0, in rewards of the variant both whose requests name none."
+    )
+    closed_book: bool = setting(
+        False,
+        "Whether rewards of the variant both whose requests do not say it are less the belief without a search.",
+    )
+    unscored: float | None = setting(
+        None,
+        "Reward that stands for a rollout that cannot be scored, for OpenRLHF and NeMo Gym, which know no null; not "
+        "given: such a request is refused (422), with the reason.",
+    )
+    passage_tag: str | None = setting(
+        None,
+        "Tag around what a search found in OpenRLHF's texts, such as information; a policy that can write the tag "
+        "itself can fake passages. Not given: only the label's passages count.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("block", "queue", "max_contexts"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        for name in ("deadline", "max_body_mb"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        if not 1 <= self.port <= 65535:
+            raise ValueError(f"port must be in [1, 65535], got {self.port}")
+        if self.memory < 0:
+            raise ValueError(f"memory must be at least 0, got {self.memory}")
+
+
+@dataclass
+class SaveConfig:
+    """Save a reader as a plain model folder, its adapter merged, for an engine to serve."""
+
+    output_dir: str = setting("", "Folder to make. Required.")
+    reader: str = setting(
+        "embedded",
+        "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id or a folder.",
+    )
+    reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
+    dtype: Dtype = setting("bfloat16", "dtype of the saved weights.")
+    trust_remote_code: bool = setting(False, "Whether Python code that comes with a model may run.")
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if not self.output_dir:
+            raise ValueError("output_dir is required: the folder to make")
+
+
+def serve_command(arguments: list[str]) -> str:
+    """Run ``seper-reward serve``."""
+    config = parse(ServeConfig, arguments, "seper-reward serve")
+    from seper_reward.client import TOKEN
+    from seper_reward.reward.formula import Formula
+    from seper_reward.runtime.imports import need
+
+    for module in ("fastapi", "prometheus_client", "uvicorn"):
+        need(module, "serve")
+    from seper_reward.serving.app import Limits, build_app
+    from seper_reward.serving.server import bound, serve
+    from seper_reward.serving.worker import Worker
+
+    formula = Formula(config.variant, config.price, config.word_price, config.gain_weight, config.closed_book)
+    token = os.environ.get(TOKEN)
+    address = bound(config.host, config.port)
+    worker = Worker(
+        lambda: load_scorer(config, config.seed), block=config.block, queue=config.queue, memory=config.memory
+    )
+    app = build_app(
+        worker,
+        limits=Limits(int(config.max_body_mb * 1e6), config.max_contexts, config.deadline),
+        formula=formula,
+        token=token,
+        unscored=config.unscored,
+        passage_tag=config.passage_tag,
+    )
+    url = f"http://{config.host}:{config.port}"
+    print(f"serving {worker.about['reader']} on {url}", file=sys.stderr)
+    print(f'next: reward_funcs=[SePerReward("{url}")] in a trainer', file=sys.stderr)  # here: serving does not end
+    if token is None and config.host not in ("127.0.0.1", "localhost", "::1"):
+        print(f"warning: whoever reaches {config.host} may ask; set ${TOKEN} here and for clients", file=sys.stderr)
+    serve(app, worker, address)
+    return ""
+
+
+def save_reader_command(arguments: list[str]) -> str:
+    """Run ``seper-reward save-reader``."""
+    config = parse(SaveConfig, arguments, "seper-reward save-reader")
+    from seper_reward.reader.loading import load_reader
+    from seper_reward.runtime.hashing import weights_hash
+
+    options = LoadOptions(config.reader_revision, config.dtype, "cpu", config.trust_remote_code)
+    reader = load_reader(config.reader, options)
+    reader.model.save_pretrained(config.output_dir)
+    reader.tokenizer.save_pretrained(config.output_dir)
+    # the hash tells weights apart for caches, which know a served reader by its name only
+    name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"
+    print(f"saved: {config.output_dir}")
+    return f"vllm serve {config.output_dir} --served-model-name {name}"

@@ -1,0 +1,1 @@
+"""Other labels and votes beside ΔSePer: eRAG, ITEM, EoR."""

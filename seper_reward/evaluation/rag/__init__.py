@@ -1,0 +1,1 @@
+"""Parts of a RAG system, judged by what they do to the reader."""
