@@ -14,7 +14,7 @@
 set -euo pipefail
 
 export GPUS=${SLURM_GPUS_ON_NODE:-8}
-HOST=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+HOST=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)  # reads all: head would close the pipe, which pipefail takes for a failure
 export HOST
 
 # shellcheck disable=SC2016  # each node fills in its own variables
