@@ -6,6 +6,7 @@ from dataclasses import replace
 from tqdm.auto import tqdm
 
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.runtime.messages import say
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Query, UnscorableError
 
@@ -32,5 +33,5 @@ def _belief(scorer: SePerScorer, query: Query) -> Belief | None:
     try:
         return scorer.beliefs(query.question, query.answers, [()])[0]
     except UnscorableError as error:
-        tqdm.write(f"question id={query.id!r} left out: {error}")
+        say(f"question id={query.id!r} left out: {error}")
         return None

@@ -11,6 +11,7 @@ from seper_reward.evaluation.statistics import mean
 from seper_reward.labels.targets import grade
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.imports import need
+from seper_reward.runtime.messages import say
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 
@@ -125,7 +126,7 @@ def _read(scorer: SePerScorer, query: Query, passages: tuple[Passage, ...]) -> d
     try:
         (belief,) = scorer.beliefs(query.question, query.answers, [passages])
     except UnscorableError as error:
-        tqdm.write(f"question id={query.id!r} is left out: {error}")
+        say(f"question id={query.id!r} is left out: {error}")
         return {"seper": None, "exact_match": None}
     return {
         "seper": round(belief.seper, 6),

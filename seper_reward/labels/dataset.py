@@ -17,6 +17,7 @@ from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
 from seper_reward.labels.labelers.registry import needs_answers
 from seper_reward.labels.rows import label_row, passage_lengths
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.runtime.messages import say
 from seper_reward.runtime.parquet_files import as_dataset
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query, UnscorableError
@@ -137,4 +138,4 @@ class _RowLabeler:
         except UnscorableError as error:
             if self.strict:
                 raise type(error)(f"row {place}: {error}") from error
-            tqdm.write(f"row {place} left out: {error}")
+            say(f"row {place} left out: {error}")

@@ -33,6 +33,7 @@ from seper_reward.runtime.json_files import (
     write_json,
     write_lines,
 )
+from seper_reward.runtime.messages import say
 from seper_reward.runtime.profiling import timed
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
 from seper_reward.types import Query, UnscorableError
@@ -254,7 +255,7 @@ class LabelRun:
                 f"{self.folder}: {changed} changed after the run ended (the SHA-256 is not the one in {SUMMARY}); "
                 f"restore what was there, or delete {LABELS} and {SUMMARY} to label again"
             )
-        tqdm.write(f"{self.folder}: {changed} changed after the run ended; written again from {PROGRESS}/")
+        say(f"{self.folder}: {changed} changed after the run ended; written again from {PROGRESS}/")
         (self.folder / SUMMARY).unlink()
         return False
 
@@ -271,9 +272,7 @@ class LabelRun:
         """Yield the whole entries of a file in ``progress/``; a damaged one is reported and left out."""
         return read_checked_lines(
             file,
-            lambda where: tqdm.write(
-                f"{where}: damaged, does not match its checksum; that question is labelled again"
-            ),
+            lambda where: say(f"{where}: damaged, does not match its checksum; that question is labelled again"),
         )
 
     def _summary(self) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 import torch
-from tqdm.auto import tqdm
 
 from seper_reward.data.queries import read_examples
 from seper_reward.reader.engine.engine_sampler import EngineSampler
@@ -14,6 +13,7 @@ from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder, PromptStyle
 from seper_reward.reader.sampler import Backend, EngineOptions, ReaderOptions, Sampler
 from seper_reward.runtime.distributed import process_state, together
+from seper_reward.runtime.messages import say
 from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.types import UnscorableError
 
@@ -71,12 +71,12 @@ def _fastest(load: Mapping[str, Callable[[], Sampler]], loaded: dict[str, Sample
             speeds[name] = _prompts_per_second(loaded[name], prompt)
         except (ConnectionError, UnscorableError, torch.OutOfMemoryError) as error:
             loaded.pop(name, None)
-            tqdm.write(f"backend {name!r} cannot be used: {error}")
+            say(f"backend {name!r} cannot be used: {error}")
     if not speeds:
         raise ConnectionError("no backend can be used: start the engine, or free memory")
     fastest = max(speeds, key=lambda name: speeds[name])
     rates = ", ".join(f"{name} {speed:.1f} prompts/s" for name, speed in speeds.items())
-    tqdm.write(f"backend {fastest!r}: {rates}")
+    say(f"backend {fastest!r}: {rates}")
     return fastest
 
 

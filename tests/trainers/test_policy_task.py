@@ -83,7 +83,7 @@ def test_closed_book_beliefs_resume_from_the_cache(tiny_sampler, tiny_judge, tmp
     again = scorer()
     beliefs = closed_book_beliefs(again, queries)
     assert [belief is None for belief in beliefs] == [False, True, False, False]
-    assert "question id='long' left out: question has no room" in capsys.readouterr().out
+    assert "question id='long' left out: question has no room" in capsys.readouterr().err
     whole = SePerScorer(tiny_sampler, tiny_judge, prompt="brief")
     assert beliefs[3].seper == whole.beliefs("Who runs mill 2?", ("Ann",), [()])[0].seper
     resumed = scorer()

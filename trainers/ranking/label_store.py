@@ -13,6 +13,7 @@ from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.json_files import read_lines, write_lines
+from seper_reward.runtime.messages import say
 from seper_reward.types import LabeledQuery, Query, UnscorableError
 
 
@@ -65,7 +66,7 @@ class LabelStore:
         if isinstance(labeled, BadRowError):  # the input is at fault, and can be repaired
             raise labeled
         if isinstance(labeled, UnscorableError):
-            tqdm.write(f"question id={query.id!r} left out: {labeled}")
+            say(f"question id={query.id!r} left out: {labeled}")
             return None
         return label_row(labeled, self._labeler.name)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tqdm.auto import tqdm
 
+from seper_reward.runtime.messages import say
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 
@@ -31,7 +32,7 @@ def measured(
     with tqdm(total=len(queries), desc=title, unit="question") as bar:
         for query, own, beliefs in _beliefs(scorer, queries, distinct):
             if isinstance(beliefs, UnscorableError):
-                tqdm.write(f"question id={query.id!r} is left out: {beliefs}")
+                say(f"question id={query.id!r} is left out: {beliefs}")
                 found.append(None)
             else:
                 found.append(dict(zip(own, beliefs, strict=True)))

@@ -1,12 +1,10 @@
 """What a reader sees of a marked question, and how relevant that is by people's marks."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tqdm.auto import tqdm
-
 from seper_reward.data.marks import relevance_of
+from seper_reward.runtime.messages import say
 from seper_reward.types import Passage, Query, UnscorableError
 
 
@@ -64,7 +62,7 @@ def marked_contexts(queries: Sequence[Query]) -> list[list[Context]]:
 
 def tell_left_out(query: Query, reason: UnscorableError) -> None:
     """Tell on stderr why a question is left out; tables are on stdout."""
-    tqdm.write(f"question id={query.id!r} is left out: {reason}", file=sys.stderr)
+    say(f"question id={query.id!r} is left out: {reason}")
 
 
 def none_asked(queries: Sequence[Query]) -> ValueError:

@@ -1,14 +1,12 @@
 """LLMJudge: a language model says whether responses state the gold answer."""
 
-import sys
 from collections.abc import Sequence
-
-from tqdm.auto import tqdm
 
 from seper_reward.labels.replies import yes_or_no
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.prompts import fill_template
 from seper_reward.reader.writer import Writer
+from seper_reward.runtime.messages import say
 from seper_reward.types import Answers, UnscorableError, answer_items
 
 _REPLY_TOKENS = 8  # enough for yes or no, and to see that a reply is neither
@@ -60,7 +58,7 @@ class LLMJudge:
                 prompts[response] = self._prompt(question, answers, response)
             return dict(zip(prompts, self._writer.write(list(prompts.values())), strict=True))
         except UnscorableError as error:
-            tqdm.write(f"question {question[:60]!r}: the judge cannot be asked: {error}", file=sys.stderr)
+            say(f"question {question[:60]!r}: the judge cannot be asked: {error}")
             return {}
 
     def _prompt(self, question: str, answers: Answers, response: str) -> str:

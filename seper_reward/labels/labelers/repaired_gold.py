@@ -12,8 +12,8 @@ class RepairedGoldLabeler(PassageLabeler):
 
     People mark few of the passages that hold an answer, and a trainer takes the others for negatives (RocketQA,
     arXiv:2010.08191, drops them by a cross-encoder's score). Here a passage is helpful if the whole 95 % interval of
-    its hard ΔSePer is above a margin: soft ΔSePer also rises where the reader's "unknown" becomes a wrong answer to which
-    the entailment model gives some support (docs/results.md, "False negatives among mined ones").
+    its hard ΔSePer is above a margin: soft ΔSePer also rises where the reader's "unknown" becomes a wrong answer to
+    which the entailment model gives some support (docs/results.md, "False negatives among mined ones").
 
     Args:
         scorer: Scorer that measures ΔSePer.

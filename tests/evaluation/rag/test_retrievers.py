@@ -91,7 +91,7 @@ def test_questions_that_fail_are_left_out(scorer, capsys):
     found = measured(scorer, QUERIES[3:], [[(), (A,), ()], [()]])
     assert found[1] is None
     assert {context: belief.seper for context, belief in found[0].items()} == {(): 0.4, (A,): 0.8}
-    assert "question id='q5' is left out: too long" in capsys.readouterr().out
+    assert "question id='q5' is left out: too long" in capsys.readouterr().err
     with pytest.raises(ValueError, match="expected questions that can be measured, got none of 1"):
         compare_retrievers(scorer, QUERIES[4:], {"one": [(A,)]}, depths=(1,))
     for found, depths in (({}, (1,)), (FOUND, ()), (FOUND, (0,))):
