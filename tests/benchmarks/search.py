@@ -3,8 +3,8 @@
     python -m tests.benchmarks.search --json out.json
 
 The corpus is every passage of ../shared/data/qa (without it, of the demo), in windows of 40 words that overlap. Prints
-how many passages a second are embedded, how much faster kept embeddings are read, and for each kind of index the seconds
-to build it, the time per question against exact search, and the share of the exact ten best that it finds.
+how many passages a second are embedded, how much faster kept embeddings are read, and for each kind of index the
+seconds to build it, the time per question against exact search, and the share of the exact ten best that it finds.
 """
 
 import tempfile

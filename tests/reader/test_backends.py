@@ -41,7 +41,7 @@ def test_auto_keeps_the_faster(load, serve, fastest, monkeypatch, capsys):
     rates = {"process": 2.0, "engine": 3.0} | {fastest: 5.0}
     monkeypatch.setattr(backends, "_prompts_per_second", lambda sampler, _: rates[sampler.backend])
     assert load(serve().url, backend="auto").backend == fastest
-    output = capsys.readouterr().out
+    output = capsys.readouterr().err
     assert f"backend '{fastest}'" in output
     assert f"{rates[fastest]} prompts/s" in output
     assert output.count("prompts/s") == 2
@@ -59,7 +59,7 @@ def test_the_rate_counts_the_prompts_that_were_sampled(load, serve, monkeypatch)
 
 def test_auto_goes_on_in_process_where_no_engine_answers(load, capsys):
     assert load(DEAD, backend="auto").backend == "process"
-    assert "backend 'engine' cannot be used" in capsys.readouterr().out
+    assert "backend 'engine' cannot be used" in capsys.readouterr().err
 
 
 def test_auto_goes_on_with_the_engine_where_memory_is_short(load, serve, monkeypatch, capsys):
@@ -72,7 +72,7 @@ def test_auto_goes_on_with_the_engine_where_memory_is_short(load, serve, monkeyp
     monkeypatch.setattr(backends, "_prompts_per_second", lambda *_: 1.0)
     monkeypatch.setattr("seper_reward.reader.backends.ResponseSampler.from_pretrained", full)
     assert load(url, backend="auto").backend == "engine"
-    assert "backend 'process' cannot be used: full" in capsys.readouterr().out
+    assert "backend 'process' cannot be used: full" in capsys.readouterr().err
     with pytest.raises(ConnectionError, match="no backend can be used"):
         load(DEAD, backend="auto")
 
