@@ -1,7 +1,7 @@
 """From passage labels to the input of ranking losses: scaling, grades, pairs, triplets, filters. Pure functions."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -35,8 +35,8 @@ def lists_to_learn(
 
     Args:
         labeled: The labelled queries.
-        learn_from: ``"singles"``, the labels of passages by themselves; ``"hops"``, these and what passages add to
-            given ones (``by_given``, ``by_marks``); or ``"best_gain"`` (``best_gains``).
+        learn_from: ``"singles"``, the labels of passages by themselves; ``"hops"``, what passages lead to, hop by hop
+            (``by_given``, ``by_marks``); or ``"best_gain"`` (``best_gains``).
         next_hop: Function that returns the query that is asked after the given passages were read.
         marks: Whether labels are people's marks, which have no sets, and need none.
 
@@ -57,21 +57,36 @@ def lists_to_learn(
 
 
 def by_given(labeled: LabeledQuery) -> list[Hop]:
-    """Return the labels of a question hop by hop: those of single passages, then those beside each set of given ones.
+    """Return the labels of a question hop by hop, along the best set of passages that was measured.
+
+    A label is what a passage leads to: the most that a measured set with the given passages and this one is worth,
+    less the given ones alone. In the first hop a passage that finds the answer only together with another one thus has
+    the label of both, while by itself it is useless: the first hop must find it all the same. (It is the optimal value
+    of reading the passage, for as many steps as sets have passages.) The next hops are those that begin with passages
+    of the best set: what to read after others is not worth learning.
 
     The error of the measure with the given passages alone (``given_std_error`` in the details of a set, 0 where it is
     absent) takes the place of the baseline's: it is part of each label beside them, and cancels in differences. Given
-    passages that were shown in several orders are given in the first, and of a passage that was measured beside them
-    in several orders the first measure counts.
+    passages that were shown in several orders are given in the first, and of several orders of a set the first measure
+    counts. The most of several noisy measures is a little too high.
 
     Args:
         labeled: The labelled query, with ``sets``.
     """
-    hops: dict[frozenset[int], dict[int, SetLabel]] = {}
+    singles = zip(labeled.labels, labeled.passage_errors, strict=True)
+    worth = {frozenset([at]): single for at, single in enumerate(singles)}
+    # the given ones in order, their worth and its error
+    beside: dict[frozenset[int], tuple[tuple[int, ...], float, float]] = {
+        frozenset(): ((), 0.0, labeled.baseline_error)
+    }
     for each in labeled.sets:
-        if each.given:
-            hops.setdefault(frozenset(each.given), {}).setdefault(each.passage, each)
-    return [Hop((), replace(labeled, sets=())), *(_hop(labeled, beside) for beside in hops.values())]
+        error = math.sqrt(max(each.utility.std_error**2 - labeled.baseline_error**2, 0.0))
+        worth.setdefault(frozenset(each.shown), (each.utility.value, error))
+        given = (each.given, each.utility.value - each.gain.value, _given_error(each))
+        beside.setdefault(frozenset(each.given), given)
+    sets = [frozenset(each.shown) for each in labeled.sets]
+    best = max(sets, key=lambda places: worth[places][0], default=frozenset())
+    return [_hop(labeled, worth, *given) for places, given in beside.items() if not places or places < best]
 
 
 def by_marks(labeled: LabeledQuery) -> list[Hop]:
@@ -272,16 +287,27 @@ def _helps(label: float, margin: float) -> bool:
     return label > 0 and label >= margin
 
 
-def _hop(labeled: LabeledQuery, beside: dict[int, SetLabel]) -> Hop:
-    passages, first = labeled.query.passages, next(iter(beside.values()))
-    gains = [each.gain for each in beside.values()]
+def _hop(
+    labeled: LabeledQuery,
+    worth: Mapping[frozenset[int], tuple[float, float]],
+    given: tuple[int, ...],
+    worth_given: float,
+    given_error: float,
+) -> Hop:
+    """Return the labels beside given passages, from what sets are worth over no passage, and the errors of that."""
+    leads = {
+        at: max(options)  # by worth
+        for at in range(len(labeled.labels))
+        if at not in given and (options := [each for places, each in worth.items() if places >= {*given, at}])
+    }
+    passages = labeled.query.passages
     return Hop(
-        tuple(passages[at] for at in first.given),
+        tuple(passages[at] for at in given),
         LabeledQuery(
-            replace(labeled.query, passages=tuple(passages[at] for at in beside)),
-            labels=tuple(gain.value for gain in gains),
-            std_errors=tuple(gain.std_error for gain in gains),
-            baseline_error=_given_error(first),
+            replace(labeled.query, passages=tuple(passages[at] for at in leads)),
+            labels=tuple(value - worth_given for value, _ in leads.values()),
+            std_errors=tuple(math.hypot(error, given_error) for _, error in leads.values()),
+            baseline_error=given_error,
         ),
     )
 

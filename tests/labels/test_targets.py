@@ -150,47 +150,63 @@ def test_one_label_per_passage():
         LabeledQuery(judged([0.1, 0.2]).query, (0.1,), (0.0, 0.0))
 
 
-def beside(shown, passage, gain, error, given_error=None):
-    """Return the label of a passage beside others; its utility and interaction have no part in these tests."""
-    other = Estimate(9.0, 9.0, 9.0, 9.0)
+def beside(shown, passage, gain, error, given_error=None, utility=0.0, utility_error=0.12):
+    """Return the label of a passage beside others; its interaction has no part in these tests."""
     details = {} if given_error is None else {"given_std_error": given_error}
-    return SetLabel(shown, passage, Estimate(gain, error, gain - error, gain + error), other, other, details)
+    gained, of_all = (
+        Estimate(value, se, value - se, value + se) for value, se in ((gain, error), (utility, utility_error))
+    )
+    return SetLabel(shown, passage, gained, of_all, Estimate(9.0, 9.0, 9.0, 9.0), details)
 
 
 def with_sets():
     singles = judged([0.3, 0.0, -0.2, 0.1], errors=[0.13, 0.12, 0.15, 0.12], baseline_error=0.12)
     sets = (
-        beside((0, 1), 1, 0.6, 0.1, 0.06),
-        beside((3, 0), 0, 0.25, 0.2),
-        beside((2, 0), 2, -0.4, 0.07, 0.06),  # shown first, and still beside a
-        beside((0, 3, 2), 2, 0.05, 0.3, 0.04),
-        beside((1, 0), 1, 0.5, 0.2, 0.06),  # the other order of what came first
-        beside((3, 0, 1), 1, 0.7, 0.11, 0.04),
+        beside((0, 1), 1, 0.6, 0.1, 0.06, utility=0.9),
+        beside((3, 0), 0, 0.25, 0.2, utility=0.35),
+        beside((2, 0), 2, -0.4, 0.07, 0.06, utility=-0.1),  # shown first, and still beside a
+        beside((0, 3, 2), 2, 0.05, 0.3, 0.04, utility=0.4, utility_error=0.13),
+        beside((1, 0), 1, 0.5, 0.2, 0.06, utility=0.8),  # the other order of what came first
+        beside((3, 0, 1), 1, 0.7, 0.11, 0.04, utility=1.05, utility_error=0.15),
+        beside((2, 1), 1, 0.1, 0.2, utility=-0.1),
     )
     return replace(singles, sets=sets)
 
 
 def test_labels_hop_by_hop():
+    """The best set is a, b, d: those three lead to 1.05, and c at most to .4, beside a and d."""
     first, *hops = by_given(with_sets())
     assert first.given == ()
-    assert (first.labeled.labels, first.labeled.baseline_error) == ((0.3, 0.0, -0.2, 0.1), 0.12)
+    assert (first.labeled.labels, first.labeled.baseline_error) == ((1.05, 1.05, 0.4, 1.05), 0.12)
+    # sqrt(.15² - .12²) = .09 and sqrt(.13² - .12²) = .05 are the errors of those sets
+    assert first.labeled.std_errors == pytest.approx((0.15, 0.15, 0.13, 0.15))
     assert [("".join(each.id for each in hop.given), hop.labeled.labels) for hop in hops] == [
-        ("a", (0.6, -0.4)),
-        ("d", (0.25,)),
-        ("ad", (0.05, 0.7)),  # once shown as a, d and once as d, a
-    ]
-    beside_a = hops[0].labeled
-    assert [each.id for each in beside_a.query.passages] == ["b", "c"]
+        ("a", pytest.approx((0.75, 0.1, 0.75))),  # a alone is worth .3
+        ("d", pytest.approx((0.95, 0.95, 0.3))),  # b beside d was measured with a only
+        ("ad", pytest.approx((0.7, 0.05))),  # once shown as a, d and once as d, a
+    ]  # and nothing beside c, with which the best set does not begin
+    beside_a, beside_both = hops[0].labeled, hops[2].labeled
+    assert [each.id for each in beside_a.query.passages] == ["b", "c", "d"]
     assert (beside_a.query.id, beside_a.query.question) == ("q", "Who?")
-    assert beside_a.std_errors == (0.1, 0.07)
-    # sqrt(.1² - .06²) and sqrt(.07² - .06²): what the given passage alone is worth is common to both
-    assert beside_a.passage_errors == pytest.approx((0.08, math.sqrt(0.0013)))
-    assert [hop.labeled.baseline_error for hop in hops[1:]] == [0.0, 0.04]
+    assert beside_a.passage_errors == pytest.approx((0.09, 0.05, 0.09))  # what a alone is worth is common to all
+    assert beside_a.std_errors == pytest.approx([math.hypot(error, 0.06) for error in (0.09, 0.05, 0.09)])
+    assert [each.id for each in beside_both.query.passages] == ["b", "c"]
+    assert [hop.labeled.baseline_error for hop in hops] == [0.06, 0.0, 0.04]
     assert all(not hop.labeled.sets for hop in (first, *hops))
 
 
+def test_what_leads_nowhere_keeps_its_own_label():
+    singles = judged([0.3, 0.0, 0.2], errors=[0.1, 0.1, 0.1])
+    row = replace(singles, sets=(beside((0, 1), 1, -0.2, 0.1, utility=0.1), beside((0, 2), 2, 0.4, 0.1, utility=0.7)))
+    first, beside_a = by_given(row)
+    assert first.labeled.labels == (0.7, 0.1, 0.7)
+    assert beside_a.labeled.labels == pytest.approx((-0.2, 0.4))
+    (only,) = by_given(singles)
+    assert only.labeled.labels == singles.labels
+
+
 def test_singles_among_the_sets_are_no_hop_of_their_own():
-    row = replace(with_sets(), sets=(beside((1,), 1, 0.9, 0.1), *with_sets().sets[:1]))
+    row = replace(with_sets(), sets=(beside((1,), 1, 0.9, 0.1, utility=0.9), *with_sets().sets[:1]))
     assert [len(hop.given) for hop in by_given(row)] == [0, 1]
     assert best_gains(row).labels == (0.3, 0.6, -0.2, 0.1)
 
@@ -230,7 +246,7 @@ def test_lists_to_learn():
         "Who?",
     ]
     assert [each.query.id for each in hops] == ["q", "q|a", "q|d", "q|a+d", "q"]
-    assert [each.labels for each in hops[:2]] == [row.labels, (0.6, -0.4)]
+    assert [each.labels for each in hops] == [each.labeled.labels for each in (*by_given(row), *by_given(plain))]
     for learn_from in ("hops", "best_gain"):
         with pytest.raises(ValueError, match=f"beside given ones for learn_from={learn_from}, got none of 1"):
             lists_to_learn([plain], learn_from, next_hop)
