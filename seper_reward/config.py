@@ -36,7 +36,7 @@ from seper_reward.scorer import SePerScorer
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Prompt = Literal["paper", "brief", "few_shot"]
 Tracking = Literal["none", "wandb", "tensorboard", "trackio", "all"]
-LearnFrom = Literal["singles", "hops", "best_gain"]
+LearnFrom = Literal["singles", "hops", "paths", "best_gain"]
 INPUT_HELP = (
     "Questions: JSON, JSONL, CSV or Parquet, a folder of datasets or BEIR, or the id of a dataset on the hub "
     "(org/name@revision/configuration, of which the name is enough), with :split behind it where there are several; "
@@ -45,8 +45,9 @@ INPUT_HELP = (
 CORPUS_HELP = "Corpus, rows {id, title?, text} from a file or dataset as for questions; "
 LEARN_FROM_HELP = (
     "Labels to learn from: singles (of passages by themselves), hops (these, and what passages add to given ones, "
-    "where the query is the question followed by the given ones) or best_gain (the most that a passage adds to any "
-    "given ones); the last two need labels of sets."
+    "where the query is the question followed by the given ones), paths (the same queries along the best set, with "
+    "what each passage leads to: the most that a measured set with it is worth) or best_gain (the most that a passage "
+    "adds to any given ones); the last three need labels of sets."
 )
 RETRIEVER_HELP = (
     "Names: bm25, minilm (dense, embedded), wordllama or splade (if installed), hub ids or folders of bi-encoders, "

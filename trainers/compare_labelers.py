@@ -25,6 +25,7 @@ from seper_reward.data.splits import spread
 from seper_reward.evaluation.statistics import interval_over_questions_and_seeds, rounded
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.plans import SetPlan
+from seper_reward.labels.targets import BY_HOP
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table
 from seper_reward.runtime.distributed import process_state
@@ -144,7 +145,7 @@ class CompareConfig(RetrieverConfig):
                 **own,
                 "labeler": labeler,
                 "sets": plan,
-                "learn_from": "hops" if several else "singles" if plan == "none" else "best_gain",
+                "learn_from": "paths" if several else "singles" if plan == "none" else "best_gain",
                 "teacher_temperature": temperature,
             }
         )
@@ -230,7 +231,7 @@ def rank_for_test(
     """
     ways = {name: 1}
     if config.hops > 1:
-        learned = seed and config.learn_from == "hops"
+        learned = seed and config.learn_from in BY_HOP
         ways = {name: config.hops} if learned else {name: 1, f"{name}_in_hops": config.hops}
     kept = None if seed else config.embeddings_dir  # those of trained weights are used once
     return {
@@ -369,7 +370,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         title = Path(name).name
         if config.tune:
             first = replace(arguments, output_dir=str(folder / f"{title}-tuning"), seed=int(config.seeds[0]))
-            hops = config.hops if own.learn_from == "hops" else 1
+            hops = config.hops if own.learn_from in BY_HOP else 1
             score = partial(seper_on_dev, questions=questions, scorer=scorer, top_k=config.eval_top_k, hops=hops)
             own, own_arguments, tuned[title] = tune(own, first, config.grid(), train, score)
         for seed in config.seeds:

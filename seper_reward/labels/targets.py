@@ -9,6 +9,7 @@ from torch import Tensor
 from seper_reward.types import LabeledQuery, Passage, Query, SetLabel
 
 GRADES = 3  # grades of helpful passages: 1 to 3
+BY_HOP = ("hops", "paths")  # what a retriever learns from that is asked again after each passage
 HARMFUL = -1  # grade of a passage that misleads
 
 
@@ -35,8 +36,9 @@ def lists_to_learn(
 
     Args:
         labeled: The labelled queries.
-        learn_from: ``"singles"``, the labels of passages by themselves; ``"hops"``, what passages lead to, hop by hop
-            (``by_given``, ``by_marks``); or ``"best_gain"`` (``best_gains``).
+        learn_from: ``"singles"``, the labels of passages by themselves; ``"hops"``, these and what passages add to
+            given ones (``by_given``); ``"paths"``, what passages lead to, hop by hop (``by_path``); or ``"best_gain"``
+            (``best_gains``). Marks are learned hop by hop in one way (``by_marks``).
         next_hop: Function that returns the query that is asked after the given passages were read.
         marks: Whether labels are people's marks, which have no sets, and need none.
 
@@ -52,18 +54,37 @@ def lists_to_learn(
         )
     if learn_from == "best_gain":
         return [best_gains(row) for row in labeled]
-    hops = by_marks if marks else by_given
+    hops = by_marks if marks else by_path if learn_from == "paths" else by_given
     return [replace(hop.labeled, query=next_hop(hop.labeled.query, hop.given)) for row in labeled for hop in hops(row)]
 
 
 def by_given(labeled: LabeledQuery) -> list[Hop]:
-    """Return the labels of a question hop by hop, along the best set of passages that was measured.
+    """Return the labels of a question hop by hop: those of single passages, then those beside each set of given ones.
+
+    The error of the measure with the given passages alone (``given_std_error`` in the details of a set, 0 where it is
+    absent) takes the place of the baseline's: it is part of each label beside them, and cancels in differences. Given
+    passages that were shown in several orders are given in the first, and of a passage that was measured beside them
+    in several orders the first measure counts.
+
+    Args:
+        labeled: The labelled query, with ``sets``.
+    """
+    hops: dict[frozenset[int], dict[int, SetLabel]] = {}
+    for each in labeled.sets:
+        if each.given:
+            hops.setdefault(frozenset(each.given), {}).setdefault(each.passage, each)
+    return [Hop((), replace(labeled, sets=())), *(_hop(labeled, beside) for beside in hops.values())]
+
+
+def by_path(labeled: LabeledQuery) -> list[Hop]:
+    """Return what passages lead to, hop by hop, along the best set of passages that was measured.
 
     A label is what a passage leads to: the most that a measured set with the given passages and this one is worth,
     less the given ones alone. In the first hop a passage that finds the answer only together with another one thus has
     the label of both, while by itself it is useless: the first hop must find it all the same. (It is the optimal value
     of reading the passage, for as many steps as sets have passages.) The next hops are those that begin with passages
-    of the best set: what to read after others is not worth learning.
+    of the best set: what to read after others is not worth learning. A label above 0 does not say that the passage is
+    of use: beside one that suffices, a useless one leads as far, so that lists of such questions say little.
 
     The error of the measure with the given passages alone (``given_std_error`` in the details of a set, 0 where it is
     absent) takes the place of the baseline's: it is part of each label beside them, and cancels in differences. Given
@@ -86,7 +107,7 @@ def by_given(labeled: LabeledQuery) -> list[Hop]:
         beside.setdefault(frozenset(each.given), given)
     sets = [frozenset(each.shown) for each in labeled.sets]
     best = max(sets, key=lambda places: worth[places][0], default=frozenset())
-    return [_hop(labeled, worth, *given) for places, given in beside.items() if not places or places < best]
+    return [_hop_of_path(labeled, worth, *given) for places, given in beside.items() if not places or places < best]
 
 
 def by_marks(labeled: LabeledQuery) -> list[Hop]:
@@ -287,7 +308,21 @@ def _helps(label: float, margin: float) -> bool:
     return label > 0 and label >= margin
 
 
-def _hop(
+def _hop(labeled: LabeledQuery, beside: dict[int, SetLabel]) -> Hop:
+    passages, first = labeled.query.passages, next(iter(beside.values()))
+    gains = [each.gain for each in beside.values()]
+    return Hop(
+        tuple(passages[at] for at in first.given),
+        LabeledQuery(
+            replace(labeled.query, passages=tuple(passages[at] for at in beside)),
+            labels=tuple(gain.value for gain in gains),
+            std_errors=tuple(gain.std_error for gain in gains),
+            baseline_error=_given_error(first),
+        ),
+    )
+
+
+def _hop_of_path(
     labeled: LabeledQuery,
     worth: Mapping[frozenset[int], tuple[float, float]],
     given: tuple[int, ...],

@@ -147,8 +147,7 @@ def test_hops_and_best_gains_in_every_layout(tmp_path, capsys, monkeypatch):
     mill, ferry = labeled()
     nothing = Estimate(0.0, 0.0, 0.0, 0.0)
     gains = {1: Estimate(0.6, 0.1, 0.4, 0.8), 2: Estimate(-0.3, 0.1, -0.5, -0.1)}  # beside the first
-    worth = {at: replace(gain, value=mill.labels[0] + gain.value) for at, gain in gains.items()}
-    sets = tuple(SetLabel((0, at), at, gain, worth[at], nothing) for at, gain in gains.items())
+    sets = tuple(SetLabel((0, at), at, gain, nothing, nothing) for at, gain in gains.items())
     monkeypatch.setattr(rows, "read_labels", lambda folder, label: [replace(mill, sets=sets), ferry])
 
     def exported(layout, learn_from="hops"):
@@ -159,10 +158,10 @@ def test_hops_and_best_gains_in_every_layout(tmp_path, capsys, monkeypatch):
     asked = "Who built the mill? [SEP] Mill: Ann built it."
     found = exported("sentence-transformers")
     assert [row["query"] for row in found] == ["Who built the mill?", asked, "When did it sink?"]
-    assert found[1] == {"query": asked, "docs": ["Sheep.", "Bob built it."], "labels": pytest.approx([0.6, -0.3])}
+    assert found[1] == {"query": asked, "docs": ["Sheep.", "Bob built it."], "labels": [0.6, -0.3]}
     assert "3 lines from 3 of 3 questions by hop" in capsys.readouterr().out
     assert exported("sentence-transformers-triplets")[-1] == {
-        "anchor": asked, "positive": "Sheep.", "negative": "Bob built it.", "label": pytest.approx(0.9),
+        "anchor": asked, "positive": "Sheep.", "negative": "Bob built it.", "label": 0.9,
     }  # fmt: skip
     tevatron = exported("tevatron")[1]
     assert (tevatron["query_id"], tevatron["query"]) == ("q1|p1", asked)
