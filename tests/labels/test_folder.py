@@ -117,7 +117,7 @@ def test_no_changed_byte_in_progress_is_published(folder, unfinished, tmp_path, 
         labeler = Counting()
         LabelRun(tmp_path / "copy", labeler, QUERIES).run()
         line = 1 + whole[:place].count(b"\n")
-        assert f"{copy}, line {line}: damaged" in capsys.readouterr().out
+        assert f"{copy}, line {line}: damaged" in capsys.readouterr().err
         assert labeler.asked == [f"q{line - 1}", "q3"]
         assert (tmp_path / "copy" / "labels.jsonl").read_bytes() == (folder / "labels.jsonl").read_bytes()
     assert len(lines) == 3
