@@ -22,7 +22,6 @@ from tests.benchmarks.common import CLOCK, SHARED, clocked, finish, parser
 from trainers.models import load_encoder
 
 WORDS = 40
-STRIDE = 13  # so that there are 100,000
 DEPTH = 10
 KINDS: tuple[IndexKind, ...] = ("exact", "ivf", "hnsw")
 
@@ -32,9 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--encoder", default="embedded")
     made.add_argument("--passages", type=int, default=100_000)
     made.add_argument("--questions", type=int, default=1000)
+    made.add_argument("--stride", type=int, default=8, help="words between the windows' beginnings; 8 makes 100,000")
     options = made.parse_args(arguments)
     queries = [query for path in files() for query in read_examples(path)[0].queries]
-    texts = list(dict.fromkeys(windows(queries)))[: options.passages]
+    texts = list(dict.fromkeys(windows(queries, options.stride)))[: options.passages]
     finish(
         measure(load_encoder(options.encoder), texts, [query.question for query in queries][: options.questions]),
         options.json,
@@ -46,11 +46,11 @@ def files() -> list[str]:
     return sorted(map(str, (SHARED / "qa").glob("*.jsonl.gz"))) or ["demo"]
 
 
-def windows(queries: Sequence[Query]) -> Iterator[str]:
+def windows(queries: Sequence[Query], stride: int) -> Iterator[str]:
     """Yield the passages of all questions in windows of ``WORDS`` words, each after its title."""
     for passage in pool_passages(queries)[0].values():
         words = passage.text.split()
-        for start in range(0, max(len(words) - WORDS, 0) + STRIDE, STRIDE):
+        for start in range(0, max(len(words) - WORDS, 0) + stride, stride):
             yield " ".join([passage.title, *words[start : start + WORDS]]).strip()
 
 
