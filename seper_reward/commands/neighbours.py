@@ -19,6 +19,7 @@ from seper_reward.commands.base import (
 )
 from seper_reward.config import INPUT_HELP, CommandConfig, LabelerConfig, load_scorer
 from seper_reward.runtime.settings import setting
+from seper_reward.scorer import SePerScorer
 
 
 @dataclass
@@ -208,11 +209,8 @@ def consistency_command(arguments: list[str]) -> str:
     from seper_reward.evaluation.neighbours.consistency import consistency
     from seper_reward.reports.figures import plot_win_ratios
     from seper_reward.reports.tables import consistency_tables
-    from seper_reward.retrieval import retrieve_sources
 
-    queries, corpus = questions_and_corpus(config)
-    scorer = load_scorer(config, config.seed)
-    sources = retrieve_sources(config.sources, corpus, [query.question for query in queries], scorer.reader)
+    queries, scorer, sources = _read_sources(config)
     result = consistency(scorer, queries, sources)
     print(consistency_tables(result))
     write_result(result, config)
@@ -226,15 +224,26 @@ def ensemble_command(arguments: list[str]) -> str:
     config = parse(EnsembleConfig, arguments, "seper-reward evaluate ensemble")
     from seper_reward.evaluation.neighbours.ensemble import ensemble
     from seper_reward.reports.neighbours import ensemble_tables
-    from seper_reward.retrieval import Ensemble, retrieve_sources
+    from seper_reward.retrieval import Ensemble
 
-    queries, corpus = questions_and_corpus(config)
-    scorer = load_scorer(config, config.seed)
-    sources = retrieve_sources(config.sources, corpus, [query.question for query in queries], scorer.reader)
+    queries, scorer, sources = _read_sources(config)
     result = ensemble(Ensemble(scorer), queries, sources, folds=config.folds, pooling=config.pooling)
     print(ensemble_tables(result))
     write_result(result, config)
     return f"seper-reward evaluate consistency --file {config.file}{corpus_flag(config)}"
+
+
+def _read_sources(config: SourcesConfig) -> tuple[list[Any], SePerScorer, dict[str, Any]]:
+    """Return the questions, the scorer, and by source what it finds for each question."""
+    from seper_reward.retrieval import retrieve_sources
+
+    queries, corpus = questions_and_corpus(config)
+    scorer = load_scorer(config, config.seed)
+    return (
+        queries,
+        scorer,
+        retrieve_sources(config.sources, corpus, [query.question for query in queries], scorer.reader),
+    )
 
 
 def compare_command(arguments: list[str]) -> str:

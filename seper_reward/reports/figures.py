@@ -116,7 +116,7 @@ def plot_compare(results: Mapping[str, Any], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     axes.set_yticks(range(len(labelers)), labelers)
     axes.invert_yaxis()
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axes)
     save_figure(figure, path)
 
 
@@ -213,7 +213,7 @@ def plot_components(result: Mapping[str, Any], path: Path) -> None:
         axes.set_title(f"reader {name}", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("mean ΔSePer (bars: 95 % over questions)")
-    panels[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(panels[-1])
     save_figure(figure, path)
 
 
@@ -244,7 +244,7 @@ def plot_retrievers(result: Mapping[str, Any], path: Path) -> None:
         axes.set_xlabel(measure.replace("_", " "))
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("accuracy of the reader")
-    panels[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(panels[-1])
     save_figure(figure, path)
 
 
@@ -314,7 +314,7 @@ def plot_gating(
             )  # fmt: skip
     axes.set_xlabel("share of questions that get a passage (points: chosen on the dev questions)")
     axes.set_ylabel("mean SePer of all questions")
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axes)
     axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path)
 
@@ -333,6 +333,11 @@ def new_figure(width: float, height: float) -> Any:
         OSError: matplotlib is not installed.
     """
     return need("matplotlib.figure", "figures").Figure(figsize=(width, height), layout="constrained")
+
+
+def legend_beside(axes: Any, **options: Any) -> None:
+    """Put the legend of the last panel to its right, where it covers nothing."""
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), **options)
 
 
 def save_figure(figure: Any, path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seper_reward.reports.figures import new_figure, save_figure
+from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 
 _OURS, _RIVAL = "#4c9f70", "#7f8c8d"
 _VERDICTS = {
@@ -91,7 +91,7 @@ def plot_repeats(result: Mapping[str, Any], path: Path) -> None:
         axes.set(xlabel=f"seconds per context ({result['clock']})", ylabel="root mean squared error", xscale="log")
     for axes in (pearson, spread, error, *cost):
         axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(figure.axes[-1])
     save_figure(figure, path)
 
 
@@ -125,7 +125,7 @@ def plot_transfer(result: Mapping[str, Any], path: Path) -> None:
         ]
         axes.set_title("observed → without noise\n" + ", ".join(told), fontsize=9)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), title="for all readers")
+    legend_beside(figure.axes[-1], title="for all readers")
     save_figure(figure, path)
 
 

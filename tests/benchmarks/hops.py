@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from seper_reward.config import LearnFrom, load_scorer
-from seper_reward.data.marks import is_relevant
+from seper_reward.evaluation.rankings import gold_relevance, rank_metrics
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.types import LabeledQuery, Query
 from tests.benchmarks.common import finish, parser
@@ -86,16 +86,11 @@ def labels(
 
 def recalls(model: Any, questions: Questions, queries: Sequence[Query]) -> dict[str, float]:
     """Return the share of the supporting passages among the two that are found, mean over questions."""
-    supporting = [{passage.id for passage in query.passages if is_relevant(passage)} for query in queries]
-    found = {}
-    for name, hops in (("in_two_hops", DEPTH), ("at_once", 1)):
-        rankings = rank(model, questions.corpus, queries, DEPTH, hops)
-        shares = [
-            len(wanted & {passage.id for passage in ranking[:DEPTH]}) / len(wanted)
-            for wanted, ranking in zip(supporting, rankings, strict=True)
-        ]
-        found[name] = round(statistics.fmean(shares), 4)
-    return found
+    gold = [gold_relevance(query) for query in queries]
+    return {
+        name: round(rank_metrics(rank(model, questions.corpus, queries, DEPTH, hops), gold)[f"recall@{DEPTH}"], 4)
+        for name, hops in (("in_two_hops", DEPTH), ("at_once", 1))
+    }
 
 
 def mean_of(rows: Sequence[dict[str, float]], key: str) -> float:
