@@ -212,6 +212,16 @@ def test_the_reference_has_every_module():
     assert named == public
 
 
+def test_measured_tables_are_put_between_their_marks(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    refreshed = importlib.import_module("refresh_tables").refreshed
+    (tmp_path / "spread.md").write_text("| N   | sd   |\n|-----|------|\n| 10  | 0.1  |\n\n3 questions\n")
+    page = "# T\n\n<!-- spread -->\n\nold\n\n<!-- end of spread -->\n\nBy hand.\n"
+    changed = refreshed(page, tmp_path)
+    assert changed == page.replace("old", "| N | sd |\n|---|---|\n| 10 | 0.1 |\n\n3 questions")
+    assert refreshed(changed, tmp_path) == changed
+
+
 def test_the_pages_build_and_fetch_nothing(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],

@@ -50,8 +50,8 @@ from .adapters.entailment_data import (
     nli_pairs,
     training_pairs,
     trap_verdicts,
-    words_of,
 )
+from .adapters.substitution import words_of
 from .models import new_lora
 from .runs import model_card, suggest
 

@@ -20,7 +20,7 @@ from seper_reward.types import Belief, Passage, Query, UnscorableError
 from .adapters.reader_data import trained_on
 from .closed_book import closed_book_beliefs
 from .policy_task import PolicyTaskConfig, SearchTool, simple_query
-from .ranking.data import Questions, split_questions
+from .ranking.data import OURS, Questions, split_questions
 
 SEARCH = get_json_schema(SearchTool.search)
 CALL_END = "<|im_end|>"  # ends each message in ChatML
@@ -28,8 +28,6 @@ _RIGHT = 0.5  # support from which on a response is right
 _CALLS = ("search", "another search")
 _TEXTS = ("prompt", "completion")
 _IGNORED = -100  # label of tokens without a loss
-# questions of ours, by name, beside those of the demo
-_OURS = {"unseen_facts": Path(__file__).with_name("unseen_facts.jsonl")}
 
 
 def read_policy_questions(task: PolicyTaskConfig) -> Questions:
@@ -69,7 +67,7 @@ def read_policy_questions(task: PolicyTaskConfig) -> Questions:
 
 def _read(source: str, task: PolicyTaskConfig) -> tuple[list[Query], dict[str, Passage]]:
     """Return the questions of one input that the task takes, and its corpus."""
-    examples, corpus = read_examples(str(_OURS.get(source, source)), task.corpus, task.input_options)
+    examples, corpus = read_examples(str(OURS.get(source, source)), task.corpus, task.input_options)
     if examples.about:
         print(examples.about, file=sys.stderr)
     if examples.rejected:

@@ -21,7 +21,8 @@ from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.environment import environment_factory
 from seper_reward.types import Belief, Estimate, Passage, Query, Responses, UnscorableError
 from trainers.adapters.entailment_data import common_facts
-from trainers.adapters.reader_data import states, trained_on
+from trainers.adapters.reader_data import trained_on
+from trainers.adapters.substitution import states
 from trainers.policy_data import decision_rows, read_policy_questions, warm_up_rows
 from trainers.policy_task import PolicyTaskConfig, SearchTool, read_policy_task
 

@@ -386,6 +386,32 @@ def test_training_may_know_one_alias_only(tmp_path):
     assert last == [("Mrs Lee",), (("Mrs Lee",), ("Bob",)), ("Ann", "Mrs Lee")]  # the test question keeps all
 
 
+def test_copies_that_mislead_are_in_the_corpus_and_among_those_given(tmp_path):
+    rows = [
+        {
+            "id": f"q{at}",
+            "question": f"Who is {at}?",
+            "answers": [name],
+            "passages": [{"text": text, "relevant": True}],
+        }
+        for at, name, text in ((3, "Ann", "Ann ran."), (26, "Bob", "Bob sat."), (1, "Cid", "Cid sang."))
+    ]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config = retriever.RetrieverConfig(input=str(path), substituted_copies=1.0)
+    questions = read_questions(config)
+    copies = [passage for split in questions[1:] for query in split for passage in query.passages[1:]]
+    assert copies
+    assert all(each.metadata == {"relevant": False, "counterfactual": True} for each in copies)
+    assert {each.text for each in copies} == {each.text for each in questions.corpus.values()} - {
+        "Ann ran.", "Bob sat.", "Cid sang."
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=r"substituted_copies must be in \[0, 1\], got 2"):
+        replace(config, substituted_copies=2.0)
+    with pytest.raises(ValueError, match="leave corpus out"):
+        replace(config, corpus="corpus.jsonl")
+
+
 def test_one_cluster_of_all_questions_cannot_be_split(tmp_path):
     rows = [{"id": f"q{at}", "question": f"Who is {at}?", "answers": ["Ann"], "passages": ["All."]} for at in range(9)]
     path = tmp_path / "shared.jsonl"

@@ -15,11 +15,11 @@ from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.splits import split_of
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.runtime.pretrained import LoadOptions
-from seper_reward.types import Passage
 from trainers import sft
 from trainers.adapters import reader_data as data
 from trainers.adapters.entailment_data import common_facts
 from trainers.adapters.reader_scores import _shares
+from trainers.adapters.substitution import states
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_what_should_be_said_follows_from_what_is_shown(examples):
     for example in examples:
         shown = " ".join(passage.text for passage in example.passages)
         if example.kind in {"gold", "substituted", "among distractors"}:
-            assert data.states(shown, [example.target])
+            assert states(shown, [example.target])
         if example.kind in {"distractor", "unrelated"}:
             assert example.target == data.UNKNOWN
         assert bool(example.passages) == (example.kind not in {"closed-book", "common fact"})
@@ -61,7 +61,7 @@ def test_prompts_are_whole(examples, shared_data, monkeypatch):
     for row in rows:
         assert len(tokenizer(row["prompt"], add_special_tokens=False).input_ids) <= data.MAX_PROMPT_TOKENS
         if row["kind"] in {"gold", "substituted", "among distractors"}:
-            assert data.states(row["prompt"], [row["completion"]])
+            assert states(row["prompt"], [row["completion"]])
 
 
 def test_answers_may_be_sentences(examples, shared_data, monkeypatch):
@@ -75,13 +75,6 @@ def test_answers_may_be_sentences(examples, shared_data, monkeypatch):
         assert row["completion"].endswith(".")
         assert len(row["completion"].split()) > len(target.split())
         assert target == data.UNKNOWN or target in row["completion"]
-
-
-def test_every_spelling_of_the_answer_is_replaced():
-    passage = Passage("Ann Lee ran. Later ANN rested; Annette did not.", "Ann Lee (runner)")
-    changed = data.substituted(passage, ["Ann", "Ann Lee"], r"Bo\b Ray")
-    assert changed.title == r"Bo\b Ray (runner)"
-    assert changed.text == r"Bo\b Ray ran. Later Bo\b Ray rested; Annette did not."
 
 
 def test_common_facts_are_apart_from_the_demo():

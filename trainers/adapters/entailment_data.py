@@ -32,6 +32,7 @@ from .answer_traps import (
     shotgun_forms,
 )
 from .answer_types import TYPES, confusable_pairs
+from .substitution import answer_type, words_of
 
 Row = dict[str, Any]
 NOT_ENTAILMENT = 3  # people say "not the same answer", which may be neutral or contradiction
@@ -118,18 +119,6 @@ def judged_pairs(rows: list[Row]) -> Iterator[LabeledPair]:
                 yield LabeledPair(gold, response, label, f"evouna_{system}", row["question"])
 
 
-def answer_type(answer: str) -> str:
-    """Return the coarse type of an answer: ``date``, ``number``, or ``name of N`` for up to 3 words.
-
-    An answer swapped with another of its type is a plausible mistake.
-    """
-    if re.search(r"\b(1\d{3}|20\d{2})\b", answer):
-        return "date"
-    if any(character.isdigit() for character in answer):
-        return "number"
-    return f"name of {min(len(answer.split()), 3)}"
-
-
 def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[LabeledPair]:
     """Yield pairs of aliases of one answer (entailed), and of answers of one type to two questions (not entailed)."""
     by_type: dict[str, list[str]] = {}
@@ -170,11 +159,6 @@ def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Itera
             pair = [other, gold]
             rng.shuffle(pair)
             yield LabeledPair(pair[0], pair[1], NOT_ENTAILMENT, "evouna_mined", question)
-
-
-def words_of(text: str) -> set[str]:
-    """Return the lower-cased words of a text."""
-    return set(re.findall(r"\w+", text.lower()))
 
 
 def typed_pairs(count: int, rng: random.Random) -> Iterator[LabeledPair]:

@@ -19,7 +19,8 @@ from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Passage, Query, answer_aliases, answer_text
 
 from .answer_forms import any_of
-from .entailment_data import answer_type, common_facts, words_of
+from .entailment_data import common_facts
+from .substitution import answer_type, answers_by_type, misleads, states, substituted
 
 LICENCES = {
     "nq_oracle_bm25neg": "CC BY-SA 3.0",
@@ -74,22 +75,11 @@ def relevant(query: Query, wanted: bool = True) -> list[Passage]:
     return [passage for passage in query.passages if passage.metadata["relevant"] == wanted]
 
 
-def states(text: str, answers: Sequence[str]) -> bool:
-    """Tell whether a text holds one of the answers as whole words, in any case."""
-    return any_of(answers).search(text) is not None
-
-
 def stated_answer(query: Query, passages: Sequence[Passage]) -> str | None:
     """Return the answer as the passages spell it; ``None`` if they do not hold it."""
     aliases = answer_aliases(query.answers)
     matches = (any_of([alias]).search(passage.text) for alias in aliases for passage in passages)
     return next((match.group() for match in matches if match), None)
-
-
-def substituted(passage: Passage, answers: Sequence[str], other: str) -> Passage:
-    """Return the passage with another answer in the place of every alias, also in its title."""
-    title, text = (any_of(answers).sub(lambda _: other, field) for field in (passage.title, passage.text))
-    return Passage(text, title)
 
 
 def examples(data_dir: Path, rng: random.Random) -> Iterator[Example]:
@@ -111,10 +101,7 @@ def examples(data_dir: Path, rng: random.Random) -> Iterator[Example]:
 
 def single_passage_examples(queries: Sequence[Query], rng: random.Random) -> Iterator[Example]:
     """Yield examples with the gold passage, with another answer in it, among distractors, or a distractor only."""
-    by_type: dict[str, list[str]] = {}
-    for query in queries:
-        answer = answer_text(query.answers)
-        by_type.setdefault(answer_type(answer), []).append(answer)
+    by_type = answers_by_type(queries)
     for query in queries:
         (gold, *_), others, aliases = relevant(query), relevant(query, False), answer_aliases(query.answers)
         spelled = stated_answer(query, [gold])
@@ -122,11 +109,7 @@ def single_passage_examples(queries: Sequence[Query], rng: random.Random) -> Ite
             continue
         yield Example(query.question, (gold,), spelled, "gold")
         other = rng.choice(by_type[answer_type(answer_text(query.answers))])
-        if (
-            rng.random() < 0.5
-            and not states(query.question, aliases)
-            and words_of(other).isdisjoint(words_of(" ".join(aliases)))
-        ):
+        if rng.random() < 0.5 and misleads(query, other):
             yield Example(query.question, (substituted(gold, aliases, other),), other, "substituted")
         if len(others) < 2:
             continue

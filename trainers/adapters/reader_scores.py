@@ -17,7 +17,8 @@ from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reports.tables import markdown_table
 from seper_reward.types import Answers, Passage, answer_aliases
 
-from .reader_data import UNKNOWN, qa_queries, relevant, states
+from .reader_data import UNKNOWN, qa_queries, relevant
+from .substitution import states
 
 MOST = 50  # most questions per condition
 

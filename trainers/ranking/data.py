@@ -25,17 +25,29 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Passage, Query, answer_aliases, answer_items
 
+from ..adapters.substitution import with_substituted_copies
+
+#: Questions of ours by the name that stands for their file, beside those of the demo.
+OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}
+
 
 @dataclass
 class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     """Settings of what a ranking model learns from and is measured on, shared by retriever and reranker."""
 
-    input: str = setting("demo", INPUT_HELP)
+    input: str = setting(
+        "demo", f"{INPUT_HELP} 'unseen_facts' are facts of ours, unknown to the embedded reader's adapter."
+    )
     corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of all questions together.")
     marked: int | None = setting(
         None, "Only questions with this many passages that people marked as supporting; not given: all."
     )
     yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.")
+    substituted_copies: float = setting(
+        0.0,
+        "Share of questions, in [0, 1], whose supporting passages get copies that state the answer of another "
+        "question: passages that mislead, in the corpus and among those given.",
+    )
     limit: int | None = setting(None, "Number of questions to use, evenly spread over the input; not given: all.")
     test_share: float = setting(
         0.125, "Share of questions, by SHA-1 of their ids, that are held out for the comparison at the end, above 0."
@@ -127,6 +139,10 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
                 f"test_share must be above 0, dev_share at least 0, and something must be left to train on, got "
                 f"{self.test_share} and {self.dev_share}"
             )
+        if not 0 <= self.substituted_copies <= 1:
+            raise ValueError(f"substituted_copies must be in [0, 1], got {self.substituted_copies}")
+        if self.substituted_copies and self.corpus is not None:
+            raise ValueError("substituted_copies are of the questions' own passages; leave corpus out, or the copies")
         if self.learn_from != "singles" and self.sets == "none" and self.labeler != "gold":
             raise ValueError(
                 f"learn_from={self.learn_from} needs labels of sets, or of people (labeler gold), got sets=none with "
@@ -165,13 +181,14 @@ def read_questions(config: RankingConfig) -> Questions:
         OSError: A file is missing or cannot be read.
         ValueError: A split is empty, or a passage id stands for two texts.
     """
-    examples, corpus = read_examples(config.input, config.corpus, config.input_options)
+    examples, corpus = read_examples(str(OURS.get(config.input, config.input)), config.corpus, config.input_options)
     if examples.about:
         print(examples.about, file=sys.stderr)
     if examples.rejected:
         first = examples.rejected[0]
         print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
     queries = spread([query for query in examples.queries if _wanted(query, config)], config.limit)
+    queries = with_substituted_copies(queries, config.substituted_copies)
     if corpus is None:
         corpus, queries = pool_passages(queries)
     _check_ids(queries, corpus, config)

@@ -1,0 +1,49 @@
+"""Put what `make tables` measured into docs/tables.md: python docs/refresh_tables.py.
+
+Between `<!-- NAME -->` and `<!-- end of NAME -->` stands runs/tables/NAME.md; the sentences around it are written by
+hand, and are to be read again when its numbers change. Figures that the page shows are taken from there, too.
+"""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+TABLES = DOCS.parent / "runs" / "tables"
+
+
+def refreshed(page: str, folder: Path) -> str:
+    """Return the page with the tables of a folder.
+
+    Raises:
+        OSError: A table that the page names is not there.
+    """
+
+    def block(match: re.Match[str]) -> str:
+        name = match[1]
+        text = squeezed((folder / f"{name}.md").read_text(encoding="utf-8").strip())
+        return f"<!-- {name} -->\n\n{text}\n\n<!-- end of {name} -->"
+
+    return re.sub(r"<!-- (\w+) -->.*?<!-- end of \1 -->", block, page, flags=re.DOTALL)
+
+
+def squeezed(text: str) -> str:
+    """Return Markdown whose tables are not padded."""
+    return re.sub(
+        r"^\|.*", lambda row: re.sub(r"-{4,}", "---", re.sub(r" {2,}\|", " |", row[0])), text, flags=re.MULTILINE
+    )
+
+
+def main() -> int:
+    """Refresh the page and its figures; return 0."""
+    page = DOCS / "tables.md"
+    text = refreshed(page.read_text(encoding="utf-8"), TABLES)
+    for name in re.findall(r"figures/table-(\w+)\.svg", text):
+        shutil.copy(TABLES / f"{name}.svg", DOCS / "figures" / f"table-{name}.svg")
+    page.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
