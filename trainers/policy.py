@@ -25,7 +25,7 @@ from trl import GRPOConfig, GRPOTrainer
 from seper_reward.config import REPORT_TO_HELP, InputConfig
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
-from seper_reward.reports.figures import plot_tradeoff
+from seper_reward.reports.policy_figures import plot_tradeoff
 from seper_reward.retrieval import CachedRetriever, load_retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.formula import Variant
@@ -47,6 +47,7 @@ from .closed_book import closed_book_beliefs
 from .models import causal_lora
 from .policy_data import messages_of, read_policy_questions
 from .policy_eval import (
+    TRAINING,
     Bench,
     Played,
     Rules,
@@ -312,7 +313,7 @@ def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
 
 
 def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, log: Any) -> None:
-    """Write results, what was done with each held-out question, table and plot; print the table.
+    """Write results, what was done with each held-out question, table, plot and the training's log; print the table.
 
     Args:
         folder: Output folder.
@@ -327,6 +328,8 @@ def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, 
     episodes = {**played, **rules.played}.items()
     rows = [{"by": who, **episode._asdict()} for who, row in episodes for episode in row if episode is not None]
     write_lines(folder / f"{name}_held_out.jsonl", rows)
+    if policy == "after":
+        write_lines(folder / TRAINING, log)
     (folder / f"{name}.md").write_text(policy_table(results) + "\n", encoding="utf-8")
     plot_tradeoff(tradeoff(results, log), folder / f"{name}.svg")
     print(policy_table(results))

@@ -1,6 +1,7 @@
 """Measure a policy on held-out questions beside fixed rules of when to search, with a table and a plot.
 
 python -m trainers.policy_eval --runs runs/policy-demo runs/policy-demo-1 ...     # table of runs, over seeds
+python -m trainers.policy_eval --runs A --against B --plot training.svg          # two settings, and how they trained
 """
 
 import argparse
@@ -26,13 +27,13 @@ from seper_reward.evaluation.statistics import (
     lead_over_questions,
     rounded,
 )
-from seper_reward.reports.figures import Tradeoff
+from seper_reward.reports.policy_figures import Tradeoff, plot_training
 from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.reward.environment import Turn
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.distributed import gather_in_order, shard
-from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.json_files import read_json, read_lines, write_json
 from seper_reward.types import Query, answer_items
 
 from .policy_task import SearchTool, simple_query
@@ -42,6 +43,7 @@ MEASURES = (
     "search_rate_needed", "search_rate_not_needed", "decision_f1", "accuracy", "seper", "reward",
     "searches_per_question", "tokens_per_question",
 )  # fmt: skip
+TRAINING = "training.jsonl"  # the log of the trainer, in a run's folder
 NEVER, ALWAYS, ORACLE = "never_search", "always_search", "threshold"
 _ENTROPIES = ("entropy", "semantic_entropy")
 _RESAMPLES = 1999  # of questions, for each of many intervals
@@ -429,11 +431,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print a table of the results of some runs over seeds, and write it; return 0."""
     parser = argparse.ArgumentParser(prog="python -m trainers.policy_eval", description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", nargs="+", type=Path, required=True, help="Output folders of runs, one per seed.")
+    parser.add_argument(
+        "--against", nargs="+", type=Path, default=[], help="Those of another setting, which get a table of their own."
+    )
     parser.add_argument("--json", type=Path, help="File to write; not given: over_seeds.json in the first folder.")
+    parser.add_argument("--plot", type=Path, help="Image file to plot reward and searches over the steps into.")
     arguments = parser.parse_args(argv)
-    found = over_seeds([read_json(run / "results.json") for run in arguments.runs])
-    write_json(arguments.json or arguments.runs[0] / "over_seeds.json", found)
-    print(policy_table(found))
+    arms = {str(runs[0]): runs for runs in (arguments.runs, arguments.against) if runs}
+    for number, (name, runs) in enumerate(arms.items()):
+        found = over_seeds([read_json(run / "results.json") for run in runs])
+        write_json((not number and arguments.json) or runs[0] / "over_seeds.json", found)
+        print(f"{name}\n\n{policy_table(found)}\n" if len(arms) > 1 else policy_table(found))
+    if arguments.plot:
+        logs = {name: [list(read_lines(run / TRAINING)) for run in runs] for name, runs in arms.items()}
+        plot_training(logs, arguments.plot)
     return 0
 
 

@@ -1,9 +1,9 @@
-"""Plots of beliefs, of measures of rankings, of agreement with people, and of policies."""
+"""Plots of beliefs, of measures of rankings, of agreement with people, and of gates."""
 
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from seper_reward.data.marks import role_of, role_order
 from seper_reward.evaluation.validity.equivalence import METHODS
@@ -245,44 +245,6 @@ def plot_retrievers(result: Mapping[str, Any], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("accuracy of the reader")
     legend_beside(panels[-1])
-    save_figure(figure, path)
-
-
-class Tradeoff(NamedTuple):
-    """Accuracy over searches per question.
-
-    Attributes:
-        rules: (searches per question, accuracy) of fixed rules, by name.
-        path: (searches per question, accuracy) of a policy in the course of its training.
-    """
-
-    rules: Mapping[str, tuple[float, float]]
-    path: Sequence[tuple[float, float]]
-
-
-def plot_tradeoff(found: Tradeoff, path: Path) -> None:
-    """Plot accuracy over searches per question, with the policy's path from its first evaluation to its last.
-
-    Args:
-        found: The numbers to plot.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
-    figure = new_figure(6, 4)
-    axes = figure.subplots()
-    for name, (searches, accuracy) in found.rules.items():
-        axes.scatter(searches, accuracy, marker="s", color="#7f8c8d")
-        axes.annotate(name.replace("_", " "), (searches, accuracy), (6, 4), textcoords="offset points", fontsize=8)
-    if found.path:
-        axes.plot(*zip(*found.path, strict=True), "-o", color="#4c9f70", markersize=4)
-        for name, place in {"before": 0, "after": -1}.items() if len(found.path) > 1 else ():
-            axes.annotate(name, found.path[place], (6, -10), textcoords="offset points", fontsize=9, color="#2e6b49")
-    axes.set_xlabel("searches per question")
-    axes.set_ylabel("accuracy (exact match)")
-    axes.set_ylim(0, 1)
-    axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path)
 
 

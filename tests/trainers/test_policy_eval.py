@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ from transformers import AutoTokenizer
 
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
+from seper_reward.reports.policy_figures import _smoothed
 from seper_reward.reward.environment import Turn, environment_factory
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
@@ -229,3 +231,30 @@ def test_over_seeds_by_hand(tmp_path, capsys):
     assert json.loads((tmp_path / "0" / "over_seeds.json").read_text())["after"]["accuracy"] == accuracy
     assert over_seeds(runs[:1])["after"]["accuracy"]["interval"] is None
     assert "0.500 [" in policy_table(runs[0])
+
+
+def test_two_settings_are_shown_side_by_side(tmp_path, capsys):
+    for name, reward in (("rollout", 0.1), ("turn", 0.4)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.json").write_text(json.dumps({"after": summarize(EPISODES)}))
+        steps = [{"step": at, "reward": reward, "seper/exact_match": 0.5, "seper/searches": 1.0} for at in range(1, 9)]
+        log = [{"before/reward": 0.0, "step": 0}, *steps]
+        (tmp_path / name / "training.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))
+    rollout, turn, plot = (str(tmp_path / name) for name in ("rollout", "turn", "training.svg"))
+    assert policy_eval.main(["--runs", rollout, "--against", turn, "--plot", plot]) == 0
+    printed = capsys.readouterr().out
+    assert printed.index(rollout) < printed.index("accuracy") < printed.index(turn)
+    assert all((tmp_path / name / "over_seeds.json").is_file() for name in ("rollout", "turn"))
+    assert "<svg" in Path(plot).read_text()
+
+
+def test_points_of_a_training_are_means_over_the_steps_before():
+    log = [
+        {"step": 1, "reward": 0.0},
+        {"step": 2, "reward": 1.0},
+        {"step": 2, "loss": 9.0},
+        {"step": 3, "reward": 0.2},
+    ]
+    assert _smoothed(log, "reward", 2) == {1: 0.0, 2: 0.5, 3: 0.6}
+    assert _smoothed(log, "reward", 9) == pytest.approx({1: 0.0, 2: 0.5, 3: 0.4})
+    assert _smoothed(log, "absent", 2) == {}

@@ -1,0 +1,91 @@
+"""Figures of policies that decide when to search: accuracy over searches, and how a training went."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from seper_reward.reports.figures import legend_beside, new_figure, save_figure
+
+
+class Tradeoff(NamedTuple):
+    """Accuracy over searches per question.
+
+    Attributes:
+        rules: (searches per question, accuracy) of fixed rules, by name.
+        path: (searches per question, accuracy) of a policy in the course of its training.
+    """
+
+    rules: Mapping[str, tuple[float, float]]
+    path: Sequence[tuple[float, float]]
+
+
+def plot_tradeoff(found: Tradeoff, path: Path) -> None:
+    """Plot accuracy over searches per question, with the policy's path from its first evaluation to its last.
+
+    Args:
+        found: The numbers to plot.
+        path: Image file; its ending decides the format (svg, png, pdf).
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    figure = new_figure(6, 4)
+    axes = figure.subplots()
+    for name, (searches, accuracy) in found.rules.items():
+        axes.scatter(searches, accuracy, marker="s", color="#7f8c8d")
+        axes.annotate(name.replace("_", " "), (searches, accuracy), (6, 4), textcoords="offset points", fontsize=8)
+    if found.path:
+        axes.plot(*zip(*found.path, strict=True), "-o", color="#4c9f70", markersize=4)
+        for name, place in {"before": 0, "after": -1}.items() if len(found.path) > 1 else ():
+            axes.annotate(name, found.path[place], (6, -10), textcoords="offset points", fontsize=9, color="#2e6b49")
+    axes.set_xlabel("searches per question")
+    axes.set_ylabel("accuracy (exact match)")
+    axes.set_ylim(0, 1)
+    axes.spines[["top", "right"]].set_visible(False)
+    save_figure(figure, path)
+
+
+def plot_training(
+    arms: Mapping[str, Sequence[Sequence[Mapping[str, float]]]],
+    path: Path,
+    *,
+    measures: Sequence[str] = ("reward", "seper/exact_match", "seper/searches"),
+    window: int = 8,
+) -> None:
+    """Plot what trainings measured over their steps, a panel per measure: thin lines are runs, thick ones their means.
+
+    Args:
+        arms: By name of what is compared, the logs of its runs (one per seed): rows of ``step`` and measures. Rows
+            without a measure are left out of its panel.
+        path: Image file; its ending decides the format (svg, png, pdf).
+        measures: Names of what to plot, as the trainer logs them.
+        window: Steps that each point is the mean of, as those of one step are few questions, >= 1.
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    figure = new_figure(4.2 * len(measures), 3.6)
+    panels = figure.subplots(1, len(measures), squeeze=False)[0]
+    for axes, measure in zip(panels, measures, strict=True):
+        for number, (name, logs) in enumerate(arms.items()):
+            lines = [_smoothed(log, measure, window) for log in logs]
+            for line in lines:
+                axes.plot(list(line), list(line.values()), color=f"C{number}", linewidth=0.7, alpha=0.5)
+            shared = [step for step in lines[0] if all(step in line for line in lines)]
+            means = [statistics.fmean(line[step] for line in lines) for step in shared]
+            axes.plot(shared, means, color=f"C{number}", linewidth=2, label=name)
+        axes.set_xlabel(f"step (means over {window})")
+        axes.set_title(measure, fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    legend_beside(panels[-1])
+    save_figure(figure, path)
+
+
+def _smoothed(log: Sequence[Mapping[str, float]], measure: str, window: int) -> dict[float, float]:
+    """Return the mean of a measure over each step and those before it, up to ``window`` in all, by step."""
+    rows = [(row["step"], row[measure]) for row in log if measure in row]
+    return {
+        step: statistics.fmean(value for _, value in rows[max(0, at + 1 - window) : at + 1])
+        for at, (step, _) in enumerate(rows)
+    }
