@@ -102,7 +102,8 @@ def serve_command(arguments: list[str]) -> str:
 
     for module in ("fastapi", "prometheus_client", "uvicorn"):
         need(module, "serve")
-    from seper_reward.serving.app import Limits, build_app
+    from seper_reward.serving.app import build_app
+    from seper_reward.serving.scoring import Limits
     from seper_reward.serving.server import bound, serve
     from seper_reward.serving.worker import Worker
 

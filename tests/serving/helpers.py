@@ -8,7 +8,8 @@ import time
 import uvicorn
 
 from seper_reward.reward.formula import Formula
-from seper_reward.serving.app import Limits, build_app
+from seper_reward.serving.app import build_app
+from seper_reward.serving.scoring import Limits
 from seper_reward.serving.server import Server
 from seper_reward.serving.worker import Worker
 

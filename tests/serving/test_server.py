@@ -17,7 +17,7 @@ from seper_reward.reward.formula import Formula
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.scorer import SePerScorer
-from seper_reward.serving.app import Limits
+from seper_reward.serving.scoring import Limits
 from seper_reward.types import Passage
 from tests.helpers import ENVIRONMENT
 from tests.serving.helpers import LIMITS, ServerThread, held

@@ -1,0 +1,110 @@
+"""What stands before all endpoints: the token, the bound on bodies, and the count of requests."""
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from seper_reward.serving.worker import Worker
+
+_OPEN = {"/health"}  # paths that need no token
+
+
+class Numbers:
+    """What Prometheus is told: requests by path and status, their seconds, and what the worker has done."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.registry = CollectorRegistry()
+        self._worker = worker
+        self.registry.register(self)
+        self._requests = Counter("seper_requests", "Requests answered.", ["path", "status"], registry=self.registry)
+        self._seconds = Histogram(
+            "seper_request_seconds",
+            "Seconds from a request to its answer.",
+            ["path"],
+            registry=self.registry,
+            buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300),
+        )
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the worker's numbers."""
+        yield GaugeMetricFamily("seper_waiting", "Contexts and texts that wait.", value=self._worker.waiting)
+        abouts = {
+            "blocks": "Blocks measured.",
+            "measured": "Contexts whose beliefs were measured, or found in the cache.",
+            "reused": "Contexts asked for that were known, or measured for another request.",
+            "unscorable": "Questions that cannot be scored.",
+            "errors": "Questions whose measurement failed.",
+        }
+        for name, count in asdict(self._worker.counts).items():
+            yield CounterMetricFamily(f"seper_{name}", abouts[name], value=count)
+
+    def add(self, path: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(path, status).inc()
+        self._seconds.labels(path).observe(seconds)
+
+
+class Gate:
+    """ASGI middleware before all endpoints: asks for the token, bounds the body, and counts.
+
+    Args:
+        app: The app behind it.
+        token: Bearer token; ``None`` asks for none.
+        most_bytes: Most bytes of a body, also of one whose length is not announced.
+        numbers: Where requests are counted.
+    """
+
+    def __init__(self, app: Any, *, token: str | None, most_bytes: int, numbers: Numbers) -> None:
+        self._app, self._most_bytes, self._numbers = app, most_bytes, numbers
+        self._expected = None if token is None else f"Bearer {token}".encode()
+
+    async def __call__(
+        self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        """Let a request through, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 500
+        headers = dict(scope["headers"])
+        received = 0
+
+        async def bounded() -> Any:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._most_bytes:
+                raise HTTPException(413, self._too_long)
+            return message
+
+        async def watched(message: Any) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        length = headers.get(b"content-length", b"0")
+        given = headers.get(b"authorization", b"")
+        if self._expected and scope["path"] not in _OPEN and not secrets.compare_digest(given, self._expected):
+            app: Any = JSONResponse({"detail": "expected a bearer token"}, 401, {"WWW-Authenticate": "Bearer"})
+        elif length.isdigit() and int(length) > self._most_bytes:
+            while (await receive()).get("more_body"):
+                pass  # or the client would be cut off before it has read the answer
+            app = JSONResponse({"detail": self._too_long}, 413)
+        else:
+            app = self._app
+        try:
+            await app(scope, bounded, watched)
+        finally:
+            path = getattr(scope.get("route"), "path", "other")  # not what clients make up
+            self._numbers.add(path, status, time.perf_counter() - start)
+
+    @property
+    def _too_long(self) -> str:
+        return f"expected a body of at most {self._most_bytes} bytes; split the request"
