@@ -15,7 +15,7 @@ def query(number, question, answers, text, **metadata):
         Passage(text, f"Town {number}", f"p{number}", metadata or MARKED),
         Passage("It rained all day.", "Weather", f"n{number}", {"relevant": False}),
     )
-    return Query(question, answers, passages, id=f"q{number}")
+    return Query(f"q{number}", question, tuple(answers), passages)
 
 
 @pytest.fixture
