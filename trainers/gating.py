@@ -34,14 +34,14 @@ from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import LabeledQuery, Passage, Query
+from seper_reward.types import Belief, LabeledQuery, Passage, Query
 
 from .closed_book import closed_book_beliefs
 from .models import base_name, load_encoder
 from .ranking.candidates import candidates, propose
 from .ranking.data import Questions
 from .ranking.label_store import LabelStore
-from .ranking.regression import EmbeddingRegression, Predictor
+from .ranking.regression import PassageRegression, Predictor
 from .ranking.run import RESULTS, begin, claim_ranking_folder, labeler_for
 from .reranker import RerankerArguments, RerankerConfig, load_cross_encoder, train
 from .runs import model_card, stopwatch, suggest, tracked_run
@@ -74,6 +74,11 @@ class GatingConfig(RerankerConfig):
         "ridge",
         "What learns the labels: ridge (a regression on the retriever's embeddings, for some hundred labels) or "
         "cross_encoder (the model, fine-tuned; for thousands of labels, or a model that reranks already).",
+    )
+    closed_book: bool = setting(
+        True,
+        "Whether the ridge also knows what the reader answers without a passage: how sure it is, and whether the "
+        "passage states it. The reader is then asked before the gate.",
     )
     dev_share: float = setting(0.15, "Share of questions that the thresholds are fixed on, above 0.")
     eval_gains: bool = setting(False, "Unused: no rankings are measured.")
@@ -146,29 +151,16 @@ def of_groups(questions: Questions, groups: Sequence[str]) -> Questions:
     return Questions(questions.corpus, **splits)
 
 
-def closed_book(scorer: SePerScorer, queries: Sequence[Query]) -> list[dict[str, float]]:
-    """Return ``seper``, ``entropy`` and ``semantic_entropy`` of a reader without a passage; processes share the work.
-
-    The entropies are of what it answers: a user knows them without the gold answer.
-
-    Args:
-        scorer: Scorer of the reader.
-        queries: Questions that it has labelled, so that it can be asked them.
-    """
-    names = ("seper", "entropy", "semantic_entropy")
-    return [{name: getattr(belief, name) for name in names} for belief in closed_book_beliefs(scorer, queries)]
-
-
-def decide(predictor: Predictor, labeled: Sequence[LabeledQuery], without: Sequence[Mapping[str, float]]) -> Decided:
+def decide(predictor: Predictor, labeled: Sequence[LabeledQuery], without: Sequence[Belief]) -> Decided:
     """Choose passages and score questions by all that gates know.
 
     Args:
         predictor: The trained model, which predicts labels.
         labeled: The questions with the labels of their retrieved passages, in the retriever's order.
-        without: What ``closed_book`` returned for them.
+        without: What the reader believes without a passage; a user knows its entropies without the gold answer.
     """
     queries = [row.query for row in labeled]
-    predicted = predictor(queries)
+    predicted = predictor(queries, without)
     top = [_greatest(row) for row in predicted]
     best = [_greatest(row.labels) for row in labeled]
     return Decided(
@@ -180,9 +172,9 @@ def decide(predictor: Predictor, labeled: Sequence[LabeledQuery], without: Seque
             "measured": [(query.passages[at],) for query, at in zip(queries, best, strict=True)],
         },
         {
-            "entropy": [row["entropy"] for row in without],
-            "semantic_entropy": [row["semantic_entropy"] for row in without],
-            "baseline_seper": [-row["seper"] for row in without],
+            "entropy": [belief.entropy for belief in without],
+            "semantic_entropy": [belief.semantic_entropy for belief in without],
+            "baseline_seper": [-belief.seper for belief in without],
             "predicted_of_retrieved": [row[0] for row in predicted],
             "predicted": [row[at] for row, at in zip(predicted, top, strict=True)],
             "measured": [row.labels[at] for row, at in zip(labeled, best, strict=True)],
@@ -356,6 +348,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     labeler = labeler_for(config, scorer)
     claim_ranking_folder(folder, config, arguments, questions, labeler)
     encoder = load_encoder(config.retriever)
+
+    def without(rows: Sequence[LabeledQuery]) -> list[Belief]:
+        return closed_book_beliefs(scorer, [row.query for row in rows])  # of each: it was labelled
+
     with tracked_run(config, arguments, "gating") as tracked:
         seconds: dict[str, float] = {}
         retriever = DenseRetriever(encoder, questions.corpus, share=True)
@@ -368,12 +364,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 for rows in (questions.dev, questions.test)
             )
         with stopwatch(seconds, "training"):
-            predictor = _learn(labeled, config, arguments, encoder, folder)
+            predictor = _learn(labeled, without(labeled), config, arguments, encoder, folder)
         with stopwatch(seconds, "measuring"):
             judges = {name: reader.with_sampling(seed=config.judging_seed) for name, reader in readers.scorers.items()}
-            dev_decided, decided = (
-                decide(predictor, rows, closed_book(scorer, [row.query for row in rows])) for rows in (dev, test)
-            )
+            dev_decided, decided = (decide(predictor, rows, without(rows)) for rows in (dev, test))
             dev_decided, dev_values = answered(
                 dev_decided, {config.reader: measure(judges[config.reader], dev_decided)}
             )
@@ -396,6 +390,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _learn(
     labeled: Sequence[LabeledQuery],
+    beliefs: Sequence[Belief],
     config: GatingConfig,
     arguments: RerankerArguments,
     encoder: SentenceTransformer,
@@ -405,7 +400,9 @@ def _learn(
     if config.max_std_error is not None:
         labeled = [sure(row, config.max_std_error) for row in labeled]
     if config.student == "ridge":
-        regression = EmbeddingRegression.fit(encoder, labeled, config.error_floor)
+        regression = PassageRegression.fit(
+            encoder, labeled, beliefs, error_floor=config.error_floor, closed_book=config.closed_book
+        )
         together(lambda: regression.save(folder / "model" / REGRESSION))
         return regression
     torch.manual_seed(arguments.seed)  # for the new head: the trainer sets its seed only later
@@ -413,7 +410,7 @@ def _learn(
     train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
     together(lambda: model.save_pretrained(str(folder / "model"), create_model_card=False))
     labeler = CrossEncoderLabeler(model)
-    return lambda queries: [list(labeler.label(query).labels) for query in queries]
+    return lambda queries, _: [list(labeler.label(query).labels) for query in queries]
 
 
 def _publish(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> None:
@@ -426,7 +423,7 @@ def _publish(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> 
         version=version("seper-reward"),
         base=base_name(config.retriever if ridge else config.model),
         how_to_score=(
-            f'`EmbeddingRegression.load(Path("PATH/{REGRESSION}"), encoder)([query])`'
+            f'`PassageRegression.load(Path("PATH/{REGRESSION}"), encoder)([query], beliefs)`'
             if ridge
             else '`CrossEncoder("PATH").predict([(question, passage)])`'
         ),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sentence_transformers import CrossEncoder
 
-from seper_reward.types import LabeledQuery, Passage, Query
+from seper_reward.types import Belief, Estimate, LabeledQuery, Passage, Query
 from trainers import gating
 from trainers.gating import (
     Decided,
@@ -22,10 +22,12 @@ from trainers.gating import (
 )
 from trainers.models import load_encoder
 from trainers.ranking.data import Questions
-from trainers.ranking.regression import EmbeddingRegression
+from trainers.ranking.regression import PassageRegression
 
 A, B = Passage("Ann built it.", id="a"), Passage("Bob built it.", id="b")
 QUERIES = [Query(f"q{number}", "Who built the mill?", ("Ann",), (B, A)) for number in range(3)]
+
+UNSURE = Belief(Estimate(0.7, 0.1, 0.5, 0.9), Estimate(0.7, 0.1, 0.5, 0.9), entropy=1.5, semantic_entropy=0.4)
 
 
 def decided(**scores):
@@ -71,17 +73,17 @@ def test_a_gate_that_dev_closes_has_no_number_as_threshold():
 
 
 def test_what_is_decided_on():
-    without = [{"seper": 0.7, "entropy": 1.5, "semantic_entropy": 0.4}]
+    without = [UNSURE]
     # the retriever's first is B, the model prefers A, and so do the labels
     labeled = [LabeledQuery(QUERIES[0], (-0.5, 0.2), (0.0, 0.0))]
-    found = decide(lambda queries: [[-0.6, 0.3] for _ in queries], labeled, without)
+    found = decide(lambda queries, beliefs: [[-0.6, 0.3] for _ in beliefs], labeled, without)
     assert found.passages == {"none": [()], "retrieved": [(B,)], "reranked": [(A,)], "measured": [(A,)]}
     assert found.scores == {
         "entropy": [1.5], "semantic_entropy": [0.4], "baseline_seper": [-0.7], "predicted_of_retrieved": [-0.6],
         "predicted": [0.3], "measured": [0.2],
     }  # fmt: skip
     # of a harmful retrieved passage alone, the label below 0 is what is measured
-    assert decide(lambda queries: [[0.1]], [labeled[0].keep([0])], without).scores["measured"] == [-0.5]
+    assert decide(lambda queries, _: [[0.1]], [labeled[0].keep([0])], without).scores["measured"] == [-0.5]
 
 
 def test_questions_that_a_reader_cannot_be_asked_are_left_out_for_all():
@@ -159,7 +161,8 @@ def test_command(student, lane_questions, tmp_path, tiny_reader, tiny_entailment
     assert "- over `never`" in page
     if student == "ridge":
         encoder = load_encoder(str(tiny_encoder))
-        assert EmbeddingRegression.load(folder / "model" / gating.REGRESSION, encoder)(QUERIES)[0] != [0.0, 0.0]
+        loaded = PassageRegression.load(folder / "model" / gating.REGRESSION, encoder)
+        assert loaded(QUERIES[:1], [UNSURE])[0] != [0.0, 0.0]
     else:
         assert isinstance(CrossEncoder(str(folder / "model"), device="cpu").activation_fn, torch.nn.Identity)
 

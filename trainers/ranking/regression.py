@@ -1,4 +1,4 @@
-"""Labels predicted by ridge regression on a bi-encoder's embeddings, for too few labels to fine-tune a model."""
+"""Labels predicted by ridge regression on embeddings and a reader's answers: for too few labels to fine-tune."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
+from seper_reward.data.answers import normalize_answer, share_held
 from seper_reward.runtime.json_files import read_json, write_json
-from seper_reward.types import LabeledQuery, Query
+from seper_reward.types import Belief, LabeledQuery, Passage, Query
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)  # per unit of the labels' mean weight
 FOLDS = 5
 
-#: A function that predicts the labels of each query's passages.
-Predictor = Callable[[Sequence[Query]], list[list[float]]]
+#: A function that predicts the labels of each query's passages, from what a reader believes without a passage, too.
+Predictor = Callable[[Sequence[Query], Sequence[Belief]], list[list[float]]]
 
 
 class Ridge(NamedTuple):
@@ -80,74 +81,115 @@ def cross_validated_ridge(features: Any, labels: Any, weights: Any, groups: Any)
     return fit_ridge(features, labels, weights, min(errors, key=errors.__getitem__))
 
 
-class EmbeddingRegression:
-    """Predicts labels from what a bi-encoder knows of a question and a passage.
+class PassageRegression:
+    """Predicts labels from what a bi-encoder knows of a question and a passage, and from the reader's own answers.
 
     The features are the question's embedding (does the reader know such things by itself?), its product with the
-    passage's, element by element, and their sum, the cosine (is this what was asked?). Each of the three has a mean
-    square of 1 over the training pairs.
+    passage's, element by element, and their sum, the cosine (is this what was asked?); and from the answers that the
+    reader gives without a passage, which need no gold answer, how unsure it is of them (semantic entropy), that times
+    the cosine, how likely it gives one that the passage states, and how surely it gives another. Each kind of features
+    has a mean square of 1 over the training pairs.
 
     Args:
         encoder: The bi-encoder; it is not trained.
-        scales: Numbers that the three kinds of features are multiplied with.
+        scales: Numbers that the kinds of features are multiplied with.
         ridge: The regression.
+        closed_book: Whether the reader's answers are among the features.
     """
 
-    def __init__(self, encoder: SentenceTransformer, scales: Sequence[float], ridge: Ridge) -> None:
-        self._encoder, self._scales, self.ridge = encoder, tuple(scales), ridge
+    def __init__(self, encoder: SentenceTransformer, scales: Sequence[float], ridge: Ridge, closed_book: bool) -> None:
+        self._encoder, self._scales, self._closed_book, self.ridge = encoder, tuple(scales), closed_book, ridge
 
     @classmethod
     def fit(
-        cls, encoder: SentenceTransformer, labeled: Sequence[LabeledQuery], error_floor: float
-    ) -> "EmbeddingRegression":
+        cls,
+        encoder: SentenceTransformer,
+        labeled: Sequence[LabeledQuery],
+        beliefs: Sequence[Belief],
+        *,
+        error_floor: float,
+        closed_book: bool = True,
+    ) -> "PassageRegression":
         """Fit labels with the weights 1 / (std_error² + error_floor²).
 
         Args:
             encoder: The bi-encoder.
             labeled: The labelled queries.
+            beliefs: What the reader believes of each without a passage.
             error_floor: Error that every label has besides its own, > 0.
+            closed_book: Whether the reader's answers are among the features.
 
         Raises:
             ValueError: There are labels of fewer than two questions.
         """
-        blocks = _embedded(encoder, [row.query for row in labeled])
-        scales = [float(1 / np.sqrt((block**2).sum(-1).mean())) for block in blocks]
+        blocks = _blocks(encoder, [row.query for row in labeled], beliefs, closed_book)
+        scales = [float(1 / max(np.sqrt((block**2).sum(-1).mean()), 1e-9)) for block in blocks]
         groups: Any = np.repeat(np.arange(len(labeled)), [len(row.labels) for row in labeled])
         labels = np.array([label for row in labeled for label in row.labels])
         errors = np.array([error for row in labeled for error in row.std_errors])
         weights = 1 / (errors**2 + error_floor**2)
         ridge = cross_validated_ridge(_scaled(blocks, scales), labels, weights, groups)
-        return cls(encoder, scales, ridge)
+        return cls(encoder, scales, ridge, closed_book)
 
     @classmethod
-    def load(cls, path: Path, encoder: SentenceTransformer) -> "EmbeddingRegression":
+    def load(cls, path: Path, encoder: SentenceTransformer) -> "PassageRegression":
         """Load what ``save`` wrote; the encoder is the one that it was fitted with."""
         found = read_json(path)
         ridge = Ridge(np.array(found["coefficients"]), found["intercept"], found["penalty"])
-        return cls(encoder, found["scales"], ridge)
+        return cls(encoder, found["scales"], ridge, found["closed_book"])
 
     def save(self, path: Path) -> None:
         """Write scales and coefficients as JSON."""
         path.parent.mkdir(parents=True, exist_ok=True)
         ridge = {**self.ridge._asdict(), "coefficients": self.ridge.coefficients.tolist()}
-        write_json(path, {"scales": self._scales, **ridge})
+        write_json(path, {"closed_book": self._closed_book, "scales": self._scales, **ridge})
 
-    def __call__(self, queries: Sequence[Query]) -> list[list[float]]:
-        """Return the predicted label of each passage of each query."""
-        predicted = self.ridge.predict(_scaled(_embedded(self._encoder, queries), self._scales)).tolist()
-        left = iter(predicted)
+    def __call__(self, queries: Sequence[Query], beliefs: Sequence[Belief]) -> list[list[float]]:
+        """Return the predicted label of each passage of each query.
+
+        Args:
+            queries: The queries.
+            beliefs: What the reader believes of each without a passage; their gold answers do not matter.
+        """
+        blocks = _blocks(self._encoder, queries, beliefs, self._closed_book)
+        left = iter(self.ridge.predict(_scaled(blocks, self._scales)).tolist())
         return [[next(left) for _ in query.passages] for query in queries]
 
 
-def _embedded(encoder: SentenceTransformer, queries: Sequence[Query]) -> list[Any]:
-    """Return the three kinds of features of all pairs of question and passage, each ``(N, *)``."""
+def _blocks(
+    encoder: SentenceTransformer, queries: Sequence[Query], beliefs: Sequence[Belief], closed_book: bool
+) -> list[Any]:
+    """Return the kinds of features of all N pairs of question and passage, each ``(N, *)``."""
     options = {"normalize_embeddings": True, "show_progress_bar": False}
     questions = encoder.encode_query([query.question for query in queries], **options)
     texts = [passage.full_text for query in queries for passage in query.passages]
     passages = encoder.encode_document(texts, **options).astype(float)  # (N, D)
     repeated = np.repeat(questions, [len(query.passages) for query in queries], axis=0).astype(float)  # (N, D)
     products = repeated * passages
-    return [repeated, products, products.sum(-1, keepdims=True)]
+    cosines = products.sum(-1, keepdims=True)  # (N, 1)
+    blocks = [repeated, products, cosines]
+    if closed_book:
+        pairs = [(belief, each) for query, belief in zip(queries, beliefs, strict=True) for each in query.passages]
+        unsure = np.array([[belief.semantic_entropy] for belief, _ in pairs])
+        stated = np.array([[stated_share(belief, passage)] for belief, passage in pairs])
+        sure = np.array([[_greatest_cluster(belief)] for belief, _ in pairs])
+        blocks += [unsure, unsure * cosines, stated, sure * (1 - stated)]
+    return blocks
+
+
+def stated_share(belief: Belief, passage: Passage) -> float:
+    """Return the probability of the reader's responses that a passage states, word for word, normalised; in [0, 1]."""
+    stated = (
+        weight
+        for text, weight in zip(belief.responses, belief.weights, strict=True)
+        if normalize_answer(text) and share_held(passage.full_text, [text])
+    )
+    return min(1.0, sum(stated))
+
+
+def _greatest_cluster(belief: Belief) -> float:
+    """Return the probability of the likeliest answer, in all its wordings."""
+    return float(np.bincount(belief.cluster_ids, belief.weights).max(initial=0.0))
 
 
 def _scaled(blocks: Sequence[Any], scales: Sequence[float]) -> Any:

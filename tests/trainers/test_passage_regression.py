@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from seper_reward.types import LabeledQuery, Passage, Query
-from trainers.ranking.regression import PENALTIES, EmbeddingRegression, cross_validated_ridge, fit_ridge
+from seper_reward.types import Belief, Estimate, LabeledQuery, Passage, Query, Responses
+from trainers.ranking.regression import (
+    PENALTIES,
+    PassageRegression,
+    cross_validated_ridge,
+    fit_ridge,
+    stated_share,
+)
 
 RANDOM = np.random.default_rng(6)
 FEATURES = RANDOM.normal(size=(12, 3))
@@ -63,6 +69,44 @@ class Encoder:
     encode_document = encode_query
 
 
+def answers(shares):
+    """A belief with a cluster for each response."""
+    texts, weights = tuple(shares), tuple(shares.values())
+    entropy = -sum(weight * np.log(weight) for weight in weights if weight)
+    return Belief(
+        Estimate(0.5, 0.1, 0.3, 0.7), Estimate(0.5, 0.1, 0.3, 0.7), semantic_entropy=entropy,
+        sampled=Responses(texts, ()), weights=weights, cluster_ids=tuple(range(len(texts))),
+    )  # fmt: skip
+
+
+def test_it_learns_to_mistrust_a_passage_that_contradicts_what_the_reader_is_sure_of(tmp_path):
+    """Embeddings tell nothing: all texts have random ones. A sure reader is right, an unsure one knows nothing."""
+    random, encoder, labeled, beliefs = np.random.default_rng(9), Encoder(), [], []
+    for number in range(80):
+        question, sure = f"question {number}", number % 2
+        texts = (f"It was Ann {number}.", f"It was Bob {number}.")
+        for text in (question, *texts):
+            encoder.add(text, random.normal(size=6))
+        query = Query(question, question, ("x",), tuple(map(Passage, texts)))
+        labeled.append(LabeledQuery(query, (0.1, -0.8) if sure else (0.6, 0.6), (0.1, 0.1)))
+        beliefs.append(answers({f"ann {number}": 0.9, "Cid": 0.1} if sure else {"Cid": 0.4, "Dan": 0.3, "Eve": 0.3}))
+    queries = [row.query for row in labeled]
+    trained = PassageRegression.fit(encoder, labeled[:60], beliefs[:60], error_floor=0.1)
+    predicted = np.array(trained(queries[60:], beliefs[60:]))
+    assert predicted[1::2, 0].min() > 0 > predicted[1::2, 1].max()  # what it says is stated; another is
+    assert predicted[::2].min() > 0.3
+    trained.save(tmp_path / "regression.json")
+    loaded = PassageRegression.load(tmp_path / "regression.json", encoder)
+    assert loaded(queries[60:], beliefs[60:]) == predicted.tolist()
+
+
+def test_share_of_answers_that_a_passage_states():
+    belief = answers({"Ann Lee": 0.5, "the ANN": 0.2, "": 0.1, "An": 0.2})
+    assert stated_share(belief, Passage("So Ann Lee ran.")) == pytest.approx(0.7)  # no part of a word, no empty answer
+    assert stated_share(belief, Passage("He ran.", "Ann")) == pytest.approx(0.2)  # a title states, too
+    assert stated_share(answers({}), Passage("So Ann Lee ran.")) == 0.0
+
+
 def test_it_learns_which_questions_need_a_passage_and_which_passage(tmp_path):
     """Every other question is one that the reader knows; it is spoiled by a passage that is not on the topic."""
     random, encoder, labeled = np.random.default_rng(8), Encoder(), []
@@ -75,13 +119,17 @@ def test_it_learns_which_questions_need_a_passage_and_which_passage(tmp_path):
         encoder.add(passage, vector + 0.1 * random.normal(size=6))
         query = Query(question, question, ("x",), (Passage(passage), Passage("Fog.")))
         labeled.append(LabeledQuery(query, (-0.1, -0.8) if known else (0.7, 0.0), (0.1, 0.1)))
-    trained = EmbeddingRegression.fit(encoder, labeled[:50], 0.1)
-    predicted = np.array(trained([row.query for row in labeled[50:]]))
+    beliefs = [answers({"Oslo": 1.0})] * 60
+    trained = PassageRegression.fit(encoder, labeled[:50], beliefs[:50], error_floor=0.1, closed_book=False)
+    predicted = np.array(trained([row.query for row in labeled[50:]], beliefs[50:]))
     truth = np.array([row.labels for row in labeled[50:]])
     assert np.abs(predicted - truth).mean() < 0.2  # a constant errs by .4
     assert (predicted[:, 0] > predicted[:, 1]).all()
     assert predicted[::2, 0].min() > max(0.0, predicted[1::2, 0].max())
     trained.save(tmp_path / "regression.json")
-    loaded = EmbeddingRegression.load(tmp_path / "regression.json", encoder)
+    loaded = PassageRegression.load(tmp_path / "regression.json", encoder)
     uneven = [labeled[50].query, replace(labeled[51].query, passages=labeled[51].query.passages[:1])]
-    assert loaded(uneven) == [pytest.approx(predicted[0].tolist()), pytest.approx(predicted[1, :1].tolist())]
+    assert loaded(uneven, beliefs[:2]) == [
+        pytest.approx(predicted[0].tolist()),
+        pytest.approx(predicted[1, :1].tolist()),
+    ]
