@@ -423,7 +423,8 @@ def _publish(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> 
         version=version("seper-reward"),
         base=base_name(config.retriever if ridge else config.model),
         how_to_score=(
-            f'`PassageRegression.load(Path("PATH/{REGRESSION}"), encoder)([query], beliefs)`'
+            f'`PassageRegression.load(Path("PATH/{REGRESSION}"), encoder)([query], beliefs)`, with the reader\'s '
+            "`beliefs = scorer.beliefs(query.question, query.answers, [()])`, of which gold answers do not matter,"
             if ridge
             else '`CrossEncoder("PATH").predict([(question, passage)])`'
         ),
