@@ -17,20 +17,34 @@ from seper_reward.commands.base import (
     questions_and_corpus,
     write_result,
 )
-from seper_reward.config import INPUT_HELP, CommandConfig, LabelerConfig, load_scorer
+from seper_reward.config import INPUT_HELP, RETRIEVER_HELP, CommandConfig, LabelerConfig, load_scorer
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 
 
 @dataclass
-class ERAGConfig(LabelerConfig, RetrievalConfig):
+class JudgedConfig(LabelerConfig, CommandConfig):
+    """Settings of commands that compare labels with the answers of the reader that made them."""
+
+    judging_seed: int = setting(
+        1,
+        "Seed of the responses that the reader answers whole lists with; another than that of the labels (seed), "
+        "which would otherwise share their noise with what they are compared with.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.judging_seed == self.seed:
+            raise ValueError(f"judging_seed must differ from seed, that of the labels, got {self.seed} for both")
+
+
+@dataclass
+class ERAGConfig(JudgedConfig, RetrievalConfig):
     """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
 
-    retrievers: list[str] = setting(
-        ["bm25", "minilm"], "Retrievers: bm25, minilm (dense, embedded), or hub ids or folders of other bi-encoders."
-    )
+    retrievers: list[str] = setting(["bm25", "minilm"], f"{RETRIEVER_HELP} Several are compared.")
     labelers: list[str] = setting(
-        ["erag", "delta_seper", "likelihood", "contains", "gold"],
+        ["erag", "delta_seper", "likelihood", "item", "contains", "gold"],
         "Labelers of single passages, by their names in `seper-reward label`.",
     )
     depths: list[int] = setting([1, 2, 5], "Numbers of passages that the reader sees together, each >= 1.")
@@ -99,7 +113,7 @@ class EnsembleConfig(SourcesConfig):
 
 
 @dataclass
-class CompareConfig(LabelerConfig, CommandConfig):
+class CompareConfig(JudgedConfig):
     """Compare labelers by people's marks, by how well the reader answers, and by their costs, on several data sets."""
 
     data: list[str] = setting(
@@ -163,7 +177,7 @@ def erag_command(arguments: list[str]) -> str:
         queries,
         {name: load_retriever(name, corpus) for name in config.retrievers},
         {name: load_labeler(name, lambda: scorer, options=options) for name in config.labelers},
-        ERAGLabeler(scorer, config.erag_metric, ERAGOptions(greedy=greedy)),
+        ERAGLabeler(scorer.with_sampling(seed=config.judging_seed), config.erag_metric, ERAGOptions(greedy=greedy)),
         depths=config.depths,
         margin=config.margin,
     )
@@ -264,6 +278,7 @@ def compare_command(arguments: list[str]) -> str:
         config.labelers,
         LabelerOptions(**config.labeler_options),
         depth=config.depth,
+        judging_seed=config.judging_seed,
     )
 
     def read(file: str, split: str) -> list[Any]:

@@ -53,7 +53,7 @@ def report_command(arguments: list[str]) -> str:
 
         write_page(config.output, config.labels, config.evaluations, margin=config.margin)
         print(f"{config.output}: open it in a browser")
-        return f"seper-reward export --labels {config.labels} --output lists.jsonl"
+        return f"seper-reward export --labels {config.labels} --output lists.jsonl" if config.labels else ""
     from seper_reward.data.rows import read_valid_rows
     from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of
     from seper_reward.reports.figures import plot_belief

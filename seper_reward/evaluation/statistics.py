@@ -283,7 +283,8 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
     """
     import numpy as np
 
-    columns = [np.asarray(each, dtype=float) for each in (values, others)]
+    # sums in another order differ in the last digits, and equal numbers would not be ties
+    columns = [np.asarray(each, dtype=float).round(12) for each in (values, others)]
     questions = len(columns[0])
     if len(columns[1]) != questions:
         raise ValueError(f"expected as many numbers on either side, got {questions} and {len(columns[1])}")

@@ -34,7 +34,8 @@ def compare(
     Args:
         queries: Q questions with gold answers, whose passages people marked.
         labelers: Labelers by name.
-        answering: Labeler whose metric of the reader's responses is the score of a list.
+        answering: Labeler whose metric of the reader's responses is the score of a list; of another seed than the
+            labelers, as labels of the same draws share their noise with it.
         depth: How many of a list's first passages the reader sees together, >= 1.
 
     Returns:
@@ -85,8 +86,7 @@ def _described(labelled: Labelled, ends: Ends, depth: int) -> dict[str, Any]:
         "marks": _with_marks(rows),
         "types": _by_type(rows),
         "score": rank_correlation(means, [end[depth] for _, end in both]),
-        # rounded, so that equal gains are ties
-        "gain": rank_correlation(means, [round(end[depth] - end[0], 9) for _, end in both]),
+        "gain": rank_correlation(means, [end[depth] - end[0] for _, end in both]),
         "per_label": labelled.per(sum(len(row.labels) for row in rows)),
     }
 
@@ -129,9 +129,8 @@ class CompareRun:
         labelers: Names of the labelers.
         options: Options of the labelers that have some; eRAG's metric is the reader's score of a list.
         depth: How many passages the reader sees together.
-
-    Raises:
-        ValueError: The folder holds a run with other settings, or another process works in it.
+        judging_seed: Seed of the responses that it answers with then, another than the scorer's, whose labels would
+            otherwise share their noise with what they are compared with.
     """
 
     def __init__(
@@ -143,13 +142,12 @@ class CompareRun:
         options: LabelerOptions,
         *,
         depth: int,
+        judging_seed: int,
     ) -> None:
         self.folder = folder
-        self._lock = lock_folder(folder)
-        decisive = {name: value for name, value in settings.items() if name not in _INCIDENTAL}
-        claim_settings(folder / "settings.json", decisive)
+        self._settings = {name: value for name, value in settings.items() if name not in _INCIDENTAL}
         self._scorer = functools.cache(load_scorer)
-        self._labelers, self._options, self._depth = labelers, options, depth
+        self._labelers, self._options, self._depth, self._judging_seed = labelers, options, depth, judging_seed
 
     def run(self, files: Mapping[str, str], read: Callable[[str, str], Sequence[Query]]) -> dict[str, Any]:
         """Return by data set its ``file`` and what ``compare`` returns; of an absent one, why it is ``skipped``.
@@ -159,12 +157,15 @@ class CompareRun:
             read: Function that returns the questions of a file and split (``"all"`` where none is named).
 
         Raises:
-            ValueError: The folder holds a data set of this name from another file, or all files are absent.
+            ValueError: The folder holds a run with other settings, or a data set of this name from another file;
+                another process works in it; or all files are absent.
         """
-        results = {name: self._on(name, file, read) for name, file in files.items()}
-        if all("skipped" in found for found in results.values()):
-            raise ValueError("; ".join(found["skipped"] for found in results.values()))
-        write_json(self.folder / "results.json", results)
+        with lock_folder(self.folder):
+            claim_settings(self.folder / "settings.json", self._settings)
+            results = {name: self._on(name, file, read) for name, file in files.items()}
+            if all("skipped" in found for found in results.values()):
+                raise ValueError("; ".join(found["skipped"] for found in results.values()))
+            write_json(self.folder / "results.json", results)
         return results
 
     def _on(self, name: str, file: str, read: Callable[[str, str], Sequence[Query]]) -> dict[str, Any]:
@@ -182,7 +183,8 @@ class CompareRun:
         # a list is scored as the preset says, also one without a passage
         greedy = ERAGOptions.preset(options.erag_preset).greedy
         labelers = {each: load_labeler(each, lambda: scorer, options=options) for each in self._labelers}
-        answering = ERAGLabeler(scorer, options.erag_metric, ERAGOptions(greedy=greedy))
+        judge = scorer.with_sampling(seed=self._judging_seed)
+        answering = ERAGLabeler(judge, options.erag_metric, ERAGOptions(greedy=greedy))
         found = {"file": file, **compare(read(source, split or "all"), labelers, answering, depth=self._depth)}
         write_json(path, found)
         return found

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from seper_reward.data.marks import relevance_of
 from seper_reward.evaluation.list_metrics import LIST_METRICS, ListMetric, list_metric
 from seper_reward.evaluation.neighbours.labelled import Labelled, label_all
 from seper_reward.evaluation.statistics import mean, mean_over_questions, rank_correlation
-from seper_reward.labels.labelers import ERAGLabeler
+from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.retrieval import Retriever
 from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
@@ -33,7 +34,8 @@ def erag(
             of the same id that are retrieved; people's marks are of these only.
         retrievers: Retrievers by name.
         labelers: Labelers by name.
-        answering: Labeler whose metric of the reader's responses is the score of a list.
+        answering: Labeler whose metric of the reader's responses is the score of a list; of another seed than the
+            labelers, as labels of the same draws share their noise with it.
         depths: Numbers of passages that the reader sees, each >= 1.
         margin: Label above which a passage is relevant for MAP and MRR. Recall and nDCG take labels below 0 as 0.
 
@@ -45,10 +47,14 @@ def erag(
         do are left out of its row.
 
     Raises:
+        BadRowError: People's marks are among the labelers, and a question has none.
         ValueError: There is no depth, or one is below 1.
     """
     if not depths or min(depths) < 1:
         raise ValueError(f"depths must be numbers of passages, each at least 1, got {list(depths)}")
+    if any(isinstance(labeler, GoldLabeler) for labeler in labelers.values()):
+        for query in queries:
+            relevance_of(query)  # raises for one without marks, whose labels would all be 0
     return {
         "metric": answering.name.removeprefix("erag_"),
         "questions": len(queries),

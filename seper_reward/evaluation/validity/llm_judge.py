@@ -53,12 +53,15 @@ class LLMJudge:
 
     def _replies(self, question: str, answers: Answers, responses: Sequence[str]) -> dict[str, str]:
         prompts: dict[str, str] = {}
-        try:
-            for response in responses:
+        for response in responses:
+            try:
                 prompts[response] = self._prompt(question, answers, response)
+            except UnscorableError as error:
+                say(f"question {question[:60]!r}: the judge cannot be asked of a response: {error}")
+        try:
             return dict(zip(prompts, self._writer.write(list(prompts.values())), strict=True))
         except UnscorableError as error:
-            say(f"question {question[:60]!r}: the judge cannot be asked: {error}")
+            say(f"question {question[:60]!r}: the judge does not answer: {error}")
             return {}
 
     def _prompt(self, question: str, answers: Answers, response: str) -> str:

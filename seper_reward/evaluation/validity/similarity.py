@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.data.answers import AnswerMetric, contains_answer, recall_of_items, stated_parts, token_f1
+from seper_reward.retrieval.similarity import bertscore_f1
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 from seper_reward.types import Answers, answer_aliases
@@ -43,30 +44,12 @@ class Encoder:
         """
         texts, tokens = self._encoded(pairs, output_value="token_embeddings")
         # the first and the last token are BERT's own
-        units = [torch.nn.functional.normalize(row[1:-1].float(), dim=-1) for row in tokens]
-        return [greedy_f1(units[texts[one]], units[texts[other]]) for one, other in pairs]
+        return [bertscore_f1(*(tokens[texts[text]][1:-1].float().cpu() for text in pair)) for pair in pairs]
 
     def _encoded(self, pairs: Sequence[Pair], **options: Any) -> tuple[dict[str, int], Any]:
         texts = sorted({text for pair in pairs for text in pair})
         place = {text: at for at, text in enumerate(texts)}
         return place, self._model.encode(texts, show_progress_bar=False, **options) if texts else []
-
-
-def greedy_f1(response: Tensor, answer: Tensor) -> float:
-    """Return the F1 of the best match of each token among the other text's (arXiv:1904.09675, eq. 1-3).
-
-    Args:
-        response: ``(T, D)`` embeddings of tokens, of length 1 each.
-        answer: ``(U, D)`` those of the other text.
-
-    Returns:
-        Number in [0, 1]; 0 where a text has no token, or its tokens point away from all of the other's.
-    """
-    if not len(response) or not len(answer):
-        return 0.0
-    cosines = response @ answer.T  # (T, U)
-    precision, recall = float(cosines.amax(1).mean()), float(cosines.amax(0).mean())
-    return 2 * precision * recall / (precision + recall) if min(precision, recall) > 0 else 0.0
 
 
 def bert_score(encoder: Encoder, responses: Sequence[str], answers: Answers) -> AnswerMetric:

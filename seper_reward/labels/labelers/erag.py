@@ -36,8 +36,9 @@ class ERAGOptions:
         """Return published options by name.
 
         ``"paper"`` and ``"official"`` (the package ``erag``) make the same labels: the metric of one greedy response.
-        They differ where labels become metrics of a list (``evaluation.list_metrics``). ``"default"`` takes the mean
-        over samples, which has less noise, less that without a passage, so that 0 means "changes nothing".
+        What the package does otherwise with lists are faults, which ``evaluation.list_metrics`` leaves out.
+        ``"default"`` takes the mean over samples, which has less noise, less that without a passage, so that 0 means
+        "changes nothing".
 
         Raises:
             ValueError: There is no such preset.

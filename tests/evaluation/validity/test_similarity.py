@@ -7,25 +7,15 @@ from seper_reward.evaluation.validity.similarity import (
     Encoder,
     SimilarityKernel,
     bert_score,
-    greedy_f1,
     load_similarity,
 )
+from seper_reward.retrieval.similarity import bertscore_f1
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 
 
 @pytest.fixture(scope="module")
 def encoder():
     return Encoder()
-
-
-def test_greedy_f1_by_hand():
-    # cosines with the two tokens of the answer: .6 and 0; .8 and 1; -.8 and -1
-    response = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    answer = torch.tensor([[0.6, 0.8], [0.0, 1.0]])
-    precision, recall = (0.6 + 1 - 0.8) / 3, (0.8 + 1) / 2
-    assert greedy_f1(response, answer) == pytest.approx(2 * precision * recall / (precision + recall))
-    assert greedy_f1(response[:0], answer) == 0
-    assert greedy_f1(response[2:], answer) == 0  # all cosines are at most 0
 
 
 def test_bert_scores_are_those_of_plain_calls(encoder):
@@ -41,7 +31,7 @@ def test_bert_scores_are_those_of_plain_calls(encoder):
 
     pairs = [("the old city of Paris", "Paris"), ("Paris", "Paris"), ("", "Paris")]
     found = encoder.bert_scores(pairs)
-    assert found == pytest.approx([greedy_f1(tokens(one), tokens(other)) for one, other in pairs], abs=1e-4)
+    assert found == pytest.approx([bertscore_f1(tokens(one), tokens(other)) for one, other in pairs], abs=1e-4)
     assert found[1:] == pytest.approx([1.0, 0.0], abs=1e-5)
     assert encoder.bert_scores([]) == []
 
