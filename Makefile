@@ -23,7 +23,7 @@ READING_embedded := --reader embedded --seed 0
 READING_plain    := --reader plain --seed 1
 READING_few_shot := --reader embedded --prompt few_shot --seed 2
 
-.PHONY: setup demo retriever-demo neighbours-demo tables policy-demo policy-real test test-all engine-test lint bench figure lock docs adapters clean
+.PHONY: setup demo retriever-demo neighbours-demo tables policy-demo policy-real policy-two-hop test test-all engine-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -63,13 +63,23 @@ runs/tables/retriever/results.json: configs/tables/retriever.yaml
 runs/tables/labels/%/summary.json: configs/tables/labels.yaml
 	$(BIN)/seper-reward label --config $< $(READING_$*) --output_dir $(@D)
 
-policy-demo: setup  ## a policy learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
-	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml
+# A warm-up is made once, for all seeds; `rm -r runs/policy-warm` makes it again.
+WARM := adapter_model.safetensors
+policy-demo: setup runs/policy-warm/$(WARM)  ## a policy learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
 	$(BIN)/python -m trainers.policy --config configs/policy/demo.yaml $(POLICY)
 
-policy-real: setup  ## the same on PopQA, NQ and known facts, into runs/policy-real; POLICY="--seed 1 --output_dir runs/policy-real-1"
-	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml --policy configs/policy/real.yaml --output_dir runs/policy-real-warm
+policy-real: setup runs/policy-real-warm/$(WARM)  ## the same on PopQA, NQ and known facts, into runs/policy-real; POLICY="--seed 1 --output_dir runs/policy-real-1"
 	$(BIN)/python -m trainers.policy --config configs/policy/real.yaml $(POLICY)
+
+policy-two-hop: setup runs/policy-two-hop-warm/$(WARM)  ## up to two searches: credit per turn against one reward for all, into runs/policy-two-hop-*
+	for credit in turn rollout; do $(BIN)/python -m trainers.policy --config configs/policy/two-hop.yaml --credit $$credit --output_dir runs/policy-two-hop-$$credit || exit 1; done
+	$(BIN)/python -m trainers.policy_eval --runs runs/policy-two-hop-turn --against runs/policy-two-hop-rollout --plot runs/policy-two-hop.svg
+
+runs/policy-warm/$(WARM): POLICY_CONFIG := demo
+runs/policy-real-warm/$(WARM): POLICY_CONFIG := real
+runs/policy-two-hop-warm/$(WARM): POLICY_CONFIG := two-hop
+runs/policy%warm/$(WARM):
+	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml --policy configs/policy/$(POLICY_CONFIG).yaml --output_dir $(@D)
 
 test: setup lint  ## the checks and the quick tests
 	$(PYTEST)

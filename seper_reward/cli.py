@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 
-from seper_reward.commands import entailment, export, label, neighbours, rag, recipes, report, serve, validity
+from seper_reward.commands import audit, entailment, export, label, neighbours, rag, recipes, report, serve, validity
 from seper_reward.shipped import RECIPES, is_ours
 
 _USAGE = """\
@@ -40,6 +40,7 @@ commands:
   evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
   reestimate               compute labels again by other options of SePer, without asking the reader
   export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
+  audit                    tell of an agent's log which searches were needed, useless or harmful, and what they pay
   audit-negatives          find mined hard negatives that hold an answer, and list, relabel or drop them
   push                     upload labels or a trained model to the Hugging Face hub
   report                   a page of labels and evaluations (.html), or a plot of the beliefs in one question
@@ -81,6 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate stress": entailment.stress_command,
         "reestimate": label.reestimate_command,
         "export": export.export_command,
+        "audit": audit.audit_command,
         "audit-negatives": export.audit_negatives_command,
         "push": export.push_command,
         "report": report.report_command,

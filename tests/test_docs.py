@@ -44,6 +44,7 @@ COMMANDS = [
     "evaluate stress",
     "reestimate",
     "export",
+    "audit",
     "audit-negatives",
     "push",
     "report",

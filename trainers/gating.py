@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -350,7 +350,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     encoder = load_encoder(config.retriever)
 
     def without(rows: Sequence[LabeledQuery]) -> list[Belief]:
-        return closed_book_beliefs(scorer, [row.query for row in rows])  # of each: it was labelled
+        beliefs = closed_book_beliefs(scorer, [row.query for row in rows])
+        return [cast(Belief, belief) for belief in beliefs]  # none is missing: the questions were labelled
 
     with tracked_run(config, arguments, "gating") as tracked:
         seconds: dict[str, float] = {}
@@ -384,7 +385,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             tracked.log({f"test/{name}": row for name, row in results["gating"].items()})
             tracked.artifact("gate", "model", [folder / "model"])
     # the same on other questions: a gate's lead is small beside what one split of few questions does by chance
-    suggest(f"seper-reward train gating --input {config.input} --turned 0.25 --output_dir {folder}-turned")
+    suggest(f"the same command with --turned 0.25 --output_dir {folder}-turned")
     return 0
 
 
@@ -424,7 +425,7 @@ def _publish(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> 
         base=base_name(config.retriever if ridge else config.model),
         how_to_score=(
             f'`PassageRegression.load(Path("PATH/{REGRESSION}"), encoder)([query], beliefs)`, with the reader\'s '
-            "`beliefs = scorer.beliefs(query.question, query.answers, [()])`, of which gold answers do not matter,"
+            '`beliefs = scorer.beliefs(question, ["-"], [()])` (any answer does: only what it draws counts),'
             if ridge
             else '`CrossEncoder("PATH").predict([(question, passage)])`'
         ),

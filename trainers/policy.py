@@ -68,7 +68,8 @@ _TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completi
 _DECISIVE = {
     "seed", "max_steps", "num_train_epochs", "learning_rate", "lr_scheduler_type", "warmup_steps", "beta", "epsilon",
     "per_device_train_batch_size", "gradient_accumulation_steps", "num_generations", "temperature", "top_p", "top_k",
-    "max_completion_length", "max_tool_calling_iterations", "scale_rewards", "loss_type", "bf16",
+    "max_completion_length", "max_tool_calling_iterations", "scale_rewards", "loss_type", "bf16", "num_iterations",
+    "steps_per_generation", "mask_truncated_completions", "weight_decay", "max_grad_norm",
 }  # fmt: skip
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
 _INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(InputConfig.__dataclass_fields__)
@@ -371,7 +372,7 @@ def learn(
     questions = scorable(questions, scorer)
     style = scorer.reader.prompts.style
     reward = new_reward(config, scorer, cast(Variant, config.variant))
-    judge = new_reward(config, scorer, "delta")
+    judge = new_reward(replace(config, pool_draws=1), scorer, "delta")  # what is needed stays so, asked ever so often
     retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
     tool = new_tool(config, retriever, style, reward)
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)

@@ -7,7 +7,6 @@ python -m trainers.policy_eval --runs A --against B --plot training.svg         
 import argparse
 import statistics
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,15 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from accelerate.utils import gather_object
-from scipy.stats import DegenerateDataWarning
 from trl import GRPOTrainer
 
 from seper_reward.data.answers import exact_match, expected_metric, stated_answer
 from seper_reward.evaluation.gating import curve
 from seper_reward.evaluation.statistics import (
-    interval_over_questions,
     interval_over_seeds,
     lead_over_questions,
+    ratio_over_questions,
     rounded,
 )
 from seper_reward.reports.policy_figures import Tradeoff, plot_training
@@ -46,7 +44,6 @@ MEASURES = (
 TRAINING = "training.jsonl"  # the log of the trainer, in a run's folder
 NEVER, ALWAYS, ORACLE = "never_search", "always_search", "threshold"
 _ENTROPIES = ("entropy", "semantic_entropy")
-_RESAMPLES = 1999  # of questions, for each of many intervals
 
 
 class Bench(NamedTuple):
@@ -297,34 +294,14 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
             each.searched and each.group == own,
             each.group == own,
         )
-    places = {identity: place for place, identity in enumerate(dict.fromkeys(each.id for each in scored))}
     values: dict[str, Any] = {}
     intervals: dict[str, list[float] | None] = {}
     for name, part in parts.items():
-        sums = np.zeros((2, len(places)))  # of each question, what is counted and out of how much
-        for episode in scored:
-            sums[:, places[episode.id]] += part(episode)
-        if sums[1].sum():
-            values[name] = rounded(float(sums[0].sum() / sums[1].sum()))
-            intervals[name] = _interval(sums)
+        found = ratio_over_questions([each.id for each in scored], list(map(part, scored)))
+        if found["mean"] is not None:
+            values[name], intervals[name] = found["mean"], found["interval"]
     unscored = rounded(1 - len(scored) / len(episodes))
     return {**values, "unscored": unscored, "intervals": intervals}
-
-
-def _interval(sums: Any) -> list[float] | None:
-    """Return the interval of a ratio of sums over Q questions, from its ``(2, Q)`` terms; ``None`` if all agree."""
-
-    def ratio(terms: Any) -> Any:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return terms[0] / terms[1]
-
-    if len(set(ratio(sums[:, sums[1] > 0]))) == 1:
-        return None
-    with warnings.catch_warnings():  # of resamples without such a question, which are left out
-        warnings.simplefilter("ignore", DegenerateDataWarning)
-        return interval_over_questions(
-            lambda numbers: ratio(sums[:, numbers].sum(-1)), sums.shape[1], resamples=_RESAMPLES, vectorized=True
-        )
 
 
 def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, policy: str) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 _DIGITS = 4
@@ -62,6 +62,44 @@ def mean_over_questions(values: Any) -> dict[str, Any]:
         return {"mean": None, "interval": None}
     interval = interval_over_questions(lambda numbers: values[numbers].mean(-1), len(values), vectorized=True)
     return {"mean": rounded(float(values.mean())), "interval": interval}
+
+
+def ratio_over_questions(
+    questions: Sequence[Hashable], parts: Sequence[tuple[float, float]], *, resamples: int = 1999
+) -> dict[str, Any]:
+    """Return a ratio of sums, such as a share of some rows, and its 95 % bootstrap interval over questions.
+
+    Args:
+        questions: The question of each row; rows of one question are resampled together.
+        parts: Of each row, what is counted and out of how much.
+        resamples: Number of resamples.
+
+    Returns:
+        ``mean``, the sum of the first over the sum of the second, ``None`` where that is 0, and ``interval``, ``None``
+        where ``interval_over_questions`` has none, or all questions agree.
+    """
+    import numpy as np
+    from scipy.stats import DegenerateDataWarning
+
+    places = {question: place for place, question in enumerate(dict.fromkeys(questions))}
+    sums = np.zeros((2, len(places)))
+    for question, part in zip(questions, parts, strict=True):
+        sums[:, places[question]] += part
+    if not sums[1].sum():
+        return {"mean": None, "interval": None}
+
+    def ratio(terms: Any) -> Any:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return terms[0] / terms[1]
+
+    interval = None
+    if len(set(ratio(sums[:, sums[1] > 0]))) > 1:
+        with warnings.catch_warnings():  # of resamples without such a question, which are left out
+            warnings.simplefilter("ignore", DegenerateDataWarning)
+            interval = interval_over_questions(
+                lambda numbers: ratio(sums[:, numbers].sum(-1)), len(places), resamples=resamples, vectorized=True
+            )
+    return {"mean": rounded(float(sums[0].sum() / sums[1].sum())), "interval": interval}
 
 
 def lead_over_questions(first: Any, other: Any) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The formula of a reward: what has to be measured about a rollout, and its score from that.
 
-With ``n`` the number of the rollout's searches, ``D_t`` the passages of the first t of them, ``w`` the number of
-retrieved words, SePer as in arXiv:2503.01478 (eq. 9-10), and ``E`` how surely the answer that the policy states last
-and a gold answer entail each other (``BeliefJudge.mutual_support``):
+With ``n`` the number of calls of the rollout's search tool, failed ones included, since otherwise a call that fails is
+as good as an answer, ``D_t`` the passages of the first t searches, ``w`` the number of retrieved words, SePer as in
+arXiv:2503.01478 (eq. 9-10), and ``E`` how surely the answer that the policy states last and a gold answer entail each
+other (``BeliefJudge.mutual_support``):
 
     delta       SePer(q, A | D_n) − SePer(q, A) − λ n − μ w                       0 without a search
     stepwise    Σ_t [SePer(q, A | D_t) − SePer(q, A | D_t−1)] − λ n − μ w          equal to delta; knows each term
@@ -33,7 +34,7 @@ class Formula:
     Attributes:
         variant: ``"delta"``, ``"stepwise"``, ``"answer"``, ``"advantage"`` or ``"both"``: formulas at the top of this
             file.
-        price: Price λ of a search, in units of belief, >= 0.
+        price: Price λ of a search, also of a call that failed, in units of belief, >= 0.
         word_price: Price μ of a retrieved word, in units of belief, >= 0.
         gain_weight: Weight β, >= 0, of what the searches gained in ``"both"``; other variants do not use it.
         closed_book: Whether ``"both"`` subtracts SePer(q, A), as ``"advantage"`` does. All rollouts of a question then
@@ -83,8 +84,8 @@ class Formula:
         return Asked(rollout.question, rollout.answers, contexts, texts)
 
     def cost(self, rollout: Rollout) -> float:
-        """Return the price of a rollout's searches: λ n + μ w."""
-        return self.price * len(rollout.turns) + self.word_price * rollout.words
+        """Return the price of a rollout's searches, failed calls included: λ n + μ w."""
+        return self.price * (len(rollout.turns) + rollout.failed) + self.word_price * rollout.words
 
     def potentials(self, score: Score) -> list[float]:
         """Return the weighted beliefs of ``"both"`` without passages and after each search: β SePer(q, A | D_t)."""
@@ -101,7 +102,7 @@ class Formula:
         gains = [after - before for before, after in itertools.pairwise(weighted)]
         costs = [_on_grid(self.price) + turn.words * _on_grid(self.word_price) for turn in rollout.turns]
         answer = measured.supports[0] if measured.supports else None
-        answer_reward = _on_grid(answer or 0.0)
+        answer_reward = _on_grid(answer or 0.0) - rollout.failed * _on_grid(self.price)
         if self.variant == "advantage" or (self.variant == "both" and self.closed_book):
             answer_reward -= _on_grid(beliefs[0].seper)
         if weight is None:

@@ -85,6 +85,7 @@ def rollout_metrics(
         ],
         "search_rate": [float(bool(rollout.turns)) for rollout, _ in pairs],
         "searches": [float(len(rollout.turns)) for rollout, _ in pairs],
+        "failed_calls": [float(rollout.failed) for rollout, _ in pairs],
         "exact_match": [exact_match(rollout.answer, rollout.answers) for rollout, _ in pairs],
         "cost": [score.cost for _, score in pairs],
     }

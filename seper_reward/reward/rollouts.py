@@ -29,6 +29,7 @@ class Rollout:
         problem: Why it cannot be scored, of a rollout whose row is unusable; its other fields are empty then.
         calls: How many of the searches each message of the policy asked for, in order; empty where the completion does
             not show that, as when its passages come from a column.
+        failed: How many calls of tools failed: they named no tool, or had wrong arguments.
     """
 
     question: str
@@ -37,6 +38,7 @@ class Rollout:
     answer: str
     problem: str = ""
     calls: tuple[int, ...] = ()
+    failed: int = 0
 
     @property
     def passages(self) -> tuple[Passage, ...]:
@@ -60,12 +62,13 @@ class Score:
     Attributes:
         reward: The reward, by the formula of the variant (``reward.py``).
         beliefs: The reader's beliefs without passages, then after searches; empty where the variant needs none.
-        cost: Price of the searches, in units of belief, >= 0.
+        cost: Price of the searches and of failed calls, in units of belief, >= 0.
         answer: How surely the policy's own answer states a gold answer, in [0, 1]; ``None`` where the variant does
             not need it.
         search_rewards: What each search earned: its weighted gain, less its price; ``None`` where the variant measures
             several searches together.
-        answer_reward: What the answer earned. The sum of ``search_rewards`` and this is ``reward``, to the bit.
+        answer_reward: What the answer earned, less the price of failed calls. The sum of ``search_rewards`` and this
+            is ``reward``, to the bit.
     """
 
     reward: float
@@ -163,6 +166,7 @@ def _rollout(row: Sequence[Any], passage_tag: str | None) -> Rollout:
             turns,
             _last_answer(messages),
             calls=tuple(calls) if before == 0 and sum(calls) == len(turns) else (),
+            failed=sum(map(_is_error, messages)),
         )
         texts = (rollout.answer, *(passage.full_text for passage in rollout.passages))
         return rollout if all(map(is_unicode, texts)) else _unusable("the rollout holds half a surrogate pair")
@@ -229,9 +233,14 @@ def _found(messages: Sequence[Any], environment: Any) -> list[list[str]]:
             environment is None or hasattr(environment, message.get("name") or "search")
         ):
             text = str(message.get("content") or "")
-            if text != NO_MORE and not text.startswith(_ERRORS):
+            if text != NO_MORE and not _is_error(message):
                 found[-1].append(text)
     return found
+
+
+def _is_error(message: Mapping[str, Any]) -> bool:
+    """Return whether a message is the error of a failed call of a tool."""
+    return message.get("role") == "tool" and str(message.get("content") or "").startswith(_ERRORS)
 
 
 def _turns(found: Sequence[str] | None, environment: Any, passages: Any) -> tuple[Turn, ...]:

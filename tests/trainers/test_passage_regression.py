@@ -70,12 +70,11 @@ class Encoder:
 
 
 def answers(shares):
-    """A belief with a cluster for each response."""
-    texts, weights = tuple(shares), tuple(shares.values())
-    entropy = -sum(weight * np.log(weight) for weight in weights if weight)
+    """A belief with a cluster for each response, which was drawn so many of ten times."""
+    texts, counts = tuple(shares), tuple(round(10 * share) for share in shares.values())
     return Belief(
-        Estimate(0.5, 0.1, 0.3, 0.7), Estimate(0.5, 0.1, 0.3, 0.7), semantic_entropy=entropy,
-        sampled=Responses(texts, ()), weights=weights, cluster_ids=tuple(range(len(texts))),
+        Estimate(0.5, 0.1, 0.3, 0.7), Estimate(0.5, 0.1, 0.3, 0.7), sampled=Responses(texts, ()), counts=counts,
+        weights=(1 / max(1, len(texts)),) * len(texts), cluster_ids=tuple(range(len(texts))),
     )  # fmt: skip
 
 
@@ -105,6 +104,24 @@ def test_share_of_answers_that_a_passage_states():
     assert stated_share(belief, Passage("So Ann Lee ran.")) == pytest.approx(0.7)  # no part of a word, no empty answer
     assert stated_share(belief, Passage("He ran.", "Ann")) == pytest.approx(0.2)  # a title states, too
     assert stated_share(answers({}), Passage("So Ann Lee ran.")) == 0.0
+
+
+def test_gold_answers_tell_the_regression_nothing():
+    """The weights of a belief know how likely the gold answer is, drawn or not; the gate must not."""
+    encoder, labeled = Encoder(), []
+    for text in ("question 0", "question 1", "It was Ann."):
+        encoder.add(text, np.ones(6))
+    for number in range(2):
+        query = Query(str(number), f"question {number}", ("x",), (Passage("It was Ann."),))
+        labeled.append(LabeledQuery(query, (float(number),), (0.1,)))
+    known = answers({"Cid": 0.7, "Dan": 0.3})
+    leaf = replace(
+        known, sampled=Responses(("Cid", "Dan", "Ann"), ()), counts=(7, 3, 0), weights=(0.1, 0.1, 0.8),
+        cluster_ids=(0, 1, 2), semantic_entropy=0.6,
+    )  # fmt: skip
+    trained = PassageRegression.fit(encoder, labeled, [known, answers({"Ann": 1.0})], error_floor=0.1)
+    (query, *_) = (row.query for row in labeled)
+    assert trained([query], [leaf]) == trained([query], [known])
 
 
 def test_it_learns_which_questions_need_a_passage_and_which_passage(tmp_path):

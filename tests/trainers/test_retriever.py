@@ -408,8 +408,10 @@ def test_copies_that_mislead_are_in_the_corpus_and_among_those_given(tmp_path):
     }  # fmt: skip
     with pytest.raises(ValueError, match=r"substituted_copies must be in \[0, 1\], got 2"):
         replace(config, substituted_copies=2.0)
-    with pytest.raises(ValueError, match="leave corpus out"):
-        replace(config, corpus="corpus.jsonl")
+    demo = read_questions(retriever.RetrieverConfig(substituted_copies=1.0))  # it has a corpus of its own
+    copies = [each for query in demo.train for each in query.passages if each.metadata.get("counterfactual")]
+    assert copies
+    assert all(demo.corpus[each.id] == replace(each, metadata={}) for each in copies)
 
 
 def test_one_cluster_of_all_questions_cannot_be_split(tmp_path):

@@ -75,4 +75,6 @@ def test_passages_without_the_answer_or_the_mark_have_no_copy(queries):
     silent = [replace(row, passages=(replace(row.passages[0], text="Nothing of it."),)) for row in queries]
     unmarked = [replace(row, passages=(replace(row.passages[0], metadata={"relevant": False}),)) for row in queries]
     for rows in (silent, unmarked):
-        assert with_substituted_copies(rows, 1.0) == rows
+        assert with_substituted_copies([*rows, queries[2], queries[3]], 1.0)[:4] == rows
+        with pytest.raises(ValueError, match="true that state the answer, got none"):
+            with_substituted_copies(rows, 1.0)

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from seper_reward.data.marks import is_relevant
+from seper_reward.runtime.messages import say
 from seper_reward.types import Passage, Query, answer_aliases, answer_text
 
 from .answer_forms import any_of
+
+_COPY = "-substituted"  # ends the id of a copy
 
 
 def answer_type(answer: str) -> str:
@@ -66,10 +69,29 @@ def with_substituted_copies(queries: Sequence[Query], share: float) -> list[Quer
 
     Args:
         queries: Questions whose passages carry people's marks.
-        share: Share of the questions that get copies, in [0, 1].
+        share: Share of the questions that get copies, in [0, 1], of those where that can be done.
+
+    Raises:
+        ValueError: There is nothing to copy: no relevant passage states the answer.
     """
-    by_type = {kind: sorted(answers) for kind, answers in answers_by_type(queries).items()} if share else {}
-    return [_with_copies(query, share, by_type) for query in queries]
+    if not share:
+        return list(queries)
+    by_type = {kind: sorted(answers) for kind, answers in answers_by_type(queries).items()}
+    changed = [_with_copies(query, share, by_type) for query in queries]
+    count = sum(len(new.passages) > len(old.passages) for new, old in zip(changed, queries, strict=True))
+    if not count:
+        raise ValueError(
+            "substituted_copies: expected passages with 'relevant': true that state the answer, got none; mark them, "
+            "or leave the copies out"
+        )
+    say(f"{count} of {len(queries)} questions have copies of passages that state another answer")
+    return changed
+
+
+def copies_of(queries: Sequence[Query]) -> dict[str, Passage]:
+    """Return the copies that ``with_substituted_copies`` made, by id and without marks, as a corpus holds passages."""
+    copies = (each for query in queries for each in query.passages if each.id.endswith(_COPY))
+    return {copy.id: replace(copy, metadata={}) for copy in copies}
 
 
 def _with_copies(query: Query, share: float, by_type: Mapping[str, Sequence[str]]) -> Query:
@@ -77,13 +99,14 @@ def _with_copies(query: Query, share: float, by_type: Mapping[str, Sequence[str]
     if rng.random() >= share:
         return query
     aliases = answer_aliases(query.answers)
-    other = rng.choice(by_type[answer_type(answer_text(query.answers))])
-    if not misleads(query, other):
+    others = [other for other in by_type[answer_type(answer_text(query.answers))] if misleads(query, other)]
+    if not others:
         return query
+    other = rng.choice(others)
     copies = [
         replace(
             substituted(passage, aliases, other),
-            id=f"{passage.id}-substituted",
+            id=passage.id + _COPY,
             metadata={**passage.metadata, "relevant": False, "counterfactual": True},
         )
         for passage in query.passages

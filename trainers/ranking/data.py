@@ -25,7 +25,7 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Passage, Query, answer_aliases, answer_items
 
-from ..adapters.substitution import with_substituted_copies
+from ..adapters.substitution import copies_of, with_substituted_copies
 
 #: Questions of ours by the name that stands for their file, beside those of the demo.
 OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}
@@ -141,8 +141,6 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
             )
         if not 0 <= self.substituted_copies <= 1:
             raise ValueError(f"substituted_copies must be in [0, 1], got {self.substituted_copies}")
-        if self.substituted_copies and self.corpus is not None:
-            raise ValueError("substituted_copies are of the questions' own passages; leave corpus out, or the copies")
         if self.learn_from != "singles" and self.sets == "none" and self.labeler != "gold":
             raise ValueError(
                 f"learn_from={self.learn_from} needs labels of sets, or of people (labeler gold), got sets=none with "
@@ -191,6 +189,8 @@ def read_questions(config: RankingConfig) -> Questions:
     queries = with_substituted_copies(queries, config.substituted_copies)
     if corpus is None:
         corpus, queries = pool_passages(queries)
+    elif config.substituted_copies:
+        corpus = {**corpus, **copies_of(queries)}
     _check_ids(queries, corpus, config)
     split = split_questions(
         queries,

@@ -87,8 +87,8 @@ class PassageRegression:
     The features are the question's embedding (does the reader know such things by itself?), its product with the
     passage's, element by element, and their sum, the cosine (is this what was asked?); and from the answers that the
     reader gives without a passage, which need no gold answer, how unsure it is of them (semantic entropy), that times
-    the cosine, how likely it gives one that the passage states, and how surely it gives another. Each kind of features
-    has a mean square of 1 over the training pairs.
+    the cosine, how often it gives one that the passage states, and how often it gives its usual one where the passage
+    states another. Each kind of features has a mean square of 1 over the training pairs.
 
     Args:
         encoder: The bi-encoder; it is not trained.
@@ -123,7 +123,7 @@ class PassageRegression:
             ValueError: There are labels of fewer than two questions.
         """
         blocks = _blocks(encoder, [row.query for row in labeled], beliefs, closed_book)
-        scales = [float(1 / max(np.sqrt((block**2).sum(-1).mean()), 1e-9)) for block in blocks]
+        scales = [_scale(block) for block in blocks]
         groups: Any = np.repeat(np.arange(len(labeled)), [len(row.labels) for row in labeled])
         labels = np.array([label for row in labeled for label in row.labels])
         errors = np.array([error for row in labeled for error in row.std_errors])
@@ -149,7 +149,8 @@ class PassageRegression:
 
         Args:
             queries: The queries.
-            beliefs: What the reader believes of each without a passage; their gold answers do not matter.
+            beliefs: What the reader believes of each without a passage; only the responses that were drawn count, so
+                that gold answers do not matter.
         """
         blocks = _blocks(self._encoder, queries, beliefs, self._closed_book)
         left = iter(self.ridge.predict(_scaled(blocks, self._scales)).tolist())
@@ -169,27 +170,40 @@ def _blocks(
     cosines = products.sum(-1, keepdims=True)  # (N, 1)
     blocks = [repeated, products, cosines]
     if closed_book:
+        shares = [_cluster_shares(belief) for belief in beliefs]
+        each = np.repeat(np.arange(len(queries)), [len(query.passages) for query in queries])
+        unsure = np.array([[-(row * np.log(row)).sum()] for row in shares])[each]  # (N, 1)
+        sure = np.array([[row.max(initial=0.0)] for row in shares])[each]
         pairs = [(belief, each) for query, belief in zip(queries, beliefs, strict=True) for each in query.passages]
-        unsure = np.array([[belief.semantic_entropy] for belief, _ in pairs])
         stated = np.array([[stated_share(belief, passage)] for belief, passage in pairs])
-        sure = np.array([[_greatest_cluster(belief)] for belief, _ in pairs])
         blocks += [unsure, unsure * cosines, stated, sure * (1 - stated)]
     return blocks
 
 
 def stated_share(belief: Belief, passage: Passage) -> float:
-    """Return the probability of the reader's responses that a passage states, word for word, normalised; in [0, 1]."""
+    """Return the share of the drawn responses that a passage states, word for word, normalised; in [0, 1].
+
+    Weights of responses are not used: where the gold answer's probability is known, they know it, too.
+    """
+    drawn = sum(belief.counts)
     stated = (
-        weight
-        for text, weight in zip(belief.responses, belief.weights, strict=True)
-        if normalize_answer(text) and share_held(passage.full_text, [text])
+        count
+        for text, count in zip(belief.responses, belief.counts, strict=True)
+        if count and normalize_answer(text) and share_held(passage.full_text, [text])
     )
-    return min(1.0, sum(stated))
+    return sum(stated) / drawn if drawn else 0.0
 
 
-def _greatest_cluster(belief: Belief) -> float:
-    """Return the probability of the likeliest answer, in all its wordings."""
-    return float(np.bincount(belief.cluster_ids, belief.weights).max(initial=0.0))
+def _cluster_shares(belief: Belief) -> Any:
+    """Return the shares of the drawn responses that each answer has, in all its wordings; all above 0."""
+    counts = np.bincount(belief.cluster_ids, belief.counts)
+    return counts[counts > 0] / max(counts.sum(), 1)
+
+
+def _scale(block: Any) -> float:
+    """Return the number that gives features a mean square of 1; 0 for features that are 0 but for rounding."""
+    size = float(np.sqrt((block**2).sum(-1).mean()))
+    return 1 / size if size > 1e-6 else 0.0
 
 
 def _scaled(blocks: Sequence[Any], scales: Sequence[float]) -> Any:

@@ -1,0 +1,77 @@
+"""``seper-reward audit``: were an agent's searches worth it?"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from seper_reward.commands.base import ResultConfig, parse, write_result
+from seper_reward.config import CommandConfig, load_scorer
+from seper_reward.runtime.messages import say
+from seper_reward.runtime.settings import setting
+
+
+@dataclass
+class SearchAuditConfig(ResultConfig, CommandConfig):
+    """Tell of an agent's log which searches were needed, useless or harmful, and at which price they break even."""
+
+    input: str = setting(
+        "",
+        "Log of rollouts: JSON, JSONL (also .gz), CSV or Parquet. Rows {question, answers, searches: [{query, "
+        "passages}], answer}, or prompt and completion as messages (TRL, verifiers, prime-rl) or as text with tags "
+        "(Search-R1). Required.",
+    )
+    answers: str | None = setting(
+        None, "File with gold answers, rows of question and answers, for logs that have none, as TRL's tables."
+    )
+    passage_tag: str = setting("information", "Name of the tag around what a search found, in logs of one text.")
+    needed: float = setting(0.5, "SePer without a passage below which a question needs a search.")
+    margin: float = setting(0.05, "Least distance of ΔSePer from 0 of a search that helped or harmed, >= 0.")
+    searches: str | None = setting(None, "JSONL file to write each search into: query, ΔSePer, interval, kind.")
+    plot: str | None = setting(None, "Image file to plot gains and prices into; not given: none.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.input:
+            raise ValueError("input is required: seper-reward audit rollouts.jsonl")
+        if not self.margin >= 0:
+            raise ValueError(f"margin must be at least 0, got {self.margin}")
+
+
+def audit_command(arguments: list[str]) -> str:
+    """Run ``seper-reward audit``; a first argument that is no flag is the input."""
+    if arguments and not arguments[0].startswith("-"):
+        arguments = ["--input", *arguments]
+    config = parse(SearchAuditConfig, arguments, "seper-reward audit")
+    from seper_reward.evaluation.search_audit import Played, audit_searches
+    from seper_reward.labels.audit import read_gold_answers
+    from seper_reward.reports.search_audit import plot_search_audit, search_audit_tables
+    from seper_reward.reward.logs import read_rollout_log
+    from seper_reward.runtime.json_files import write_lines
+    from seper_reward.types import Query
+
+    answers = None if config.answers is None else read_gold_answers(config.answers)
+    logged = read_rollout_log(config.input, answers=answers, passage_tag=config.passage_tag)
+    problems = Counter(each.rollout.problem for each in logged if each.rollout.problem)
+    for problem, count in problems.items():
+        where = next(each.where for each in logged if each.rollout.problem == problem)
+        say(f"{count} rows cannot be used; {where}: {problem}")
+    played = [
+        Played(
+            Query(each.rollout.question, each.rollout.question, each.rollout.answers),
+            tuple(turn.query for turn in each.rollout.turns),
+            tuple(each.rollout.found_by(number) for number in range(1, len(each.rollout.turns) + 1)),
+            each.rollout.answer,
+        )
+        for each in logged
+        if not each.rollout.problem
+    ]
+    if not played:
+        raise ValueError(f"{config.input}: expected rollouts, got {len(logged)} rows that cannot be used")
+    result = audit_searches(load_scorer(config, config.seed), played, needed=config.needed, margin=config.margin)
+    print(search_audit_tables(result))
+    if config.searches:
+        write_lines(Path(config.searches), result["by_search"])
+    write_result({name: value for name, value in result.items() if name != "by_search"}, config)
+    if config.plot:
+        plot_search_audit(result, Path(config.plot))
+    return "seper-reward train policy --config configs/policy/demo.yaml --input YOURS.jsonl --corpus CORPUS.jsonl"

@@ -1,0 +1,168 @@
+"""Logs of agents that searched, as TRL, Search-R1, verifiers and prime-rl write them, read as rollouts."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seper_reward.data.rows import read_valid_rows, shown
+from seper_reward.reward.environment import Turn
+from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block
+from seper_reward.types import Answers, Passage
+
+#: Where a row may hold its question, its gold answers, and what the policy wrote; the first that is there counts.
+QUESTION = ("question", "query", "user_input", "problem")
+ANSWERS = ("answers", "golden_answers", "gold_answers", "answer", "ground_truth", "reference", "target")
+COMPLETION = ("completion", "response", "messages", "trajectory", "output", "sequences_str")
+_NESTED = ("info", "extra_info", "reward_model", "ground_truth", "metadata")  # dicts that may hold the first two
+# how Search-R1's retriever writes a passage: Doc 1(Title: "Mill") text
+_DOCUMENT = re.compile(r'Doc(?:ument)?\s*\d+\s*\(Title:\s*"?(?P<title>[^"\n)]*)"?\)\s*', re.IGNORECASE)
+_SEARCH = tagged_block("search")
+
+
+class LoggedRollout(NamedTuple):
+    """A rollout of a log, and the place of its row (``file:line``)."""
+
+    where: str
+    rollout: Rollout
+
+
+def read_rollout_log(
+    path: str | Path, *, answers: Mapping[str, Answers] | None = None, passage_tag: str = "information"
+) -> list[LoggedRollout]:
+    """Read a log of rollouts; a row that is unusable becomes a rollout that says so in ``problem``.
+
+    Three layouts are known by their fields. *Searches*: ``{question, answers, searches: [{query?, passages}],
+    answer?}``. *Messages* (TRL's tables of completions, verifiers, prime-rl): ``completion`` is a list of messages, of
+    which those of the role ``tool`` are searches. *Text* (Search-R1): the completion is one text, with what was found
+    between ``<information>`` tags and the answer between ``<answer>`` tags. A question that no field holds is the
+    user's last message in ``prompt``. Gold answers are texts, or lists of texts, also inside ``reward_model``,
+    ``info`` or ``ground_truth``.
+
+    Args:
+        path: JSON, JSONL (also .gz), CSV or Parquet.
+        answers: Gold answers by question, for rows that have none.
+        passage_tag: Name of the tag around what a search found, in layouts of one text.
+
+    Raises:
+        OSError: The file cannot be read.
+        BadRowError: A line is not JSON.
+    """
+    return [LoggedRollout(where, _read(row, answers or {}, passage_tag)) for where, row in read_valid_rows(path)]
+
+
+def _read(row: Mapping[str, Any], known: Mapping[str, Answers], passage_tag: str) -> Rollout:
+    completion = _unpacked(_first(row, COMPLETION))
+    question = _first(row, QUESTION) or _asked(_unpacked(row.get("prompt")))
+    searches = row.get("searches")
+    # beside searches, the field ``answer`` is what the policy said
+    gold = _first(row, [name for name in ANSWERS if name != "answer" or searches is None])
+    gold = _unpacked(gold) if gold is not None else known.get(question) if isinstance(question, str) else None
+    if isinstance(gold, str):
+        gold = [gold]
+    if searches is not None:
+        completion = str(row.get("answer") or "")
+    try:
+        (rollout,) = read_rollouts([question], [gold], [completion], None, None, passage_tag)
+        if rollout.problem:
+            return rollout
+        if searches is not None:
+            return replace(rollout, turns=tuple(_turn(search) for search in searches), calls=())
+    except (ValueError, AttributeError, TypeError) as error:
+        return Rollout("", (), (), "", f"a row must be a rollout, got {shown(row)}: {error}")
+    queries = list(_queries(completion))
+    queries = queries if len(queries) == len(rollout.turns) else [turn.query for turn in rollout.turns]
+    turns = zip(queries, rollout.turns, strict=True)
+    return replace(
+        rollout,
+        turns=tuple(
+            Turn(query, tuple(part for passage in turn.passages for part in passages_of(passage.text)))
+            for query, turn in turns
+        ),
+    )
+
+
+def _turn(search: Any) -> Turn:
+    if not isinstance(search, Mapping) or not isinstance(search.get("passages"), Sequence):
+        raise ValueError(f"a search must be {{query?, passages: [...]}}, got {shown(search)}")
+    return Turn(str(search.get("query") or ""), tuple(map(_passage, search["passages"])))
+
+
+def passages_of(text: str) -> tuple[Passage, ...]:
+    r"""Return the passages of what a search tool said: Search-R1's documents, a list in JSON, else the text as one.
+
+    >>> [passage.title for passage in passages_of('Doc 1(Title: "Mill") It is old.\nDoc 2(Title: "Inn") It burnt.')]
+    ['Mill', 'Inn']
+    """
+    heads = list(_DOCUMENT.finditer(text))
+    if heads:
+        ends = [*(head.start() for head in heads[1:]), len(text)]
+        return tuple(
+            Passage(text[head.end() : end].strip(), head["title"].strip())
+            for head, end in zip(heads, ends, strict=True)
+        )
+    found = _unpacked(text)
+    if isinstance(found, Mapping):
+        found = next((found[name] for name in ("passages", "results", "documents") if name in found), found)
+    if isinstance(found, list) and found and all(isinstance(each, (str, Mapping)) for each in found):
+        return tuple(map(_passage, found))
+    return (Passage(text),) if text.strip() else ()
+
+
+def _passage(value: Any) -> Passage:
+    if isinstance(value, str):
+        return Passage(value)
+    if isinstance(value, Mapping):
+        value = value.get("document", value)  # as Search-R1's retrieval server nests it
+        text = next((value[name] for name in ("text", "contents", "content", "snippet") if value.get(name)), None)
+        if isinstance(text, str):
+            return Passage(text, str(value.get("title") or ""), str(value.get("id", "")))
+    raise ValueError(f"a passage must be a text or {{title?, text}}, got {shown(value)}")
+
+
+def _queries(completion: Any) -> Iterator[str]:
+    """Yield what the policy searched for, where its messages or its text say so."""
+    if isinstance(completion, str):
+        yield from (found[1].strip() for found in _SEARCH.finditer(completion))
+        return
+    for message in completion if isinstance(completion, list) else ():
+        for call in message.get("tool_calls") or ():
+            call = _unpacked(call)
+            function = call.get("function", call) if isinstance(call, Mapping) else {}
+            arguments = _unpacked(function.get("arguments"))
+            values = arguments.values() if isinstance(arguments, Mapping) else ()
+            yield next((value for value in values if isinstance(value, str)), "")
+
+
+def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """Return the first of some fields that a row holds, also inside the dicts that other libraries put them in."""
+    for name in names:
+        if row.get(name) not in (None, "", []) and not isinstance(row[name], Mapping):
+            return row[name]
+    for name in _NESTED:
+        inner = _unpacked(row.get(name))
+        if isinstance(inner, Mapping) and (found := _first(inner, names)) is not None:
+            return found
+    return None
+
+
+def _unpacked(value: Any) -> Any:
+    """Return what a text holds as JSON, as tables keep lists; other values as they are."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _asked(prompt: Any) -> str | None:
+    """Return the user's last message of a prompt, or behind the last ``Question:`` of a text."""
+    if isinstance(prompt, list):
+        said = [each.get("content") for each in prompt if isinstance(each, Mapping) and each.get("role") == "user"]
+        prompt = said[-1] if said else None
+    if not isinstance(prompt, str):
+        return None
+    return re.split(r"\bquestion:", prompt, flags=re.IGNORECASE)[-1].strip() or None

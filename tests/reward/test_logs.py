@@ -1,0 +1,95 @@
+"""Logs of agents in the layouts of their libraries, read as rollouts."""
+
+import json
+
+import pytest
+
+from seper_reward.reward.logs import passages_of, read_rollout_log
+from seper_reward.types import Passage
+
+MILL, INN = Passage("Ida Voss runs it.", "Mill"), Passage("It burnt down.", "Inn")
+PASSAGES = [{"title": each.title, "text": each.text} for each in (MILL, INN)]
+QUESTION, PROMPT = (
+    "Who runs the mill?",
+    [{"role": "system", "content": "Search."}, {"role": "user", "content": "Who runs the mill?"}],
+)
+DOCUMENTS = '\nDoc 1(Title: "Mill") Ida Voss runs it.\nDoc 2(Title: "Inn") It burnt down.\n'
+
+
+def call(query):
+    return {"type": "function", "function": {"name": "search", "arguments": json.dumps({"query": query})}}
+
+
+MESSAGES = [
+    {"role": "assistant", "content": "", "tool_calls": [call("mill")]},
+    {"role": "tool", "name": "search", "content": json.dumps(PASSAGES)},
+    {"role": "assistant", "content": "Answer: Ida Voss"},
+]
+SEARCH_R1 = f"<think>Hm.</think><search> mill </search><information>{DOCUMENTS}</information><answer>Ida Voss</answer>"
+LAYOUTS = {
+    "searches": {
+        "question": QUESTION, "answers": ["Ida Voss"], "searches": [{"query": "mill", "passages": PASSAGES}],
+        "answer": "Ida Voss",
+    },
+    "trl": {"step": 3, "prompt": PROMPT, "completion": MESSAGES, "seper_delta": 0.4, "answers": ["Ida Voss"]},
+    "trl as text": {"prompt": json.dumps(PROMPT), "completion": json.dumps(MESSAGES), "answers": '["Ida Voss"]'},
+    "verifiers": {
+        "example_id": 0, "prompt": PROMPT, "completion": MESSAGES, "answer": "Ida Voss", "reward": 1.0, "info": {},
+    },
+    "prime-rl": {"prompt": PROMPT, "completion": MESSAGES, "info": {"answer": ["Ida Voss"]}, "task": "mill"},
+    "search-r1": {
+        "prompt": [{"role": "user", "content": "Answer with tags. Question: Who runs the mill?"}],
+        "reward_model": {"style": "rule", "ground_truth": {"target": ["Ida Voss"]}}, "response": SEARCH_R1,
+    },
+    "search-r1, golden answers": {"question": QUESTION, "golden_answers": ["Ida Voss"], "sequences_str": SEARCH_R1},
+}  # fmt: skip
+
+
+def write(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_say_the_same(layout, tmp_path):
+    ((where, rollout),) = read_rollout_log(write(tmp_path / "log.jsonl", LAYOUTS[layout]))
+    assert "log.jsonl" in where
+    assert rollout.problem == ""
+    assert (rollout.question, rollout.answers, rollout.answer) == (QUESTION, ("Ida Voss",), "Ida Voss")
+    (turn,) = rollout.turns
+    assert turn.query == "mill"
+    assert [(each.title, each.text) for each in turn.passages] == [(each.title, each.text) for each in (MILL, INN)]
+
+
+def test_tables_of_trl_have_no_answers_of_their_own(tmp_path):
+    row = {"prompt": PROMPT, "completion": MESSAGES}
+    ((_, known), (_, unknown)) = read_rollout_log(
+        write(tmp_path / "log.jsonl", row, {**row, "prompt": "Question: Who else?"}), answers={QUESTION: ["Ida Voss"]}
+    )
+    assert known.answers == ("Ida Voss",)
+    assert unknown.problem == "answers must be a list of texts, got NoneType"
+
+
+def test_failed_calls_and_rollouts_without_a_search(tmp_path):
+    failed = [MESSAGES[0], {"role": "tool", "name": "search", "content": "{'error': 'no'}"}, MESSAGES[2]]
+    rows = [{"question": QUESTION, "answers": "Ida Voss", "completion": each} for each in (failed, MESSAGES[2:])]
+    (first, second) = (each.rollout for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows)))
+    assert (first.turns, first.failed, first.answer) == ((), 1, "Ida Voss")
+    assert (second.turns, second.failed, second.answer) == ((), 0, "Ida Voss")
+
+
+def test_what_is_no_rollout_says_so(tmp_path):
+    rows = [
+        {"question": QUESTION, "answers": ["a"], "searches": each} for each in ([{"query": "x"}], [{"passages": [3]}])
+    ]
+    found = [each.rollout.problem for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows))]
+    assert "a search must be {query?, passages: [...]}" in found[0]
+    assert "a passage must be a text or {title?, text}, got 3" in found[1]
+
+
+def test_passages_of_what_tools_say():
+    assert passages_of("It is old.") == (Passage("It is old."),)
+    assert passages_of(" ") == ()
+    assert passages_of(json.dumps(["a", "b"])) == (Passage("a"), Passage("b"))
+    assert passages_of(json.dumps({"results": [{"contents": "a", "title": "T"}]})) == (Passage("a", "T"),)
+    assert passages_of(json.dumps([{"document": {"contents": "a"}, "score": 1}])) == (Passage("a"),)
