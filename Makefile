@@ -23,6 +23,10 @@ READING_embedded := --reader embedded --seed 0
 READING_plain    := --reader plain --seed 1
 READING_few_shot := --reader embedded --prompt few_shot --seed 2
 
+# the file of an adapter that later runs begin with; it is made once: `rm -r runs/policy-warm` makes it again
+WARM := adapter_model.safetensors
+
+.PHONY: experiment-a experiment-b experiment-c experiment-d experiment-e
 .PHONY: setup demo retriever-demo neighbours-demo tables policy-demo policy-real policy-two-hop test test-all engine-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
@@ -63,8 +67,24 @@ runs/tables/retriever/results.json: configs/tables/retriever.yaml
 runs/tables/labels/%/summary.json: configs/tables/labels.yaml
 	$(BIN)/seper-reward label --config $< $(READING_$*) --output_dir $(@D)
 
-# A warm-up is made once, for all seeds; `rm -r runs/policy-warm` makes it again.
-WARM := adapter_model.safetensors
+# Experiments on public sets (docs/results.md); hours on 2 cores, and each goes on where it was stopped.
+experiment-a: setup runs/second-reader/$(WARM)  ## two hops: labels of sets against labels of single passages
+	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-2wiki.yaml
+experiment-b: setup  ## one alias of the answer known
+	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-popqa.yaml
+	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-nq-alias.yaml
+experiment-c: setup runs/sentences/$(WARM)  ## a reader that answers in sentences
+	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-sentences.yaml
+experiment-d: setup  ## whether to use a passage at all, where passages mislead
+	$(BIN)/python -m trainers.gating --config configs/gating/facts.yaml
+experiment-e: setup runs/weak/modules.json  ## Natural Questions at power, from a weak start
+	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-nq-power.yaml
+
+runs/second-reader/$(WARM) runs/sentences/$(WARM):
+	$(BIN)/python -m trainers.sft --config configs/sft/$(notdir $(@D)).yaml
+runs/weak/modules.json:
+	$(BIN)/python -m trainers.new_head --dimension 64 --output_dir runs/weak
+
 policy-demo: setup runs/policy-warm/$(WARM)  ## a policy learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
 	$(BIN)/python -m trainers.policy --config configs/policy/demo.yaml $(POLICY)
 

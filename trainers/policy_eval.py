@@ -314,7 +314,8 @@ def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, pol
     """
     results = {name: summarize(episodes) for name, episodes in {**played, **rules.played}.items()}
     for name, limit in rules.thresholds.items():
-        results[name]["threshold"] = rounded(limit) if np.isfinite(limit) else None  # None: never or always
+        # a finite threshold, or the rule that it comes to
+        results[name]["threshold"] = rounded(limit) if np.isfinite(limit) else "never" if limit > 0 else "always"
     own = _accuracy_by_question(played[policy])
     leads = {}
     for name, episodes in rules.played.items():

@@ -150,7 +150,7 @@ def test_rules_by_hand(tokenizer):
     results = results_of({"after": rules.played["threshold"]}, rules, "after")
     assert results["threshold"]["accuracy"] == pytest.approx((0.8 + 0.75) / 2)
     assert results["threshold_entropy"]["threshold"] == 0.9
-    assert results["threshold_semantic_entropy"]["threshold"] is None
+    assert results["threshold_semantic_entropy"]["threshold"] == "never"
     leads = results["after"]["accuracy_leads"]
     assert leads["threshold"]["lead"] == 0
     assert leads["always_search"]["lead"] == pytest.approx(((0.8 + 0.75) - (1 + 0.75)) / 2)

@@ -33,3 +33,6 @@ def test_three_comparisons_become_one_file(tmp_path, monkeypatch):
     settings = [yaml.safe_load(Path(argv[argv.index("--config") + 1]).read_text()) for argv in asked]
     assert [each["input"] for each in settings] == ["demo"] * 3
     assert settings[1]["labelers"][0] == "conditional_delta_seper"
+    # what is promised of two_hop in results.json
+    assert {"delta_seper", "conditional_delta_seper", "erag", "likelihood", "gold"} <= set(settings[1]["labelers"])
+    assert settings[1]["eval_top_k"] == settings[1]["hops"] == 2

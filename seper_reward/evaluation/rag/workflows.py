@@ -69,8 +69,7 @@ def compare_workflows(
         questions that have it, the share of these that ``refused``, and the ``gain`` over all questions, 0 where there
         is none, so that the gains add up to ``delta_seper``; and ``lead``, in ``accuracy`` and ``delta_seper`` over
         ``retrieve`` (``lead_over_questions``; ``None`` for itself, and where it was not run). ``traces``: by question
-        what each
-        workflow answered, and the query, passages and gain of each of its steps.
+        what each workflow answered, and the query, passages and gain of each of its steps.
 
     Raises:
         ValueError: There is no workflow, none of such a name, or no question can be asked.

@@ -96,6 +96,7 @@ LABELERS: dict[str, Callable[[LoadScorer, LabelerOptions], PassageLabeler]] = {
     "delta_belief": lambda load, options: DeltaSePerLabeler(load(), "delta_belief"),
     "erag": lambda load, options: options.erag(load()),
     "erag_token_f1": lambda load, options: options.erag(load(), "token_f1"),
+    "erag_contains": lambda load, options: options.erag(load(), "contains_answer"),
     "erag_rouge_l": lambda load, options: options.erag(load(), "rouge_l"),
     "likelihood": lambda load, options: LikelihoodLabeler(load()),
     "item": lambda load, options: options.item(load()),
