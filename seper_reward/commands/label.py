@@ -41,7 +41,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
         "delta_seper",
         "What a label is: delta_seper or delta_seper_hard (change of the belief), delta_belief (half of it, and half "
         "the change of the gold answer's own likelihood; rows hold all three), erag (the responses' erag_metric), "
-        "erag_token_f1, erag_rouge_l or erag_contains (other metrics of them), likelihood (change of the gold answer's "
+        "erag_token_f1, erag_rouge_l or erag_contains (other metrics of them), likelihood (change of the answer's "
         "log-probability), item (the reader's own judgment) or delta_seper_pseudo (change of the belief in the "
         "reader's own answer), which need no gold answer, contains (whether the passage holds the answer), gold "
         "(people's marks), repaired_gold (these, and what ΔSePer finds helpful), or the score of a reranker, given by "
