@@ -119,6 +119,20 @@ def estimates(*sepers):
     return tuple(Belief(Estimate(each, 0.0, each, each), Estimate(each, 0.0, each, each)) for each in sepers)
 
 
+@pytest.mark.parametrize("variant", ["delta", "stepwise", "answer", "both"])
+def test_failed_calls_cost_as_much_as_searches(variant):
+    """A policy that only makes faulty calls must not earn as much as one that answers from memory."""
+    estimate = Estimate(0.4, 0.1, 0.2, 0.6)
+    formula = Formula(variant, price=0.25)
+    measured = Measured((Belief(estimate, estimate),), (0.0,) if variant in ("answer", "both") else ())
+    memory, faulty = (
+        formula.score(Rollout("Who?", ("Ann",), (), "Bo", calls=(0,), failed=n), measured) for n in (0, 2)
+    )
+    assert (memory.reward, faulty.reward) == (0.0, -0.5)
+    assert faulty.answer_reward + sum(faulty.search_rewards or ()) == faulty.reward
+    assert formula.cost(Rollout("Who?", ("Ann",), (), "Bo", failed=2)) == faulty.cost == 0.5
+
+
 def test_potentials_by_hand():
     turns = (Turn("a", (Passage("x"),)), Turn("b", (Passage("y"),)))
     rollout = Rollout("q", ("a",), turns, "a", calls=(1, 1, 0))

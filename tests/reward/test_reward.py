@@ -292,7 +292,7 @@ def test_calls_beside_an_environment():
     completion = [call("search"), error, call("search"), *found[:2], call("search"), found[2], other, call("search")]
     (rollout,) = read_rollouts([QUESTION], [ANSWERS], [[*completion, found[3]]], None, [environment])
     assert rollout.calls == (0, 2, 1, 0)
-    assert len(rollout.turns) == 3
+    assert (len(rollout.turns), rollout.failed) == (3, 1)
 
 
 def test_where_passages_come_from(tiny_scorer):
@@ -397,9 +397,9 @@ def test_a_query_that_is_no_text_is_an_error_of_the_tool(tiny_scorer, query):
 def test_the_error_of_a_tool_is_no_passage(tiny_scorer, seper, error, written):
     said = {"role": "tool", "name": "search", "content": written(error)}
     reward, last = SePerReward(tiny_scorer, price=0.1), {"role": "assistant", "content": "Ida Voss"}
-    assert reward_of(reward, [call("search"), said, last]) == 0
+    assert reward_of(reward, [call("search"), said, last]) == pytest.approx(-0.1)
     # one search after the failed call
-    expected = pytest.approx(seper(MILL) - seper() - 0.1, abs=1e-5)
+    expected = pytest.approx(seper(MILL) - seper() - 0.2, abs=1e-5)
     assert reward_of(reward, [call("search"), said, *searched(MILL.text)]) == expected
 
 
@@ -410,8 +410,8 @@ def test_a_search_that_was_rolled_back_is_not_counted(tiny_scorer, seper):
     other = {"role": "tool", "name": "calculator", "content": "4"}
     found = said_by_tool(environment.search, query="mill")
     reward, kept = SePerReward(tiny_scorer, price=0.1), [call("search"), failed, call("calculator"), other]
-    assert reward_of(reward, [*kept, call("search")], environments=[environment]) == 0
-    expected = pytest.approx(seper(MILL) - seper() - 0.1, abs=1e-5)
+    assert reward_of(reward, [*kept, call("search")], environments=[environment]) == pytest.approx(-0.1)
+    expected = pytest.approx(seper(MILL) - seper() - 0.2, abs=1e-5)
     assert reward_of(reward, [*kept, call("search"), found], environments=[environment]) == expected
 
 
