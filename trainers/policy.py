@@ -41,7 +41,7 @@ from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Query, answer_items
+from seper_reward.types import Passage, Query, answer_items
 
 from .closed_book import closed_book_beliefs
 from .models import causal_lora
@@ -91,6 +91,11 @@ class PolicyConfig(PolicyTaskConfig):
         "belief without a search) or both (answer and delta).",
     )
     gain_weight: float = setting(1.0, "Weight of what the searches gained beside the answer, >= 0, in both.")
+    gain_over: Literal["nothing", "random"] = setting(
+        "nothing",
+        "What gains of searches are compared with: no passage, or a random passage of the corpus without the answer "
+        "(IG-Search), whose belief is then the baseline in the log. Held-out questions are measured without a passage.",
+    )
     pool_draws: int = setting(
         1,
         "Up to how many draws of responses a belief is measured on, >= 1: each later visit of a question adds one. A "
@@ -262,10 +267,19 @@ def new_trainer(
     )
 
 
-def new_reward(config: PolicyConfig, scorer: SePerScorer, variant: Variant) -> SePerReward:
-    """Return a reward of the settings, of some variant; ranks share its work."""
+def new_reward(
+    config: PolicyConfig, scorer: SePerScorer, variant: Variant, passages: Sequence[Passage] = ()
+) -> SePerReward:
+    """Return a reward of the settings, of some variant; ranks share its work.
+
+    Args:
+        config: Settings of the recipe.
+        scorer: The reader.
+        variant: The variant.
+        passages: Passages whose random ones gains are compared with; none: with no passage.
+    """
     return SePerReward(
-        scorer, variant=variant, price=config.price, word_price=config.word_price, gain_weight=config.gain_weight,
+        scorer, variant=variant, baseline=passages or "none", price=config.price, word_price=config.word_price, gain_weight=config.gain_weight,
         needed=config.needed, reader=config.reader, pool_draws=config.pool_draws, share_ranks=True,
     )  # fmt: skip
 
@@ -371,7 +385,8 @@ def learn(
     folder = Path(arguments.output_dir)
     questions = scorable(questions, scorer)
     style = scorer.reader.prompts.style
-    reward = new_reward(config, scorer, cast(Variant, config.variant))
+    corpus = list(questions.corpus.values()) if config.gain_over == "random" else []
+    reward = new_reward(config, scorer, cast(Variant, config.variant), corpus)
     judge = new_reward(replace(config, pool_draws=1), scorer, "delta")  # what is needed stays so, asked ever so often
     retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
     tool = new_tool(config, retriever, style, reward)

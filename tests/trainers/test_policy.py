@@ -42,9 +42,9 @@ def results_of(folder):
     return json.loads((folder / "results.json").read_text())
 
 
-@pytest.mark.parametrize("reader", ["separate", "policy-base"])
-def test_command(settings, tmp_path, reader):
-    assert policy.main([*settings, "--reader", reader]) == 0
+@pytest.mark.parametrize(("reader", "over"), [("separate", "random"), ("policy-base", "nothing")])
+def test_command(settings, tmp_path, reader, over):
+    assert policy.main([*settings, "--reader", reader, "--gain_over", over]) == 0
     results = results_of(tmp_path / "run")
     policies = ["before", "before_reader_answers", "after", "after_reader_answers"]
     rules = ["never_search", "always_search", "threshold", "threshold_entropy", "threshold_semantic_entropy"]
