@@ -94,7 +94,7 @@ class PolicyConfig(PolicyTaskConfig):
     gain_over: Literal["nothing", "random"] = setting(
         "nothing",
         "What gains of searches are compared with: no passage, or a random passage of the corpus without the answer "
-        "(IG-Search), whose belief is then the baseline in the log. Held-out questions are measured without a passage.",
+        "(IG-Search), whose belief is then the baseline in the log. Held-out measures compare with no passage.",
     )
     pool_draws: int = setting(
         1,
@@ -279,8 +279,9 @@ def new_reward(
         passages: Passages whose random ones gains are compared with; none: with no passage.
     """
     return SePerReward(
-        scorer, variant=variant, baseline=passages or "none", price=config.price, word_price=config.word_price, gain_weight=config.gain_weight,
-        needed=config.needed, reader=config.reader, pool_draws=config.pool_draws, share_ranks=True,
+        scorer, variant=variant, baseline=passages or "none", price=config.price, word_price=config.word_price,
+        gain_weight=config.gain_weight, needed=config.needed, reader=config.reader, pool_draws=config.pool_draws,
+        share_ranks=True,
     )  # fmt: skip
 
 
