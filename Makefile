@@ -60,9 +60,12 @@ runs/tables/%.md: configs/tables/%.yaml
 	mv $@.part $@
 
 runs/tables/transfer.md: $(READINGS:%=runs/tables/labels/%/summary.json)
-runs/tables/retrievers.md: runs/tables/retriever/results.json
-runs/tables/retriever/results.json: configs/tables/retriever.yaml
-	$(BIN)/seper-reward train retriever --config $<
+# one recipe for both: make would look at a table that waits for its retriever only after all others
+runs/tables/retrievers.md: configs/tables/retrievers.yaml configs/tables/retriever.yaml
+	mkdir -p $(@D)
+	$(BIN)/seper-reward train retriever --config configs/tables/retriever.yaml
+	$(BIN)/seper-reward evaluate retrievers --config $< > $@.part
+	mv $@.part $@
 
 runs/tables/labels/%/summary.json: configs/tables/labels.yaml
 	$(BIN)/seper-reward label --config $< $(READING_$*) --output_dir $(@D)
