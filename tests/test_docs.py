@@ -154,7 +154,7 @@ def test_commands_and_their_settings_exist(page):
 
 def test_settings_in_prose_exist_somewhere():
     recipes = [f"trainers.{path.stem}" for path in (ROOT / "trainers").glob("*.py") if "def main" in path.read_text()]
-    benchmarks = [f"tests.benchmarks.{name}" for name in ("scaling", "roofline")]
+    benchmarks = [f"tests.benchmarks.{name}" for name in ("roofline", "scaling", "search")]
     known = set().union(*map(flags, [*COMMANDS, *recipes, *benchmarks]), FOREIGN_FLAGS)
     for page in PAGES:
         for line in code_of(page):

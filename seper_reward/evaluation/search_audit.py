@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluation.rag.measuring import measured
+from seper_reward.evaluation.rag.measuring import Context, measured
 from seper_reward.evaluation.statistics import ratio_over_questions, rounded
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Context, Query
+from seper_reward.types import Query
 
 KINDS = ("helpful", "useless", "harmful")
 

@@ -44,7 +44,7 @@ def results_of(folder):
 
 @pytest.mark.parametrize(("reader", "over"), [("separate", "random"), ("policy-base", "nothing")])
 def test_command(settings, tmp_path, reader, over):
-    assert policy.main([*settings, "--reader", reader, "--gain_over", over]) == 0
+    assert policy.main([*settings, "--reader", reader, "--gain_over", over, "--logging_steps", "1"]) == 0
     results = results_of(tmp_path / "run")
     policies = ["before", "before_reader_answers", "after", "after_reader_answers"]
     rules = ["never_search", "always_search", "threshold", "threshold_entropy", "threshold_semantic_entropy"]

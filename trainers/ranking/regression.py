@@ -165,15 +165,15 @@ def _blocks(
     questions = encoder.encode_query([query.question for query in queries], **options)
     texts = [passage.full_text for query in queries for passage in query.passages]
     passages = encoder.encode_document(texts, **options).astype(float)  # (N, D)
-    repeated = np.repeat(questions, [len(query.passages) for query in queries], axis=0).astype(float)  # (N, D)
+    rows: np.ndarray = np.repeat(np.arange(len(queries)), [len(query.passages) for query in queries])  # (N,)
+    repeated = questions[rows].astype(float)  # (N, D)
     products = repeated * passages
     cosines = products.sum(-1, keepdims=True)  # (N, 1)
     blocks = [repeated, products, cosines]
     if closed_book:
         shares = [_cluster_shares(belief) for belief in beliefs]
-        each = np.repeat(np.arange(len(queries)), [len(query.passages) for query in queries])
-        unsure = np.array([[-(row * np.log(row)).sum()] for row in shares])[each]  # (N, 1)
-        sure = np.array([[row.max(initial=0.0)] for row in shares])[each]
+        unsure = np.array([[-(row * np.log(row)).sum()] for row in shares])[rows]  # (N, 1)
+        sure = np.array([[row.max(initial=0.0)] for row in shares])[rows]
         pairs = [(belief, each) for query, belief in zip(queries, beliefs, strict=True) for each in query.passages]
         stated = np.array([[stated_share(belief, passage)] for belief, passage in pairs])
         blocks += [unsure, unsure * cosines, stated, sure * (1 - stated)]
