@@ -3,8 +3,8 @@
     seper-reward train gating --config configs/gating/demo.yaml
 
 Labels candidates of training questions, trains a model to predict the labels by regression, fixes thresholds on the
-dev questions, and compares on the test questions: a passage never, always, or where a gate says so. The same command
-resumes.
+dev questions, and compares on the test questions: a passage never, always, or where a gate says so. With --folds, each
+question is a test question once. The same command resumes.
 """
 
 import math
@@ -29,6 +29,7 @@ from seper_reward.labels.targets import sure
 from seper_reward.reports.figures import plot_gating
 from seper_reward.reports.tables import cell, lead_text, markdown_table
 from seper_reward.retrieval import DenseRetriever
+from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings
@@ -86,6 +87,11 @@ class GatingConfig(RerankerConfig):
     judging_seed: int = setting(
         1, "Seed of the responses that the rules are measured on; another than that of the labels (seed)."
     )
+    folds: int = setting(
+        1,
+        "Number of runs, each in a folder fold-N, of which each holds other questions out; from 2 on, the share of "
+        "test questions follows from it, and the results are over all questions.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,6 +105,8 @@ class GatingConfig(RerankerConfig):
             )
         if not self.dev_share:
             raise ValueError("dev_share must be above 0: the thresholds are fixed on dev questions")
+        if self.folds < 1:
+            raise ValueError(f"folds must be at least 1, got {self.folds}")
 
 
 class Decided(NamedTuple):
@@ -291,32 +299,88 @@ def gating_results(
     Returns:
         ``gating``: by rule, the numbers of ``compare_rules``; those of readers that made no labels have ``_READER``
         behind their names. ``leads``: by reader and rule, how far the trained gate leads it in SePer
-        (``lead_over_questions``). ``curves``: by gate, of the first reader.
+        (``lead_over_questions``). ``by_question``: by reader and rule, the Q values of SePer. ``curves``: by gate, of
+        the first reader.
     """
     table: dict[str, dict[str, Any]] = {}
-    leads, curves = {}, {}
+    values_of, curves = {}, {}
     for reader, values in measured.items():
         rows = compare_rules(gates(config.labeler), limits, decided, values)
-        by_question = {name: row.pop("by_question") for name, row in rows.items()}
+        values_of[reader] = {name: [rounded(value) for value in row.pop("by_question")] for name, row in rows.items()}
         drawn = {name: row.pop("curves") for name, row in rows.items() if "curves" in row}
-        own = by_question.pop(config.labeler)
-        leads[reader] = {name: lead_over_questions(own, other) for name, other in by_question.items()}
         if reader == config.reader:
             table, curves = rows, drawn
             continue
         for name, row in rows.items():
             table[name] |= {f"{key}_{Path(reader).name}": row[key] for key in (*METRICS, "area")}
-    return {"gating": table, "leads": leads, "curves": curves}
+    return {
+        "gating": table,
+        "leads": _leads(values_of, config.labeler),
+        "by_question": values_of,
+        "curves": curves,
+    }
+
+
+def _leads(values: Mapping[str, Mapping[str, Sequence[float]]], labeler: str) -> dict[str, dict[str, Any]]:
+    return {
+        reader: {name: lead_over_questions(rules[labeler], other) for name, other in rules.items() if name != labeler}
+        for reader, rules in values.items()
+    }
+
+
+def over_folds(found: Sequence[Mapping[str, Any]], labeler: str) -> dict[str, Any]:
+    """Return what the rules do on the test questions of all folds together.
+
+    Args:
+        found: The ``results.json`` of each fold.
+        labeler: Name of the labels, and of the gate that learned them.
+
+    Returns:
+        As ``gating_results``: in ``gating`` the mean over all test questions, where the area is the mean of the folds'
+        areas, weighted by their test questions, and there is no threshold; in ``curves`` the same mean of the folds'
+        curves. ``questions``: numbers of questions, those of the splits summed over folds.
+    """
+    counts = [row["questions"]["test"] for row in found]
+    coverage = np.linspace(0, 1, max(counts) + 1)
+
+    def pooled(rule: str, column: str) -> float | None:
+        numbers = [row["gating"][rule][column] for row in found]
+        return None if None in numbers else rounded(float(np.average(numbers, weights=counts)))
+
+    def mean_curve(rule: str, metric: str) -> list[float]:
+        each = [row["curves"][rule] for row in found]
+        drawn = [np.interp(coverage, curve["coverage"], curve[metric]) for curve in each]
+        return [rounded(value) for value in np.average(drawn, axis=0, weights=counts).tolist()]
+
+    rules, columns = found[0]["gating"], [name for name in found[0]["gating"][labeler] if name != "threshold"]
+    values = {
+        reader: {rule: [value for row in found for value in row["by_question"][reader][rule]] for rule in rules}
+        for reader in found[0]["by_question"]
+    }
+    return {
+        "gating": {rule: {column: pooled(rule, column) for column in columns} for rule in rules},
+        "leads": _leads(values, labeler),
+        "by_question": values,
+        "curves": {
+            rule: {
+                "coverage": [rounded(share) for share in coverage.tolist()],
+                **{metric: mean_curve(rule, metric) for metric in METRICS},
+            }
+            for rule in found[0]["curves"]
+        },
+        "questions": {name: sum(row["questions"][name] for row in found) for name in found[0]["questions"]},
+    }
 
 
 def markdown(results: Mapping[str, Any], config: GatingConfig) -> str:
     """Return ``results.json`` as a Markdown page."""
     columns = list(results["gating"][config.labeler])
     counts = results["questions"]
+    folds = "" if config.folds == 1 else f" over {config.folds} folds"
     lines = [
         f"# Whether to use a passage: {config.input}",
         "",
-        f"{counts['train']} training, {counts['dev']} dev and {counts['test']} test questions; labels "
+        f"{counts['train']} training, {counts['dev']} dev and {counts['test']} test questions{folds}; labels "
         f"`{config.labeler}` of the reader `{config.reader}`, the best of {config.top_k} retrieved passages. "
         "Thresholds maximise SePer on the dev questions; one that is a dash with a gate says never or always.",
         "",
@@ -343,6 +407,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     config, arguments = parse_settings(kinds, argv, "seper-reward train gating", __doc__)
     if config.judging_seed == arguments.seed:
         raise ValueError(f"judging_seed must differ from seed, that of the labels, got {arguments.seed} for both")
+    if config.folds == 1:
+        held_out_split(config, arguments)
+        # the same on other questions: a gate's lead is small beside what one split of few questions does by chance
+        suggest(f"the same command with --folds 3 --output_dir {arguments.output_dir}-folds")
+        return 0
+    folder = Path(arguments.output_dir)
+    config.cache = config.cache or trainer_cache(folder)
+    share = 1 / config.folds
+    parts = [
+        replace(config, folds=1, test_share=share, turned=(config.turned + fold * share) % 1)
+        for fold in range(config.folds)
+    ]
+    found = [
+        held_out_split(part, replace(arguments, output_dir=str(folder / f"fold-{fold}")))
+        for fold, part in enumerate(parts)
+    ]
+    if process_state().is_main_process:
+        _write(folder, over_folds(found, config.labeler), config)
+    suggest(f"seper-reward train gating --input {config.input} --output_dir {folder}-all")
+    return 0
+
+
+def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[str, Any]:
+    """Train and compare on one split of the questions; return what ``results.json`` of the output folder holds.
+
+    All processes must call this together.
+    """
     folder, questions, scorer, readers = begin(config, arguments)
     questions = of_groups(questions, config.groups)
     labeler = labeler_for(config, scorer)
@@ -384,9 +475,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _publish(folder, results, config)
             tracked.log({f"test/{name}": row for name, row in results["gating"].items()})
             tracked.artifact("gate", "model", [folder / "model"])
-    # the same on other questions: a gate's lead is small beside what one split of few questions does by chance
-    suggest(f"the same command with --turned 0.25 --output_dir {folder}-turned")
-    return 0
+    return results
 
 
 def _learn(
@@ -415,8 +504,7 @@ def _learn(
 
 
 def _publish(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> None:
-    """Write card, results and plot into the folder, and print the table."""
-    page = markdown(results, config)
+    """Write card, results and plot into the folder, and print the page."""
     ridge = config.student == "ridge"
     card = model_card(
         "gate",
@@ -430,9 +518,15 @@ def _publish(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> 
             else '`CrossEncoder("PATH").predict([(question, passage)])`'
         ),
         limit_on_dev=results["gating"][config.labeler]["threshold"],
-        table=page.partition("\n\n")[2],
+        table=markdown(results, config).partition("\n\n")[2],
     )
     (folder / "model" / "README.md").write_text(card, encoding="utf-8")
+    _write(folder, results, config)
+
+
+def _write(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> None:
+    """Write results, page and plot into the folder, and print the page."""
+    page = markdown(results, config)
     write_json(folder / RESULTS, results)
     (folder / "results.md").write_text(page, encoding="utf-8")
     plot_gating(results["curves"], results["gating"], folder / "results.svg")

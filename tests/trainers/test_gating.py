@@ -18,6 +18,7 @@ from trainers.gating import (
     decide,
     gating_results,
     of_groups,
+    over_folds,
     thresholds,
 )
 from trainers.models import load_encoder
@@ -110,6 +111,32 @@ def test_readers_that_made_no_labels_have_numbers_of_their_own():
     assert set(found["curves"]) == set(limits)
 
 
+def test_folds_by_hand():
+    """Two questions of one fold and one of another: means over questions, leads over all three."""
+
+    def fold(gate, always, area, curve):
+        row = {"seper": sum(gate) / len(gate), "area": area, "threshold": 0.1}
+        none = {"seper": sum(always) / len(always), "area": None, "threshold": None}
+        return {
+            "gating": {"delta_seper": row, "always": none},
+            "by_question": {"embedded": {"delta_seper": gate, "always": always}},
+            "curves": {"delta_seper": {"coverage": curve[0], "seper": curve[1], "exact_match": curve[1]}},
+            "questions": {"train": 4, "test": len(gate)},
+        }
+
+    first = fold([0.9, 0.6], [0.4, 0.5], 0.6, ([0.0, 0.5, 1.0], [0.0, 0.4, 0.6]))
+    found = over_folds([first, fold([0.3], [0.6], 0.3, ([0.0, 1.0], [0.6, 0.0]))], "delta_seper")
+    assert found["gating"] == {
+        "delta_seper": {"seper": pytest.approx(0.6), "area": pytest.approx(0.5)},
+        "always": {"seper": pytest.approx(0.5), "area": None},
+    }
+    assert found["leads"]["embedded"]["always"]["lead"] == pytest.approx((0.5 + 0.1 - 0.3) / 3)
+    assert found["questions"] == {"train": 8, "test": 3}
+    curve = found["curves"]["delta_seper"]
+    assert curve["coverage"] == [0.0, 0.5, 1.0]
+    assert curve["seper"] == pytest.approx([0.2, (2 * 0.4 + 0.3) / 3, 0.4], abs=1e-4)
+
+
 def test_groups():
     def of(*groups):
         return [Query(group, "?", ("a",), (A,), metadata={"group": group}) for group in groups]
@@ -128,6 +155,7 @@ def test_groups():
         ({"loss": "ranknet"}, "loss must be mse"),
         ({"labeler": "gold"}, "labeler must be one of delta_seper, .*, got 'gold'"),
         ({"dev_share": 0.0}, "dev_share must be above 0"),
+        ({"folds": 0}, "folds must be at least 1, got 0"),
         ({"hops": 2}, "decides on single passages, got sets=none and hops=2"),
         ({"sets": "pairs"}, "decides on single passages, got sets=pairs and hops=1"),
     ],
@@ -171,5 +199,12 @@ def test_command(student, lane_questions, tmp_path, tiny_reader, tiny_entailment
     assert (folder / "labels.jsonl").read_bytes() == labels
     again = json.loads((folder / "results.json").read_text())
     assert again["gating"] == results["gating"]
+    if student == "ridge":
+        folds = [*settings, "--folds", "2", "--dev_share", "0.25", "--output_dir", str(tmp_path / "folds")]
+        assert gating.main(folds) == 0
+        parts = [json.loads((tmp_path / "folds" / f"fold-{fold}" / "results.json").read_text()) for fold in range(2)]
+        pooled = json.loads((tmp_path / "folds" / "results.json").read_text())
+        assert pooled["questions"]["test"] == sum(part["questions"]["test"] for part in parts) == 24
+        assert (tmp_path / "folds" / "results.svg").is_file()
     with pytest.raises(ValueError, match="judging_seed must differ from seed"):
         gating.main([*settings, "--judging_seed", "42"])
