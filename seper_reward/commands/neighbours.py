@@ -48,6 +48,7 @@ class ERAGConfig(JudgedConfig, RetrievalConfig):
         "Labelers of single passages, by their names in `seper-reward label`.",
     )
     depths: list[int] = setting([1, 2, 5], "Numbers of passages that the reader sees together, each >= 1.")
+    plot: str | None = setting(None, "Image file to plot the correlations of precision into; not given: none.")
     margin: float = setting(
         0.05, "Label above which a passage is relevant for MAP and MRR; recall and nDCG take labels below 0 as 0."
     )
@@ -165,6 +166,7 @@ def erag_command(arguments: list[str]) -> str:
     config = parse(ERAGConfig, arguments, "seper-reward evaluate erag")
     from seper_reward.evaluation.neighbours.erag import erag
     from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, LabelerOptions, load_labeler
+    from seper_reward.reports.figures import plot_erag
     from seper_reward.reports.tables import erag_tables
     from seper_reward.retrieval import load_retriever
 
@@ -183,6 +185,8 @@ def erag_command(arguments: list[str]) -> str:
     )
     print(erag_tables(result))
     write_result(result, config)
+    if config.plot:
+        plot_erag(result, Path(config.plot))
     return f"seper-reward train retriever --input {config.file}{corpus_flag(config)} --labeler {config.labelers[0]}"
 
 

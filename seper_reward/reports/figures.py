@@ -100,24 +100,60 @@ def plot_compare(results: Mapping[str, Any], path: Path) -> None:
     figure = new_figure(10, 0.45 * len(labelers) + 1.6)
     panels = {"Pearson's r with people's marks": "marks", "Kendall's τ with the reader's score": "score"}
     for axes, (title, measure) in zip(figure.subplots(1, 2, sharey=True), panels.items(), strict=True):
-        for number, (name, found) in enumerate(used.items()):
-            shift = 0.6 * ((number + 0.5) / len(used) - 0.5)
-            points = [
-                (value, interval or (value, value), labelers.index(each) + shift)
-                for each, row in found.items()
-                for value, interval in [row[measure].get("kendall", row[measure]).values()]
-                if value is not None
-            ]
-            errors = [[abs(value - interval[side]) for value, interval, _ in points] for side in (0, 1)]
-            values, _, heights = zip(*points, strict=True) if points else ((), (), ())
-            axes.errorbar(values, heights, xerr=errors, fmt="o", markersize=4, label=name)
-        axes.axvline(0, color="#d5d8dc", zorder=0)
-        axes.set_xlabel(title)
-        axes.spines[["top", "right"]].set_visible(False)
-    axes.set_yticks(range(len(labelers)), labelers)
-    axes.invert_yaxis()
+        series = {
+            name: {each: tuple(row[measure].get("kendall", row[measure]).values()) for each, row in found.items()}
+            for name, found in used.items()
+        }
+        _correlations_by_labeler(axes, series, labelers, title)
     legend_beside(axes)
     save_figure(figure, path)
+
+
+def plot_erag(result: Mapping[str, Any], path: Path) -> None:
+    """Plot how well precision by each labeler ranks the lists as the reader does, by retriever and depth.
+
+    Args:
+        result: What ``erag`` returned.
+        path: Image file; its ending decides the format (svg, png, pdf).
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    retrievers = result["retrievers"]
+    labelers = list(dict.fromkeys(name for found in retrievers.values() for name in found["labels"]))
+    figure = new_figure(10, 0.6 * len(labelers) + 1.6)
+    panels = {"Kendall's τ with the reader's score": "score", "Kendall's τ with its gain": "gain"}
+    for axes, (title, target) in zip(figure.subplots(1, 2, sharey=True), panels.items(), strict=True):
+        series: dict[str, dict[str, Any]] = {}
+        for retriever, found in retrievers.items():
+            for labeler, by_depth in found["correlation"][target].items():
+                for depth, by_metric in by_depth.items():
+                    row = series.setdefault(f"P@{depth}, {retriever}", {})
+                    row[labeler] = tuple(by_metric["p"]["kendall"].values())
+        _correlations_by_labeler(axes, series, labelers, title)
+    legend_beside(axes)
+    save_figure(figure, path)
+
+
+def _correlations_by_labeler(
+    axes: Any, series: Mapping[str, Mapping[str, Any]], labelers: Sequence[str], title: str
+) -> None:
+    """Draw correlations with their intervals, ``(value, interval)`` by series and labeler: a row per labeler."""
+    for number, (name, found) in enumerate(series.items()):
+        shift = 0.6 * ((number + 0.5) / len(series) - 0.5)
+        points = [
+            (value, interval or (value, value), labelers.index(each) + shift)
+            for each, (value, interval) in found.items()
+            if value is not None
+        ]
+        errors = [[abs(value - interval[side]) for value, interval, _ in points] for side in (0, 1)]
+        values, _, heights = zip(*points, strict=True) if points else ((), (), ())
+        axes.errorbar(values, heights, xerr=errors, fmt="o", markersize=4, label=name)
+    axes.axvline(0, color="#d5d8dc", zorder=0)
+    axes.set_xlabel(title)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_yticks(range(len(labelers)), labelers)
+    axes.set_ylim(len(labelers) - 0.5, -0.5)
 
 
 def plot_equivalence(result: Mapping[str, Any], path: Path) -> None:

@@ -115,7 +115,7 @@ def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
 
 
 def erag_tables(result: Mapping[str, Any]) -> str:
-    """Return Kendall's tau of each labeler's metrics with the reader's score and gain as text, by retriever and depth.
+    """Return how each labeler's metrics rank lists beside the reader's score and gain, by retriever and depth.
 
     Args:
         result: What ``erag`` returned.
@@ -127,12 +127,14 @@ def erag_tables(result: Mapping[str, Any]) -> str:
         for depth, score in ends.items():
             title = f"{retriever}, {depth} passages: {result['metric']} {interval_cell(score)}"
             tables = [
-                _tau_table(
-                    target,
+                _rank_table(
+                    f"{title_of} with the {target}",
+                    coefficient,
                     {labeler: by_depth[depth] for labeler, by_depth in by_labeler.items()},
                     {labeler: row["questions"] for labeler, row in found["labels"].items()},
                 )
                 for target, by_labeler in found["correlation"].items()
+                for coefficient, title_of in (("kendall", "Kendall tau"), ("spearman", "Spearman rho"))
             ]
             parts.append("\n".join([title, *tables]))
         parts.append(costs_table({name: row["per_label"] for name, row in found["labels"].items()}, "a label costs"))
@@ -316,16 +318,19 @@ def _laid_out(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, 
     )
 
 
-def _tau_table(target: str, rows: Mapping[str, Mapping[str, Any]], questions: Mapping[str, int]) -> str:
+def _rank_table(
+    title: str, coefficient: str, rows: Mapping[str, Mapping[str, Any]], questions: Mapping[str, int]
+) -> str:
     metrics = list(next(iter(rows.values()), {}))
     cells = [
-        [labeler, str(questions[labeler]), *(_tau(row[metric]) for metric in metrics)] for labeler, row in rows.items()
+        [labeler, str(questions[labeler]), *(_rank(row[metric], coefficient) for metric in metrics)]
+        for labeler, row in rows.items()
     ]
-    return text_table([f"Kendall tau with the {target}", "questions", *metrics], cells)
+    return text_table([title, "questions", *metrics], cells)
 
 
-def _tau(row: Mapping[str, Any]) -> str:
-    return interval_cell({"mean": row["kendall"]["value"], "interval": row["kendall"]["interval"]})
+def _rank(row: Mapping[str, Any], coefficient: str = "kendall") -> str:
+    return interval_cell({"mean": row[coefficient]["value"], "interval": row[coefficient]["interval"]})
 
 
 def _pearson(row: Mapping[str, Any]) -> str:

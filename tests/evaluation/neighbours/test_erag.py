@@ -1,6 +1,7 @@
 """Metrics of lists against the reader's score on them: by hand with scripted labels, and the whole command."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -125,11 +126,13 @@ def test_labelling_costs_what_the_reader_is_asked(tiny_scorer):
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "6", "--retrievers", "bm25", "--depths", "1", "2", "--erag_metric", "token_f1"]
-    words += ["--labelers", "erag", "delta_seper", "contains", "gold"]
+    words += ["--labelers", "erag", "delta_seper", "contains", "gold", "--plot", str(tmp_path / "erag.svg")]
     assert main(["evaluate", "erag", *words]) == 0
     out = capsys.readouterr().out
     assert "bm25, 2 passages: token_f1 0" in out
     assert "a label costs" in out
+    assert {"Kendall tau with the gain", "Spearman rho with the score"} <= set(re.split(r"\n|  +", out))
+    assert "P@2, bm25" in (tmp_path / "erag.svg").read_text()
     result = json.loads((tmp_path / "out.json").read_text())
     found = result["retrievers"]["bm25"]
     assert found["labels"]["gold"]["per_label"]["calls"] == 0
