@@ -39,7 +39,7 @@ from .runs import evaluated
 
 MEASURES = (
     "search_rate_needed", "search_rate_not_needed", "decision_f1", "accuracy", "seper", "reward",
-    "searches_per_question", "tokens_per_question",
+    "searches_per_question", "failed_calls_per_question", "tokens_per_question",
 )  # fmt: skip
 TRAINING = "training.jsonl"  # the log of the trainer, in a run's folder
 NEVER, ALWAYS, ORACLE = "never_search", "always_search", "threshold"
@@ -77,6 +77,7 @@ class Episode(NamedTuple):
         seper: The reader's SePer with what was found, in [0, 1].
         reward: Reward of the policy's variant, less the whole prices.
         tokens: Number of tokens of queries, passages and answer.
+        failed: Number of calls that failed: they found nothing, and cost as much as a search.
     """
 
     id: str
@@ -88,6 +89,7 @@ class Episode(NamedTuple):
     seper: float
     reward: float
     tokens: float
+    failed: int = 0
 
     @property
     def searched(self) -> bool:
@@ -172,15 +174,16 @@ def _choice(bench: Bench, query: Query) -> _Choice | None:
     return _Choice(without, searching, tuple(getattr(score.beliefs[0], name) for name in _ENTROPIES))
 
 
-def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...]) -> Episode | None:
+def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: int = 0) -> Episode | None:
     """Return what comes of searches if the reader answers: means over its responses; ``None`` if it cannot be asked.
 
     Args:
         bench: What is measured with.
         query: The question.
         turns: The searches.
+        failed: Number of calls that failed beside them.
     """
-    asked = _rollout(query, turns)
+    asked = replace(_rollout(query, turns), failed=failed)
     (score,) = bench.judge.score([asked])
     if score is None:
         return None
@@ -196,6 +199,7 @@ def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...]) -> Episo
         reward=sum(weight * each.reward for weight, each in zip(belief.weights, rewards, strict=True) if each),
         tokens=_count(bench, turns)
         + sum(weight * _tokens(bench, text) for weight, text in zip(belief.weights, belief.responses, strict=True)),
+        failed=failed,
     )
 
 
@@ -228,8 +232,9 @@ def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: 
                 seper=judgement.beliefs[-1].seper,
                 reward=score.reward,
                 tokens=_count(bench, rollout.turns) + _tokens(bench, rollout.answer),
+                failed=rollout.failed,
             )
-            read = read_by_reader(bench, query, rollout.turns)
+            read = read_by_reader(bench, query, rollout.turns, rollout.failed)
         mine.append((rollout.question, own, read))
     rows = as_often(gather_object(mine), trainer.num_generations_eval)
     return {name: [own for _, own, _ in rows], f"{name}_reader_answers": [read for *_, read in rows]}
@@ -287,6 +292,7 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
         "seper": lambda each: (each.seper, 1),
         "reward": lambda each: (each.reward, 1),
         "searches_per_question": lambda each: (len(each.queries), 1),
+        "failed_calls_per_question": lambda each: (each.failed, 1),
         "tokens_per_question": lambda each: (each.tokens, 1),
     }
     for group in sorted({episode.group for episode in scored if episode.group is not None}):

@@ -67,6 +67,17 @@ def test_command(settings, tmp_path, reader, over):
     assert print_over_seeds(["--runs", str(tmp_path / "run")]) == 0
 
 
+def test_a_warmed_up_policy_may_be_held_near_its_start(settings, tmp_path):
+    assert policy.main([*settings, "--max_steps", "1"]) == 0
+    settings[settings.index("--init_adapter") + 1] = str(tmp_path / "run" / "model")
+    again = [*settings, "--reader", "policy-base", "--beta", "0.1", "--logging_steps", "1"]
+    assert policy.main([*again, "--output_dir", str(tmp_path / "held")]) == 0
+    log = [json.loads(line) for line in (tmp_path / "held" / "training.jsonl").read_text().splitlines()]
+    kl = [row["kl"] for row in log if "kl" in row]
+    assert len(kl) == 2
+    assert kl[0] == pytest.approx(0, abs=1e-6)  # it starts where it is held
+
+
 def test_credit_per_turn(settings, tmp_path):
     options = [
         "--variant", "both", "--credit", "turn", "--potential", "true", "--discount", "0.9", "--pool_draws", "2",

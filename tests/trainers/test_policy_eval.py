@@ -33,13 +33,13 @@ from trainers.policy_eval import (
 from trainers.policy_task import SearchTool
 
 
-def episode(name, group, needed, searches, accuracy, seper, reward, tokens=10.0):
-    return Episode(name, group, needed, ("x",) * searches, "", accuracy, seper, reward, tokens)
+def episode(name, group, needed, searches, accuracy, seper, reward, tokens=10.0, failed=0):
+    return Episode(name, group, needed, ("x",) * searches, "", accuracy, seper, reward, tokens, failed)
 
 
 EPISODES = [
     episode("1", "fiction", True, 2, 1.0, 0.9, 0.5, 30),
-    episode("2", "fiction", True, 0, 0.0, 0.1, 0.0),
+    episode("2", "fiction", True, 0, 0.0, 0.1, 0.0, failed=1),
     episode("3", "known", True, 1, 0.0, 0.2, -0.2),
     episode("4", "known", False, 0, 1.0, 0.8, 0.1),
 ]
@@ -51,7 +51,7 @@ def test_summary_by_hand():
     assert found == {
         "search_rate_needed": 0.6667, "search_rate_not_needed": 0.0, "search_rate_fiction": 0.5,
         "search_rate_known": 0.5, "decision_f1": 0.8, "accuracy": 0.5, "seper": 0.5, "reward": 0.1,
-        "searches_per_question": 0.75, "tokens_per_question": 15.0, "unscored": 0.2,
+        "searches_per_question": 0.75, "failed_calls_per_question": 0.25, "tokens_per_question": 15.0, "unscored": 0.2,
     }  # fmt: skip
     assert intervals.keys() == found.keys() - {"unscored"}
     assert intervals["search_rate_not_needed"] is None  # it never varies
@@ -161,7 +161,9 @@ def test_the_reward_of_a_rule_is_that_of_the_policys_variant(tokenizer):
     """With ``answer``, the mean over the reader's responses of what each would be paid."""
     found = read_by_reader(bench(tokenizer, "answer"), NEEDED, (Turn("q", (PASSAGE,)),))
     assert found.reward == pytest.approx(0.75 * 1 + 0.25 * 0 - 0.2)
-    assert found.seper == 0.7
+    assert (found.seper, found.failed) == (0.7, 0)
+    clumsy = read_by_reader(bench(tokenizer, "answer"), NEEDED, (Turn("q", (PASSAGE,)),), failed=1)
+    assert clumsy.reward == pytest.approx(found.reward - 0.2)  # a failed call costs as much as a search
 
 
 def test_a_policy_is_measured_by_its_own_answers_and_by_the_readers(tokenizer):
