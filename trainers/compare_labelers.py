@@ -28,6 +28,7 @@ from seper_reward.labels.plans import SetPlan
 from seper_reward.labels.targets import BY_HOP
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table
+from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings
@@ -37,7 +38,7 @@ from seper_reward.types import Query
 from .models import load_encoder
 from .ranking.candidates import propose
 from .ranking.data import Questions, data_key
-from .ranking.evaluation import Rankings, measure_rankings, rank
+from .ranking.evaluation import Rankings, measure_rankings, rank_by
 from .ranking.label_table import (
     UNTRAINED,
     as_ranked,
@@ -233,11 +234,10 @@ def rank_for_test(
     if config.hops > 1:
         learned = seed and config.learn_from in BY_HOP
         ways = {name: config.hops} if learned else {name: 1, f"{name}_in_hops": config.hops}
-    kept = None if seed else config.embeddings_dir  # those of trained weights are used once
-    return {
-        f"{way}{seed}": rank(model, questions.corpus, questions.test, config.eval_top_k, hops, kept)
-        for way, hops in ways.items()
-    }
+    # embeddings of trained weights are used here alone, and not kept
+    kept = Path(config.embeddings_dir) if config.embeddings_dir and not seed else None
+    retriever = DenseRetriever(model, questions.corpus, cache_dir=kept)
+    return {f"{way}{seed}": rank_by(retriever, questions.test, config.eval_top_k, hops) for way, hops in ways.items()}
 
 
 def _labeler_of(run: str) -> str:

@@ -28,7 +28,6 @@ from seper_reward.labels.summary import label_statistics
 from seper_reward.labels.targets import sure
 from seper_reward.reports.figures import plot_gating
 from seper_reward.reports.tables import cell, lead_text, markdown_table
-from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import write_json
@@ -39,7 +38,7 @@ from seper_reward.types import Belief, LabeledQuery, Passage, Query
 
 from .closed_book import closed_book_beliefs
 from .models import base_name, load_encoder
-from .ranking.candidates import candidates, propose
+from .ranking.candidates import candidates, corpus_retriever, propose
 from .ranking.data import Questions
 from .ranking.label_store import LabelStore
 from .ranking.regression import PassageRegression, Predictor
@@ -446,7 +445,7 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
 
     with tracked_run(config, arguments, "gating") as tracked:
         seconds: dict[str, float] = {}
-        retriever = DenseRetriever(encoder, questions.corpus, share=True)
+        retriever = corpus_retriever(encoder, config, questions)
         with stopwatch(seconds, "labelling"):
             store = LabelStore(folder / LABELS, labeler)
             labeled = store.label(propose(encoder, config, questions))

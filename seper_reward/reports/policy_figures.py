@@ -69,7 +69,7 @@ def plot_training(
     panels = figure.subplots(1, len(measures), squeeze=False)[0]
     for axes, measure in zip(panels, measures, strict=True):
         for number, (name, logs) in enumerate(arms.items()):
-            lines = [_smoothed(log, measure, window) for log in logs]
+            lines = [smoothed(log, measure, window) for log in logs]
             for line in lines:
                 axes.plot(list(line), list(line.values()), color=f"C{number}", linewidth=0.7, alpha=0.5)
             shared = [step for step in lines[0] if all(step in line for line in lines)]
@@ -82,7 +82,7 @@ def plot_training(
     save_figure(figure, path)
 
 
-def _smoothed(log: Sequence[Mapping[str, float]], measure: str, window: int) -> dict[float, float]:
+def smoothed(log: Sequence[Mapping[str, float]], measure: str, window: int) -> dict[float, float]:
     """Return the mean of a measure over each step and those before it, up to ``window`` in all, by step."""
     rows = [(row["step"], row[measure]) for row in log if measure in row]
     return {

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
-from seper_reward.reports.policy_figures import _smoothed
+from seper_reward.reports.policy_figures import smoothed
 from seper_reward.reward.environment import Turn, environment_factory
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
@@ -257,6 +257,6 @@ def test_points_of_a_training_are_means_over_the_steps_before():
         {"step": 2, "loss": 9.0},
         {"step": 3, "reward": 0.2},
     ]
-    assert _smoothed(log, "reward", 2) == {1: 0.0, 2: 0.5, 3: 0.6}
-    assert _smoothed(log, "reward", 9) == pytest.approx({1: 0.0, 2: 0.5, 3: 0.4})
-    assert _smoothed(log, "absent", 2) == {}
+    assert smoothed(log, "reward", 2) == {1: 0.0, 2: 0.5, 3: 0.6}
+    assert smoothed(log, "reward", 9) == pytest.approx({1: 0.0, 2: 0.5, 3: 0.4})
+    assert smoothed(log, "absent", 2) == {}

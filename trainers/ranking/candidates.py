@@ -15,11 +15,14 @@ from .data import Questions, RankingConfig
 
 def propose(model: SentenceTransformer, config: RankingConfig, questions: Questions) -> list[Query]:
     """Return the training questions with the passages to label; all processes must call this together."""
-    retriever = None
-    if config.candidates != "given":
-        kept = Path(config.embeddings_dir) if config.embeddings_dir else None
-        retriever = DenseRetriever(model, questions.corpus, share=True, cache_dir=kept)
+    retriever = None if config.candidates == "given" else corpus_retriever(model, config, questions)
     return candidates(questions.train, retriever, config.top_k, config.candidates != "retrieved", config.hops)
+
+
+def corpus_retriever(model: SentenceTransformer, config: RankingConfig, questions: Questions) -> DenseRetriever:
+    """Return a retriever over the whole corpus, whose embedding the processes share; all must call this together."""
+    kept = Path(config.embeddings_dir) if config.embeddings_dir else None
+    return DenseRetriever(model, questions.corpus, share=True, cache_dir=kept)
 
 
 def candidates(

@@ -16,7 +16,7 @@ from seper_reward.evaluation.win_ratios import relative_win_ratios
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import reader_defaults
-from seper_reward.retrieval import DenseRetriever, retrieve_hops
+from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
 from seper_reward.runtime.hashing import content_key
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
@@ -91,12 +91,20 @@ def rank(
     hops: int = 1,
     embeddings_dir: str | None = None,
 ) -> Rankings:
-    """Return each question's best passages in the corpus, ``DEPTH`` of them or ``least`` if that is more.
+    """Return what ``rank_by`` returns of a dense retriever over the corpus.
 
-    With several ``hops``, those that were read come first (``retrieve_hops``). Each process ranks all questions by
-    itself. ``embeddings_dir`` keeps the corpus's embeddings, as the setting of that name says.
+    ``embeddings_dir`` keeps the corpus's embeddings, as the setting of that name says.
     """
     retriever = DenseRetriever(encoder, corpus, cache_dir=Path(embeddings_dir) if embeddings_dir else None)
+    return rank_by(retriever, queries, least, hops)
+
+
+def rank_by(retriever: Retriever, queries: Sequence[Query], least: int = 1, hops: int = 1) -> Rankings:
+    """Return each question's best passages, ``DEPTH`` of them or ``least`` if that is more.
+
+    With several ``hops``, those that were read come first (``retrieve_hops``). Each process ranks all questions by
+    itself.
+    """
     return retrieve_hops(retriever, [query.question for query in queries], hops, max(DEPTH, least))
 
 
