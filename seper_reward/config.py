@@ -49,6 +49,11 @@ LEARN_FROM_HELP = (
     "what each passage leads to: the most that a measured set with it is worth) or best_gain (the most that a passage "
     "adds to any given ones); the last three need labels of sets."
 )
+SPLIT_BY_HELP = (
+    "What is not divided between splits: question, or all questions that share a passage, or a passage's title (of a "
+    "document or entity), or a passage or a name in the question (name), where of marked passages only the relevant "
+    "ones count, or any passage or a name in the question (entity)."
+)
 RETRIEVER_HELP = (
     "Names: bm25, minilm (dense, embedded), wordllama or splade (if installed), hub ids or folders of bi-encoders, "
     "or several with plus signs between them, which are mixed: bm25+minilm."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trl import TrlParser
 
-from seper_reward.config import CORPUS_HELP, INPUT_HELP, InputConfig, ScorerConfig, load_scorer
+from seper_reward.config import CORPUS_HELP, INPUT_HELP, SPLIT_BY_HELP, InputConfig, ScorerConfig, load_scorer
 from seper_reward.data.splits import SplitBy, names_in
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
@@ -56,9 +56,7 @@ class PolicyTaskConfig(InputConfig):
     )
     split_by: SplitBy = setting(
         "question",
-        "What is not divided between splits: question, or all questions that share a passage, or a passage's title "
-        "(of a document or entity), where of marked passages only the relevant ones count, or an entity: any passage "
-        "or a name in the question.",
+        SPLIT_BY_HELP,
     )
     retriever: str = setting(
         "bm25",

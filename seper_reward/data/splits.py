@@ -10,9 +10,10 @@ from seper_reward.types import Query
 
 T = TypeVar("T")
 Split = Literal["train", "dev", "test"]
-SplitBy = Literal["question", "passage", "title", "entity"]
+SplitBy = Literal["question", "passage", "title", "name", "entity"]
 # capitalised words in a row, not at the start of a sentence: "Bell Tax", "Isle of the Dead"
 _NAME = re.compile(r"(?<!^)(?<![.!?:] )\b[A-Z][\w'’-]*(?: (?:of (?:the )?)?[A-Z][\w'’-]*)*")
+_POSSESSIVE = re.compile(r"['’]s?$")
 
 
 def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.125, turned: float = 0.0) -> Split:
@@ -83,28 +84,28 @@ def shared_keys(query: Query, split_by: SplitBy) -> set[str]:
         query: Question with passages. If people marked some of them, only those marked relevant count, as many
             questions may share what is irrelevant to them.
         split_by: ``"passage"`` for the texts of the passages, ``"title"`` for their titles (that of a passage without
-            one is its text), ``"entity"`` for the names in the question and the texts of all passages, marked or not,
-            or ``"question"`` for nothing.
+            one is its text), ``"name"`` for the texts and the names in the question, ``"entity"`` for these names and
+            the texts of all passages, marked or not, or ``"question"`` for nothing.
 
     Raises:
         BadRowError: A mark is neither true nor false.
     """
     if split_by == "question":
         return set()
-    if split_by == "entity":
-        return {*names_in(query.question), *(passage.full_text for passage in query.passages)}
-    marked = any(map(is_marked, query.passages))
-    counted = [passage for passage in query.passages if not marked or is_relevant(passage)]
-    return {passage.title or passage.text if split_by == "title" else passage.full_text for passage in counted}
+    names = names_in(query.question) if split_by in ("name", "entity") else []
+    all_count = split_by == "entity" or not any(map(is_marked, query.passages))
+    counted = [passage for passage in query.passages if all_count or is_relevant(passage)]
+    texts = {passage.title or passage.text if split_by == "title" else passage.full_text for passage in counted}
+    return {*names, *texts}
 
 
 def names_in(text: str) -> list[str]:
     """Return the names in an English text, in order, each once: capitalised words that do not begin a sentence.
 
-    >>> names_in("Who rang Old Mab on the Isle of Noss, and was Old Mab new?")
+    >>> names_in("Who rang Old Mab on the Isle of Noss, and was Old Mab's bell new?")
     ['Old Mab', 'Isle of Noss']
     """
-    return list(dict.fromkeys(match.group() for match in _NAME.finditer(text)))
+    return list(dict.fromkeys(_POSSESSIVE.sub("", match.group()) for match in _NAME.finditer(text)))
 
 
 def spread(items: Sequence[T], count: int | None) -> list[T]:

@@ -48,6 +48,7 @@ def test_what_questions_share_are_marked_passages_where_there_are_marks():
     assert shared_keys(replace(marked, question="Who saw Ann Lee?"), "entity") == {
         "Ann Lee", "Mill: Ann did.", "Sheep.", "Fog.",
     }  # fmt: skip
+    assert shared_keys(replace(marked, question="Who saw Ann Lee’s mill?"), "name") == {"Ann Lee", "Mill: Ann did."}
     unmarked = Query("q", "Who?", ("Ann",), (Passage("Ann did.", "Mill"), Passage("Fog.")))
     assert shared_keys(unmarked, "passage") == {"Mill: Ann did.", "Fog."}
     assert shared_keys(unmarked, "title") == {"Mill", "Fog."}

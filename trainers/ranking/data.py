@@ -10,6 +10,7 @@ from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
     LEARN_FROM_HELP,
+    SPLIT_BY_HELP,
     InputConfig,
     LabelerConfig,
     LearnFrom,
@@ -55,9 +56,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     dev_share: float = setting(0.125, "Share of questions that are measured on during training; may be 0.")
     split_by: SplitBy = setting(
         "question",
-        "What is not divided between splits: question, or all questions that share a passage, or a passage's title "
-        "(of a document or entity), where of marked passages only the relevant ones count, or an entity: any passage "
-        "or a name in the question.",
+        SPLIT_BY_HELP,
     )
     known_aliases: Literal["all", "last"] = setting(
         "all",
