@@ -7,6 +7,7 @@ The settings are those below and those of TRL's ``GRPOConfig``; ``scorer`` names
 """
 
 import hashlib
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,6 +72,7 @@ _DECISIVE = {
     "max_completion_length", "max_tool_calling_iterations", "scale_rewards", "loss_type", "bf16", "num_iterations",
     "steps_per_generation", "mask_truncated_completions", "weight_decay", "max_grad_norm",
 }  # fmt: skip
+_LENGTH = {"max_steps", "num_train_epochs"}
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
 _INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(InputConfig.__dataclass_fields__)
 
@@ -116,8 +118,8 @@ class PolicyConfig(PolicyTaskConfig):
     word_price: float = setting(0.0, "Price of a retrieved word, in units of belief, >= 0.")
     price_warmup: float = setting(
         0.0,
-        "Share of the steps, in [0, 1], over which the prices grow from 0; a policy that still answers badly after a "
-        "search is then not talked out of searching. 0: the whole price from the start.",
+        "Steps over which the prices grow from 0, >= 0; below 1 a share of all steps. A policy that still answers "
+        "badly after a search is then not talked out of searching. 0: the whole price from the start.",
     )
     evaluate_only: bool = setting(
         False,
@@ -127,8 +129,8 @@ class PolicyConfig(PolicyTaskConfig):
     def __post_init__(self) -> None:
         if self.variant not in get_args(Variant):
             raise ValueError(f"variant must be one of {', '.join(get_args(Variant))}, got {self.variant!r}")
-        if not 0 <= self.price_warmup <= 1:
-            raise ValueError(f"price_warmup must be a share of the steps, in [0, 1], got {self.price_warmup}")
+        if not 0 <= self.price_warmup < math.inf:
+            raise ValueError(f"price_warmup must be a number of steps, or a share of them, got {self.price_warmup}")
         if self.init_adapter != "none" and not (Path(self.init_adapter) / "adapter_config.json").is_file():
             raise ValueError(
                 f"init_adapter={self.init_adapter!r} holds no adapter; warm up first with `seper-reward train sft "
@@ -206,19 +208,19 @@ def project_completions_only() -> Iterator[None]:
 
 
 class PriceWarmup(TrainerCallback):
-    """Lets the prices of a reward grow linearly from 0 at the first step to their own after a share of the steps.
+    """Lets the prices of a reward grow linearly from 0 at the first step to their own.
 
     Args:
         reward: The reward; it has its own prices before and after training.
-        share: Share of the steps, in [0, 1].
+        steps: After how many steps it has them, >= 0; below 1 a share of all steps.
     """
 
-    def __init__(self, reward: SePerReward, share: float) -> None:
-        self._reward, self._share, self._whole = reward, share, reward.formula
+    def __init__(self, reward: SePerReward, steps: float) -> None:
+        self._reward, self._steps, self._whole = reward, steps, reward.formula
 
     def on_step_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Set the prices of this step."""
-        steps = self._share * state.max_steps
+        steps = self._steps * (1 if self._steps >= 1 else state.max_steps)
         grown = min(1.0, state.global_step / steps) if steps else 1.0
         self._reward.formula = replace(
             self._whole, price=grown * self._whole.price, word_price=grown * self._whole.word_price
@@ -302,13 +304,18 @@ def claim_policy_folder(
 ) -> None:
     """Write everything that decides the result into the folder, or compare it with what the folder has.
 
+    A run whose steps do not depend on how many there are may go on for longer than was said first.
+
     Raises:
         ValueError: The folder holds a run with other settings, data, weights or number of processes.
     """
+    of_all_steps = any(0 < steps < 1 for steps in (config.price_warmup, arguments.warmup_steps))
+    open_ended = arguments.lr_scheduler_type.startswith("constant") and not of_all_steps
+    decisive = _DECISIVE - _LENGTH if open_ended else _DECISIVE
     adapter = Path(config.init_adapter) / "adapter_model.safetensors"
     settings = {
         **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
-        **{name: value for name, value in arguments.to_dict().items() if name in _DECISIVE},
+        **{name: value for name, value in arguments.to_dict().items() if name in decisive},
         "adapter": hashlib.sha256(adapter.read_bytes()).hexdigest()[:16] if adapter.is_file() else None,
         "scorer": content_key(scorer.fingerprint),
         "data": data_key(questions),

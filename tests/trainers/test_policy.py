@@ -106,6 +106,17 @@ def test_all_weights(settings, tmp_path):
         policy.main([*settings, "--reader", "policy-base", "--output_dir", str(tmp_path / "other")])
 
 
+def test_a_run_at_a_constant_rate_may_go_on_for_longer(settings, tmp_path):
+    settings += ["--lr_scheduler_type", "constant", "--learning_rate", "0.01", "--beta", "0.1"]  # something to learn
+    assert policy.main(settings) == 0
+    settings[settings.index("--output_dir") + 1] = str(tmp_path / "longer")
+    for steps in ("1", "2"):
+        assert policy.main([*settings, "--max_steps", steps]) == 0
+    whole, longer = (load_file(tmp_path / run / "model" / "adapter_model.safetensors") for run in ("run", "longer"))
+    assert whole.keys() == longer.keys()
+    assert all(torch.equal(whole[name], longer[name]) for name in whole)
+
+
 class Dies(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         if state.global_step == 2:
@@ -186,8 +197,8 @@ def test_prices_grow(settings, tmp_path, monkeypatch):
     training = [(0.0, 0.0), (0.2, 0.1), (0.4, 0.2), (0.4, 0.2)]
     measuring = (len(prices) - 4) // 2
     assert prices == [(0.4, 0.2)] * measuring + training + [(0.4, 0.2)] * measuring
-    with pytest.raises(ValueError, match="price_warmup must be a share of the steps"):
-        policy.PolicyConfig(init_adapter="none", price_warmup=1.5)
+    with pytest.raises(ValueError, match="price_warmup must be a number of steps"):
+        policy.PolicyConfig(init_adapter="none", price_warmup=-0.5)
 
 
 def test_a_users_own_questions(settings, tmp_path, lane_questions):
