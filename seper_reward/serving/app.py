@@ -22,7 +22,7 @@ from seper_reward.reward.formula import Formula
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.serving.bodies import BeliefsBody, OpenRLHFBody, QueryBody, RewardsBody, UtilitiesBody, VerifyBody
 from seper_reward.serving.contracts import read_bodies, read_openrlhf, read_verify
-from seper_reward.serving.gate import Gate, Numbers
+from seper_reward.serving.middleware import Numbers, RequestGuard
 from seper_reward.serving.scoring import RETRY, Limits, Scoring
 from seper_reward.serving.worker import Worker
 from seper_reward.types import Measured
@@ -52,7 +52,7 @@ def build_app(
     """
     app = FastAPI(title="seper-reward", version=version("seper-reward"), description=__doc__)
     numbers, scoring = Numbers(worker), Scoring(worker, limits)
-    app.add_middleware(Gate, token=token, most_bytes=limits.body, numbers=numbers)
+    app.add_middleware(RequestGuard, token=token, most_bytes=limits.body, numbers=numbers)
 
     def number(score: Score | None, reason: str | None) -> float:
         """Return the reward for a contract that has no null."""

@@ -51,7 +51,7 @@ class Numbers:
         self._seconds.labels(path).observe(seconds)
 
 
-class Gate:
+class RequestGuard:
     """ASGI middleware before all endpoints: asks for the token, bounds the body, and counts.
 
     Args:
