@@ -375,13 +375,16 @@ def markdown(results: Mapping[str, Any], config: GatingConfig) -> str:
     """Return ``results.json`` as a Markdown page."""
     columns = list(results["gating"][config.labeler])
     counts = results["questions"]
-    folds = "" if config.folds == 1 else f" over {config.folds} folds"
+    if config.folds == 1:
+        folds, of_gates = "", "; one that is a dash with a gate says never or always"
+    else:
+        folds, of_gates = f" (sums over {config.folds} folds)", " of each fold"
     lines = [
         f"# Whether to use a passage: {config.input}",
         "",
         f"{counts['train']} training, {counts['dev']} dev and {counts['test']} test questions{folds}; labels "
         f"`{config.labeler}` of the reader `{config.reader}`, the best of {config.top_k} retrieved passages. "
-        "Thresholds maximise SePer on the dev questions; one that is a dash with a gate says never or always.",
+        f"Thresholds maximise SePer on the dev questions{of_gates}.",
         "",
         markdown_table(
             ["", *columns],
@@ -406,12 +409,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     config, arguments = parse_settings(kinds, argv, "seper-reward train gating", __doc__)
     if config.judging_seed == arguments.seed:
         raise ValueError(f"judging_seed must differ from seed, that of the labels, got {arguments.seed} for both")
+    folder = Path(arguments.output_dir)
     if config.folds == 1:
         held_out_split(config, arguments)
         # the same on other questions: a gate's lead is small beside what one split of few questions does by chance
-        suggest(f"the same command with --folds 3 --output_dir {arguments.output_dir}-folds")
+        suggest(f"the same with --folds 3 --output_dir {folder}-folds, where every question may be held out")
         return 0
-    folder = Path(arguments.output_dir)
     config.cache = config.cache or trainer_cache(folder)
     share = 1 / config.folds
     parts = [
@@ -424,7 +427,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     if process_state().is_main_process:
         _write(folder, over_folds(found, config.labeler), config)
-    suggest(f"seper-reward train gating --input {config.input} --output_dir {folder}-all")
+    suggest(f"the same with --folds 1 --output_dir {folder}-one, for one gate to keep")
     return 0
 
 
@@ -439,8 +442,11 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
     claim_ranking_folder(folder, config, arguments, questions, labeler)
     encoder = load_encoder(config.retriever)
 
+    # draws of neither the labels nor the judge: what a gate knows has not the noise of what it is taught, or judged by
+    asked = scorer.with_sampling(seed=max(arguments.seed, config.judging_seed) + 1)
+
     def without(rows: Sequence[LabeledQuery]) -> list[Belief]:
-        beliefs = closed_book_beliefs(scorer, [row.query for row in rows])
+        beliefs = closed_book_beliefs(asked, [row.query for row in rows])
         return [cast(Belief, belief) for belief in beliefs]  # none is missing: the questions were labelled
 
     with tracked_run(config, arguments, "gating") as tracked:

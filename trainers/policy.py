@@ -322,6 +322,10 @@ def claim_policy_folder(
         "processes": process_state().num_processes,
     }
     together(lambda: claim_settings(folder / SETTINGS, settings))
+    checkpoint = last_checkpoint(folder)
+    done = 0 if checkpoint is None else int(Path(checkpoint).name.rpartition("-")[2])
+    if 0 < arguments.max_steps < done:
+        raise ValueError(f"{folder} has done {done} steps, got max_steps={arguments.max_steps}; give no fewer")
 
 
 def scorable(questions: Questions, scorer: SePerScorer) -> Questions:

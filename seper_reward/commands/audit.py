@@ -61,6 +61,7 @@ def audit_command(arguments: list[str]) -> str:
             tuple(turn.query for turn in each.rollout.turns),
             tuple(each.rollout.found_by(number) for number in range(1, len(each.rollout.turns) + 1)),
             each.rollout.answer,
+            each.rollout.failed,
         )
         for each in logged
         if not each.rollout.problem

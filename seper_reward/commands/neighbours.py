@@ -234,7 +234,9 @@ def consistency_command(arguments: list[str]) -> str:
     write_result(result, config)
     if config.plot:
         plot_win_ratios(result, Path(config.plot))
-    return f"seper-reward evaluate erag --file {config.file}{corpus_flag(config)}"
+    # without people's marks, which these questions need not have
+    labelers = "erag delta_seper likelihood contains"
+    return f"seper-reward evaluate erag --file {config.file}{corpus_flag(config)} --labelers {labelers}"
 
 
 def ensemble_command(arguments: list[str]) -> str:

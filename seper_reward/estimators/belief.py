@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -67,13 +68,16 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
     best = join_answers(draws.weights, support, options.aliases, items)
     matched = join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases, items)
     soft = estimate(draws, best)
+    own = _drawn(options, sampled, draws)
+    clusters = dict(zip(draws.responses.texts, ids.tolist(), strict=True))
+    own_ids = ids if own is draws else torch.tensor([clusters[text] for text in own.responses.texts])
     return Belief(
         soft=soft,
         hard=estimate(draws, matched),
         log_odds=log_odds(soft.value),
         answer_log_prob=max((leaf.mean_log_prob for leaf in sampled.known_leaves), default=None),
-        entropy=_entropy(draws, sampled),
-        semantic_entropy=float(semantic_entropy(_drawn(draws), ids)),
+        entropy=_entropy(own, sampled),
+        semantic_entropy=float(semantic_entropy(own.weights, own_ids)),
         unseen_mass=draws.unseen_mass if _by_mass(options, sampled) else None,
         sampled=draws.responses,
         counts=tuple(draws.counts.tolist()),
@@ -114,17 +118,16 @@ def weigh(options: Estimator, sampled: Responses) -> Draws:
     return drawn_by_weight(sampled, response_weights(log_probs, weighting), join=options.judged_texts == "cleaned")
 
 
-def _drawn(draws: Draws) -> Tensor:
-    """Return the weights of what was drawn: entropies know nothing of the gold answer."""
-    weights: Tensor = draws.weights * (draws.counts > 0)
-    return weights / weights.sum()
+def _drawn(options: Estimator, sampled: Responses, draws: Draws) -> Draws:
+    """Return the draws weighed without the gold answer's own probability: entropies know nothing of that."""
+    return drawn_by_mass(replace(sampled, known_leaves=())) if _by_mass(options, sampled) else draws
 
 
-def _entropy(draws: Draws, sampled: Responses) -> float:
+def _entropy(own: Draws, sampled: Responses) -> float:
     """Return the predictive entropy; each independent draw counts the same, others by their weights."""
     if sampled.with_replacement:
         return float(predictive_entropy(sampled.token_log_probs))
-    return float(predictive_entropy(draws.responses.token_log_probs, _drawn(draws)))
+    return float(predictive_entropy(own.responses.token_log_probs, own.weights))
 
 
 def _by_mass(options: Estimator, sampled: Responses) -> bool:

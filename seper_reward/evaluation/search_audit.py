@@ -21,12 +21,14 @@ class Played(NamedTuple):
         asked: The query of each of its n searches, "" where the log does not tell.
         found: What the reader knows after each search: n sets of passages, each with those before.
         answer: The agent's answer; empty where it gave none.
+        failed: Number of its calls that failed.
     """
 
     query: Query
     asked: tuple[str, ...]
     found: tuple[Context, ...]
     answer: str
+    failed: int = 0
 
 
 def audit_searches(
@@ -43,11 +45,12 @@ def audit_searches(
     Returns:
         ``rollouts``, ``questions``, ``searches`` and how many rollouts are ``left_out`` because they cannot be
         measured; ``measures``, each ``mean`` and 95 % bootstrap ``interval`` over questions: ``accuracy`` (exact match
-        of the agent's answers), ``searches_per_rollout``, ``needed`` (share of rollouts whose question needs one),
-        ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of the decision to search, right where
-        it is needed), ``needed_searches`` (share of searches before which SePer was below ``needed``),
-        ``break_even_price`` (mean ΔSePer of a search: at this price, in units of belief, the searches earn what they
-        cost) and that ``_needed`` and ``_not_needed``; ``kinds``, the share of searches that were ``helpful``,
+        of the agent's answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts
+        whose question needs a search), ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of the
+        decision to search, right where it is needed), ``unsure_before`` (share of searches before which SePer was
+        below ``needed``), ``break_even_price`` (mean ΔSePer of a search: at this price, in units of belief, the
+        searches earn what they cost, failed calls apart) and that of questions that ``_needed`` one and did
+        ``_not_needed``; ``kinds``, the share of searches that were ``helpful``,
         ``useless`` (within ``margin``) and ``harmful``, and how many were ``surely`` so (the whole interval is on that
         side of 0); ``by_search``, one row per search.
 
@@ -66,7 +69,8 @@ def audit_searches(
             rows.append(
                 {
                     "rollout": place, "id": played.query.id, "question": played.query.question, "search": number,
-                    "query": asked, "seper_before": rounded(before.seper), "needed": before.seper < needed,
+                    "query": asked, "seper_before": rounded(before.seper), "needed": own[()].seper < needed,
+                    "unsure_before": before.seper < needed,
                     "delta_seper": rounded(gain.delta_seper), "std_error": rounded(gain.std_error),
                     "low": rounded(gain.soft.low), "high": rounded(gain.soft.high),
                     "kind": _kind(gain.delta_seper, margin),
@@ -105,11 +109,12 @@ def _measures(rollouts: Sequence[Played], needs: Sequence[bool], rows: Sequence[
     return {
         **({"accuracy": right} if any(each.answer for each in rollouts) else {}),
         "searches_per_rollout": over_rollouts(lambda each, _: (len(each.found), 1.0)),
+        "failed_calls_per_rollout": over_rollouts(lambda each, _: (each.failed, 1.0)),
         "needed": over_rollouts(lambda _, need: (need, 1.0)),
         "search_rate_needed": over_rollouts(lambda each, need: (need and bool(each.found), need)),
         "search_rate_not_needed": over_rollouts(lambda each, need: (not need and bool(each.found), not need)),
         "decision_f1": over_rollouts(lambda each, need: (2 * (need and bool(each.found)), need + bool(each.found))),
-        "needed_searches": over_searches(rows, lambda row: row["needed"]),
+        "unsure_before": over_searches(rows, lambda row: row["unsure_before"]),
         "break_even_price": over_searches(rows, lambda row: row["delta_seper"]),
         "break_even_price_needed": over_searches(of_need[True], lambda row: row["delta_seper"]),
         "break_even_price_not_needed": over_searches(of_need[False], lambda row: row["delta_seper"]),

@@ -10,11 +10,12 @@ from seper_reward.reports.tables import interval_cell, markdown_table
 _TITLES = {
     "accuracy": "accuracy of the answers (exact match)",
     "searches_per_rollout": "searches a rollout",
+    "failed_calls_per_rollout": "failed calls a rollout",
     "needed": "questions that need a search",
     "search_rate_needed": "of these searched",
     "search_rate_not_needed": "of the others searched",
     "decision_f1": "F1 of the decision to search",
-    "needed_searches": "searches before which the reader was wrong",
+    "unsure_before": "searches before which the reader was unsure",
     "break_even_price": "price at which the searches break even (mean ΔSePer)",
     "break_even_price_needed": "the same where a search is needed",
     "break_even_price_not_needed": "the same where none is needed",
@@ -37,7 +38,8 @@ def search_audit_tables(result: Mapping[str, Any]) -> str:
             counts,
             markdown_table(["", "mean and 95 % interval"], measures),
             markdown_table(["searches", "number", "share", "surely so"], kinds),
-            f"A question needs a search if SePer without one is below {result['needed_below']}. A search is useless "
+            f"A question needs a search if SePer without one is below {result['needed_below']}, and a reader is "
+            "unsure if it is below that before a search. A search is useless "
             f"if |ΔSePer| is at most {result['margin']}, and surely helpful or harmful if its whole interval is on "
             "that side of 0.",
         ]
@@ -64,7 +66,7 @@ def plot_search_audit(result: Mapping[str, Any], path: Path) -> None:
     gains.set_ylabel("searches")
     gains.legend(fontsize=8)
     prices = [number / 50 for number in range(51)]
-    chosen = {"all searches": rows, "needed ones": [row for row in rows if row["needed"]]}
+    chosen = {"all searches": rows, "where one is needed": [row for row in rows if row["needed"]]}
     for name, own in chosen.items():
         total = sum(row["delta_seper"] for row in own)
         net.plot(prices, [(total - price * len(own)) / rollouts for price in prices], label=name)

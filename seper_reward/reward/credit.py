@@ -1,11 +1,13 @@
 """Credit per turn: what each message of a policy earned, and the advantages of a group from that; pure.
 
 A rollout is a chain of messages: each asks for searches, the last one answers. With ``x_k`` what its k-th search
-earned (its gain in SePer, less its price), ``a`` what its answer earned, and means over the group's rollouts, in which
-a search that a rollout did without counts as 0:
+earned (its gain in SePer, less its price), ``f_m`` what its m-th message earned otherwise (less the price of failed
+calls), ``a`` what its answer earned, and means over the group's rollouts, in which a search or message that a rollout
+did without counts as 0:
 
-    own(m)   Σ (x_k − mean x_k) over the searches that message m asked for
-             and of the last message also (a − mean a) − Σ mean x_k over the searches that this rollout did without
+    own(m)   f_m − mean f_m, and Σ (x_k − mean x_k) over the searches that message m asked for
+             and of the last message also (a − mean a), less Σ mean x_k and Σ mean f_m over the searches and messages
+             that this rollout did without
     A(m)     Σ_{l ≥ m} γ^(l−m) own(l)
 
 That is GRPO with process supervision (DeepSeekMath, arXiv:2402.03300, section 4.1.3), where the sum of what follows is
@@ -16,9 +18,9 @@ goes on, a hidden prize or fine on going on. With γ = 1 the first message's adv
 reward less the group's mean reward, and a later one's is the same without what had been earned before.
 
 The potential-based form (Ng, Harada and Russell, ICML 1999; TIPS, arXiv:2603.22293, whose potential is a teacher's
-log-likelihood of the answer) takes Φ = β SePer(q, A | D_t) for a potential: a search earns γ Φ(D_t) − Φ(D_t−1), and
-the answer pays Φ(D_n) back. What is credited to a message is then compared with what the reader believed when it was
-written, and the best policy is that of a reward without ΔSePer.
+log-likelihood of the answer) takes Φ = β SePer(q, A | D_t) for a potential: a message earns γ Φ after it less Φ before
+it, and the last one, after which Φ is 0, pays Φ back. What is credited to a message is then compared with what the
+reader believed when it was written, and the best policy is that of a reward without ΔSePer.
 """
 
 import itertools
@@ -36,11 +38,18 @@ class Credit:
         calls: How many searches each of its messages asked for, in order; at least one message.
         searches: What each of its searches earned, in order.
         answer: What its answer earned.
+        others: What each message earned otherwise, such as the price of its failed calls; empty for nothing.
     """
 
     calls: tuple[int, ...]
     searches: tuple[float, ...]
     answer: float
+    others: tuple[float, ...] = ()
+
+    @property
+    def by_message(self) -> tuple[float, ...]:
+        """``others``, with 0 for each message where it is empty."""
+        return self.others or (0.0,) * len(self.calls)
 
 
 def credit_of(rollout: Rollout, score: Score | None) -> Credit | str:
@@ -51,11 +60,15 @@ def credit_of(rollout: Rollout, score: Score | None) -> Credit | str:
         return "the completion does not show which message asked for which search"
     if score.search_rewards is None:
         return "the variant measures several searches together; take 'stepwise' or 'both'"
-    return Credit(rollout.calls, score.search_rewards, score.answer_reward)
+    if not rollout.failed or not rollout.failed_calls:
+        return Credit(rollout.calls, score.search_rewards, score.answer_reward)
+    fine = score.fine / rollout.failed
+    fines = tuple(-fine * count for count in rollout.failed_calls)
+    return Credit(rollout.calls, score.search_rewards, score.answer_reward + score.fine, fines)
 
 
 def turn_rewards(credit: Credit) -> list[float]:
-    """Return what each message earned: its searches, and of the last one also the answer.
+    """Return what each message earned: its searches, its failed calls, and of the last one also the answer.
 
     The sum is the reward of the rollout, to the bit.
 
@@ -63,7 +76,10 @@ def turn_rewards(credit: Credit) -> list[float]:
     [0.5, 0.0, 0.0, 1.0]
     """
     searches = iter(credit.searches)
-    rewards = [sum(itertools.islice(searches, calls), 0.0) for calls in credit.calls]
+    rewards = [
+        sum(itertools.islice(searches, calls), other)
+        for calls, other in zip(credit.calls, credit.by_message, strict=True)
+    ]
     return [*rewards[:-1], rewards[-1] + credit.answer]
 
 
@@ -76,12 +92,20 @@ def shaped(credit: Credit, potentials: Sequence[float], discount: float) -> Cred
         discount: γ, in [0, 1].
 
     >>> shaped(Credit((1, 0), (0.75,), 1.0), [0.25, 1.0], 1.0)
-    Credit(calls=(1, 0), searches=(0.75,), answer=0.0)
+    Credit(calls=(1, 0), searches=(0.75,), answer=0.0, others=())
     >>> shaped(Credit((1, 0), (0.75,), 1.0), [0.25, 1.0], 0.5)
-    Credit(calls=(1, 0), searches=(0.25,), answer=0.0)
+    Credit(calls=(1, 0), searches=(0.25,), answer=0.0, others=())
     """
-    searches = [earned - (1 - discount) * after for earned, after in zip(credit.searches, potentials[1:], strict=True)]
-    return Credit(credit.calls, tuple(searches), credit.answer - potentials[-1])
+    searches, others = list(credit.searches), list(credit.by_message)
+    done = 0
+    for message, calls in enumerate(credit.calls[:-1]):
+        done += calls
+        shrunk = (1 - discount) * potentials[done]
+        if calls:
+            searches[done - 1] -= shrunk
+        else:
+            others[message] -= shrunk
+    return Credit(credit.calls, tuple(searches), credit.answer - potentials[-1], tuple(others) if any(others) else ())
 
 
 def message_advantages(group: Sequence[Credit | None], discount: float) -> list[list[float]]:
@@ -101,21 +125,32 @@ def message_advantages(group: Sequence[Credit | None], discount: float) -> list[
     [[-0.75], [0.25, 0.5]]
     """
     known = [credit for credit in group if credit is not None]
-    most = max((len(credit.searches) for credit in known), default=0)
-    means = [
-        sum(credit.searches[at] for credit in known if at < len(credit.searches)) / len(known) for at in range(most)
-    ]
-    mean_answer = sum(credit.answer for credit in known) / max(len(known), 1)
-    return [[] if credit is None else _advantages(credit, means, mean_answer, discount) for credit in group]
+    mean = Credit(
+        (),
+        _means([credit.searches for credit in known]),
+        sum(credit.answer for credit in known) / max(len(known), 1),
+        _means([credit.by_message for credit in known]),
+    )
+    return [[] if credit is None else _advantages(credit, mean, discount) for credit in group]
 
 
-def _advantages(credit: Credit, means: Sequence[float], mean_answer: float, discount: float) -> list[float]:
-    count = len(credit.searches)
-    searches = tuple(earned - mean for earned, mean in zip(credit.searches, means[:count], strict=True))
-    answer = credit.answer - mean_answer - sum(means[count:])
+def _advantages(credit: Credit, mean: Credit, discount: float) -> list[float]:
+    searches, did_without = _less(credit.searches, mean.searches)
+    others, came_without = _less(credit.by_message, mean.others)
+    answer = credit.answer - mean.answer - did_without - came_without
     advantages: list[float] = []
     following = 0.0
-    for own in reversed(turn_rewards(Credit(credit.calls, searches, answer))):
+    for own in reversed(turn_rewards(Credit(credit.calls, searches, answer, others))):
         following = own + discount * following
         advantages.insert(0, following)
     return advantages
+
+
+def _means(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """Return the mean of each place over rows, of which shorter ones have 0 there."""
+    return tuple(sum(column) / len(rows) for column in itertools.zip_longest(*rows, fillvalue=0.0))
+
+
+def _less(row: Sequence[float], means: Sequence[float]) -> tuple[tuple[float, ...], float]:
+    """Return a row less the means of its places, and the sum of the means of places that it does not have."""
+    return tuple(value - mean for value, mean in zip(row, means, strict=False)), sum(means[len(row) :])

@@ -102,7 +102,8 @@ class Formula:
         gains = [after - before for before, after in itertools.pairwise(weighted)]
         costs = [_on_grid(self.price) + turn.words * _on_grid(self.word_price) for turn in rollout.turns]
         answer = measured.supports[0] if measured.supports else None
-        answer_reward = _on_grid(answer or 0.0) - rollout.failed * _on_grid(self.price)
+        fine = rollout.failed * _on_grid(self.price)
+        answer_reward = _on_grid(answer or 0.0) - fine
         if self.variant == "advantage" or (self.variant == "both" and self.closed_book):
             answer_reward -= _on_grid(beliefs[0].seper)
         if weight is None:
@@ -111,7 +112,7 @@ class Formula:
         if len(gains) == len(costs):
             search_rewards = tuple(gain - cost for gain, cost in zip(gains, costs, strict=True))
         reward = sum(gains) - sum(costs) + answer_reward
-        return Score(reward, beliefs, self.cost(rollout), answer, search_rewards, answer_reward)
+        return Score(reward, beliefs, self.cost(rollout), answer, search_rewards, answer_reward, fine)
 
 
 def _on_grid(value: float) -> float:

@@ -18,7 +18,10 @@ ANSWERS = ("answers", "golden_answers", "gold_answers", "answer", "ground_truth"
 COMPLETION = ("completion", "response", "messages", "trajectory", "output", "sequences_str")
 _NESTED = ("info", "extra_info", "reward_model", "ground_truth", "metadata")  # dicts that may hold the first two
 # how Search-R1's retriever writes a passage: Doc 1(Title: "Mill") text
-_DOCUMENT = re.compile(r'Doc(?:ument)?\s*\d+\s*\(Title:\s*"?(?P<title>[^"\n)]*)"?\)\s*', re.IGNORECASE)
+_DOCUMENT = re.compile(
+    r'Doc(?:ument)?\s*\d+\s*\(Title:\s*(?:"(?P<quoted>[^\n]*?)"\)|(?P<plain>[^"\n][^\n]*?)\)(?!\)))\s*', re.IGNORECASE
+)
+_TURN_MARKS = re.compile(r"^\s*(?:<\|[^|>]*\|>\w*\s*)+")  # as chat templates write before a reply
 _SEARCH = tagged_block("search")
 
 
@@ -56,7 +59,7 @@ def read_rollout_log(
 def _read(row: Mapping[str, Any], known: Mapping[str, Answers], passage_tag: str) -> Rollout:
     completion = _unpacked(_first(row, COMPLETION))
     question = _first(row, QUESTION) or _asked(_unpacked(row.get("prompt")))
-    searches = row.get("searches")
+    searches = _unpacked(row.get("searches"))
     # beside searches, the field ``answer`` is what the policy said
     gold = _first(row, [name for name in ANSWERS if name != "answer" or searches is None])
     gold = _unpacked(gold) if gold is not None else known.get(question) if isinstance(question, str) else None
@@ -64,6 +67,11 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], passage_tag: str
         gold = [gold]
     if searches is not None:
         completion = str(row.get("answer") or "")
+    elif completion is None:
+        expected = f"expected searches, or what the policy wrote as one of {', '.join(COMPLETION)}"
+        return Rollout("", (), (), "", f"{expected}; got the fields {', '.join(row)}")
+    elif isinstance(completion, str):
+        completion = _written(completion, row)
     try:
         (rollout,) = read_rollouts([question], [gold], [completion], None, None, passage_tag)
         if rollout.problem:
@@ -72,6 +80,8 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], passage_tag: str
             return replace(rollout, turns=tuple(_turn(search) for search in searches), calls=())
     except (ValueError, AttributeError, TypeError) as error:
         return Rollout("", (), (), "", f"a row must be a rollout, got {shown(row)}: {error}")
+    if isinstance(completion, str) and not rollout.turns and _went_on_after_search(completion):
+        return Rollout("", (), (), "", f"it searched, but nothing stands between <{passage_tag}> tags; name the tag")
     queries = list(_queries(completion))
     queries = queries if len(queries) == len(rollout.turns) else [turn.query for turn in rollout.turns]
     turns = zip(queries, rollout.turns, strict=True)
@@ -84,10 +94,33 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], passage_tag: str
     )
 
 
+def _written(text: str, row: Mapping[str, Any]) -> str:
+    """Return what the policy wrote of a text that may begin with its prompt, as Search-R1's ``sequences_str`` does.
+
+    Its template shows the tags with examples between them, which are no searches.
+    """
+    prompt = row.get("prompt")
+    if isinstance(prompt, str) and text.startswith(prompt):
+        return text[len(prompt) :]
+    if text == row.get("sequences_str") and "Question:" in text:
+        behind = text.partition("Question:")[2]
+        return _TURN_MARKS.sub("", behind.partition("\n")[2] or behind)
+    return text
+
+
+def _went_on_after_search(text: str) -> bool:
+    """Return whether something follows the last search; a rollout may be cut off behind it."""
+    searches = list(_SEARCH.finditer(text))
+    return bool(searches) and bool(text[searches[-1].end() :].strip())
+
+
 def _turn(search: Any) -> Turn:
-    if not isinstance(search, Mapping) or not isinstance(search.get("passages"), Sequence):
+    passages = _unpacked(search.get("passages")) if isinstance(search, Mapping) else None
+    if isinstance(passages, str):
+        passages = [passages]
+    if not isinstance(passages, Sequence):
         raise ValueError(f"a search must be {{query?, passages: [...]}}, got {shown(search)}")
-    return Turn(str(search.get("query") or ""), tuple(map(_passage, search["passages"])))
+    return Turn(str(search.get("query") or ""), tuple(map(_passage, passages)))
 
 
 def passages_of(text: str) -> tuple[Passage, ...]:
@@ -100,7 +133,7 @@ def passages_of(text: str) -> tuple[Passage, ...]:
     if heads:
         ends = [*(head.start() for head in heads[1:]), len(text)]
         return tuple(
-            Passage(text[head.end() : end].strip(), head["title"].strip())
+            Passage(text[head.end() : end].strip(), (head["quoted"] or head["plain"] or "").strip())
             for head, end in zip(heads, ends, strict=True)
         )
     found = _unpacked(text)
@@ -130,7 +163,7 @@ def _queries(completion: Any) -> Iterator[str]:
     for message in completion if isinstance(completion, list) else ():
         for call in message.get("tool_calls") or ():
             call = _unpacked(call)
-            function = call.get("function", call) if isinstance(call, Mapping) else {}
+            function = (call.get("function") or call) if isinstance(call, Mapping) else {}
             arguments = _unpacked(function.get("arguments"))
             values = arguments.values() if isinstance(arguments, Mapping) else ()
             yield next((value for value in values if isinstance(value, str)), "")

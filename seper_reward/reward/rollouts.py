@@ -30,6 +30,7 @@ class Rollout:
         calls: How many of the searches each message of the policy asked for, in order; empty where the completion does
             not show that, as when its passages come from a column.
         failed: How many calls of tools failed: they named no tool, or had wrong arguments.
+        failed_calls: How many calls of each message failed, in order; empty where ``calls`` is.
     """
 
     question: str
@@ -39,6 +40,7 @@ class Rollout:
     problem: str = ""
     calls: tuple[int, ...] = ()
     failed: int = 0
+    failed_calls: tuple[int, ...] = ()
 
     @property
     def passages(self) -> tuple[Passage, ...]:
@@ -69,6 +71,7 @@ class Score:
             several searches together.
         answer_reward: What the answer earned, less the price of failed calls. The sum of ``search_rewards`` and this
             is ``reward``, to the bit.
+        fine: Price of the failed calls, which ``answer_reward`` is less by.
     """
 
     reward: float
@@ -77,6 +80,7 @@ class Score:
     answer: float | None = None
     search_rewards: tuple[float, ...] | None = None
     answer_reward: float = 0.0
+    fine: float = 0.0
 
     @property
     def gains(self) -> tuple[float, ...]:
@@ -160,13 +164,16 @@ def _rollout(row: Sequence[Any], passage_tag: str | None) -> Rollout:
         seen = None if completion is None else list(itertools.chain.from_iterable(found))
         turns = _turns(seen, environment, passages)
         before, *calls = map(len, found)
+        shown = before == 0 and sum(calls) == len(turns)
+        failed = _failed(messages)
         rollout = Rollout(
             _text(question, "question"),
             read_answers(answers, _text),
             turns,
             _last_answer(messages),
-            calls=tuple(calls) if before == 0 and sum(calls) == len(turns) else (),
-            failed=sum(map(_is_error, messages)),
+            calls=tuple(calls) if shown else (),
+            failed=sum(failed),
+            failed_calls=tuple(failed[1:]) if shown and not failed[0] else (),
         )
         texts = (rollout.answer, *(passage.full_text for passage in rollout.passages))
         return rollout if all(map(is_unicode, texts)) else _unusable("the rollout holds half a surrogate pair")
@@ -232,15 +239,33 @@ def _found(messages: Sequence[Any], environment: Any) -> list[list[str]]:
         elif message.get("role") == "tool" and (
             environment is None or hasattr(environment, message.get("name") or "search")
         ):
-            text = str(message.get("content") or "")
+            text = _said(message)
             if text != NO_MORE and not _is_error(message):
                 found[-1].append(text)
     return found
 
 
+def _failed(messages: Sequence[Any]) -> list[int]:
+    """Return how many calls had failed before the policy's first message, and did after each of its messages."""
+    counts = [0]
+    for message in messages:
+        if message.get("role") == "assistant":
+            counts.append(0)
+        counts[-1] += _is_error(message)
+    return counts
+
+
 def _is_error(message: Mapping[str, Any]) -> bool:
     """Return whether a message is the error of a failed call of a tool."""
-    return message.get("role") == "tool" and str(message.get("content") or "").startswith(_ERRORS)
+    return message.get("role") == "tool" and _said(message).startswith(_ERRORS)
+
+
+def _said(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, also of one in blocks ``{type: "text", text}``."""
+    content = message.get("content") or ""
+    if isinstance(content, list) and all(isinstance(each, Mapping) and "text" in each for each in content):
+        return "".join(str(each["text"]) for each in content)
+    return str(content)
 
 
 def _turns(found: Sequence[str] | None, environment: Any, passages: Any) -> tuple[Turn, ...]:

@@ -59,7 +59,8 @@ def test_by_hand(scripted):
     assert measures == pytest.approx(
         {
             "accuracy": 0.8, "searches_per_rollout": 0.8, "needed": 0.6, "search_rate_needed": 2 / 3,
-            "search_rate_not_needed": 0.5, "decision_f1": 2 * 2 / (3 + 3), "needed_searches": 0.75,
+            "search_rate_not_needed": 0.5, "decision_f1": 2 * 2 / (3 + 3), "unsure_before": 0.75,
+            "failed_calls_per_rollout": 0.0,
             "break_even_price": sum(gains) / 4, "break_even_price_needed": sum(gains[:3]) / 3,
             "break_even_price_not_needed": -0.5,
         },

@@ -51,12 +51,33 @@ def test_undiscounted_it_is_the_return_from_here_on():
     assert two[1:] == pytest.approx([0.4 + 0.6 - SECOND - ANSWER, 0.4 + 0.6 - SECOND - ANSWER, 0.6 - ANSWER])
 
 
+def test_a_failed_call_is_charged_to_the_message_that_made_it():
+    """At γ = 0 a right answer does not pay for the call that failed before it."""
+    measured = Measured(estimates(0.5), (1.0,))
+    formula = Formula("both", price=0.2)
+    said = {"role": "assistant", "content": "Ann"}
+    call = [{"role": "assistant", "tool_calls": [{}]}, {"role": "tool", "content": "{'error': 'no tool'}"}]
+    rollouts = read_rollouts(["Who?"] * 2, [["Ann"]] * 2, [[said], [*call, said]])
+    assert [each.failed_calls for each in rollouts] == [(0,), (1, 0)]
+    scores = [formula.score(each, measured) for each in rollouts]
+    at_once, clumsy = (credit_of(*pair) for pair in zip(rollouts, scores, strict=True))
+    assert turn_rewards(clumsy) == pytest.approx([-0.2, 1.0])
+    assert sum(turn_rewards(clumsy)) == scores[1].reward
+    right, (fault, answer) = message_advantages([at_once, clumsy], discount=0.0)
+    assert [right[0], fault, answer] == pytest.approx([0.1, -0.1, 0.0])  # first messages cost .1 on average
+    assert message_advantages([at_once, clumsy], discount=1.0)[1] == pytest.approx([-0.1, 0.0])
+
+
 def slowly(group, discount):
     """Every pair of message and later message, with the definition of what each earned above the mean."""
     most = max(len(credit.searches) for credit in group)
     padded = [[*credit.searches, *[0.0] * (most - len(credit.searches))] for credit in group]
     mean = [sum(column) / len(group) for column in zip(*padded, strict=True)]
     mean_answer = sum(credit.answer for credit in group) / len(group)
+    longest = range(max(len(credit.calls) for credit in group))
+    mean_others = [
+        sum(credit.by_message[at] for credit in group if at < len(credit.calls)) / len(group) for at in longest
+    ]
     found = []
     for credit, searches in zip(group, padded, strict=True):
         asked = [0, *itertools.accumulate(credit.calls)]
@@ -65,6 +86,8 @@ def slowly(group, discount):
         for at in range(len(credit.calls)):
             own.append(sum(searches[k] - mean[k] for k in range(asked[at], asked[at + 1])))
         own[-1] += credit.answer - mean_answer
+        for at, mean_other in enumerate(mean_others):
+            own[min(at, len(own) - 1)] += (credit.by_message[at] if at < len(own) else 0.0) - mean_other
         size = range(len(own))
         found.append([sum(discount ** (later - at) * own[later] for later in size if later >= at) for at in size])
     return found
@@ -77,7 +100,8 @@ numbers = st.floats(-1, 1)
 def credits_of_a_policy(draw):
     calls = draw(st.lists(st.integers(0, 2), min_size=1, max_size=4))
     searches = draw(st.lists(numbers, min_size=sum(calls), max_size=sum(calls)))
-    return Credit(tuple(calls), tuple(searches), draw(numbers))
+    others = draw(st.one_of(st.just([]), st.lists(numbers, min_size=len(calls), max_size=len(calls))))
+    return Credit(tuple(calls), tuple(searches), draw(numbers), tuple(others))
 
 
 @given(st.lists(credits_of_a_policy(), min_size=1, max_size=5), st.floats(0, 1))
@@ -145,6 +169,17 @@ def test_potentials_by_hand():
     assert found.searches == pytest.approx([0.9 * 0.3 - 0.1 - 0.25, 0.9 * 0.5 - 0.3 - 0.25])
     assert found.answer == pytest.approx(0.75 - 0.5)
     assert sum(turn_rewards(shaped(credit, potentials, 1.0))) == pytest.approx(0.75 - 0.1 - 2 * 0.25)  # no ΔSePer left
+
+
+@given(credits_of_a_policy(), st.floats(0, 1), st.randoms(use_true_random=False))
+def test_in_potential_based_form_only_the_start_is_subtracted(credit, discount, random):
+    """Ng, Harada and Russell: Σ γ^m (earned + γ Φ_m+1 − Φ_m) is Σ γ^m earned less Φ_0, whatever is called when."""
+    potentials = [random.random() for _ in range(len(credit.searches) + 1)]
+    gains = [after - before for before, after in itertools.pairwise(potentials)]
+    paid = [earned + gain for earned, gain in zip(credit.searches, gains, strict=True)]
+    found = shaped(Credit(credit.calls, tuple(paid), credit.answer, credit.others), potentials, discount)
+    returns = [sum(discount**at * own for at, own in enumerate(turn_rewards(each))) for each in (found, credit)]
+    assert returns[0] == pytest.approx(returns[1] - potentials[0], abs=1e-9)
 
 
 def test_rewards_per_turn_sum_up_to_the_reward_to_the_bit(tiny_scorer):

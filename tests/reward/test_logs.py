@@ -45,6 +45,23 @@ LAYOUTS = {
 }  # fmt: skip
 
 
+# how Search-R1's tables hold it: its template, with examples of the tags, and then what the policy wrote
+TEMPLATE = (
+    "<|im_start|>user\nReason inside <think> and </think>. If you lack knowledge, search by <search> query </search>, "
+    "and it returns results between <information> and </information>. Answer inside <answer> and </answer>, such as "
+    "<answer> Beijing </answer>. Question: Who runs the mill?<|im_end|>\n<|im_start|>assistant\n"
+)
+LAYOUTS |= {
+    "search-r1, with its prompt": {
+        "question": QUESTION, "golden_answers": ["Ida Voss"], "sequences_str": TEMPLATE + SEARCH_R1,
+    },
+    "text behind its prompt": {
+        "question": QUESTION, "answers": ["Ida Voss"], "prompt": TEMPLATE, "response": TEMPLATE + SEARCH_R1,
+    },
+    "searches as text": {**LAYOUTS["searches"], "searches": json.dumps(LAYOUTS["searches"]["searches"])},
+}  # fmt: skip
+
+
 def write(path, *rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -78,6 +95,33 @@ def test_failed_calls_and_rollouts_without_a_search(tmp_path):
     assert (second.turns, second.failed, second.answer) == ((), 0, "Ida Voss")
 
 
+def test_a_template_is_no_search(tmp_path):
+    rows = [
+        {"question": QUESTION, "answers": ["Ida Voss"], "sequences_str": TEMPLATE + said}
+        for said in ("<answer>Ida Voss</answer>", "<think>Hm")
+    ]
+    found = [each.rollout for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows))]
+    assert [(each.turns, each.answer, each.problem) for each in found] == [((), "Ida Voss", ""), ((), "", "")]
+
+
+def test_a_passage_may_be_one_text(tmp_path):
+    row = {"question": QUESTION, "answers": ["a"], "searches": [{"query": "mill", "passages": "Ida runs it."}]}
+    ((_, rollout),) = read_rollout_log(write(tmp_path / "log.jsonl", row))
+    assert rollout.turns[0].passages == (Passage("Ida runs it."),)
+
+
+def test_a_layout_that_is_not_known_is_no_agent_without_searches(tmp_path):
+    row = {"question": QUESTION, "answers": ["a"]}
+    text = "<search>mill</search><result>Ida runs it.</result><answer>Ida</answer>"
+    rows = [{**row, "generation": SEARCH_R1}, {**row, "response": text}, {**row, "response": "<search>mill</search>"}]
+    found = [each.rollout for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows))]
+    assert "got the fields question, answers, generation" in found[0].problem
+    assert found[1].problem == "it searched, but nothing stands between <information> tags; name the tag"
+    assert (found[2].problem, found[2].turns) == ("", ())  # cut off behind its search
+    named = read_rollout_log(write(tmp_path / "log.jsonl", rows[1]), passage_tag="result")
+    assert [each.rollout.turns[0].query for each in named] == ["mill"]
+
+
 def test_what_is_no_rollout_says_so(tmp_path):
     rows = [
         {"question": QUESTION, "answers": ["a"], "searches": each} for each in ([{"query": "x"}], [{"passages": [3]}])
@@ -90,6 +134,9 @@ def test_what_is_no_rollout_says_so(tmp_path):
 def test_passages_of_what_tools_say():
     assert passages_of("It is old.") == (Passage("It is old."),)
     assert passages_of(" ") == ()
+    for head in ('"Mercury (planet)"', "Mercury (planet)"):
+        assert passages_of(f"Doc 1(Title: {head}) It is near.") == (Passage("It is near.", "Mercury (planet)"),)
+    assert passages_of('Doc 1(Title: "The "Fish" pub") It is old.') == (Passage("It is old.", 'The "Fish" pub'),)
     assert passages_of(json.dumps(["a", "b"])) == (Passage("a"), Passage("b"))
     assert passages_of(json.dumps({"results": [{"contents": "a", "title": "T"}]})) == (Passage("a", "T"),)
     assert passages_of(json.dumps([{"document": {"contents": "a"}, "score": 1}])) == (Passage("a"),)

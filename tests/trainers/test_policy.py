@@ -113,6 +113,8 @@ def test_a_run_at_a_constant_rate_may_go_on_for_longer(settings, tmp_path):
     for steps in ("1", "2"):
         assert policy.main([*settings, "--max_steps", steps]) == 0
     whole, longer = (load_file(tmp_path / run / "model" / "adapter_model.safetensors") for run in ("run", "longer"))
+    with pytest.raises(ValueError, match="has done 2 steps, got max_steps=1"):
+        policy.main([*settings, "--max_steps", "1"])
     assert whole.keys() == longer.keys()
     assert all(torch.equal(whole[name], longer[name]) for name in whole)
 

@@ -42,8 +42,8 @@ def test_a_copy_states_the_answer_of_another_question_of_its_type(queries):
     for row, before in zip(drawn, queries, strict=True):
         assert row.passages[:2] == before.passages  # what was there stays, in its place
         for copy in copies[row.id]:
-            assert copy.id == f"{before.passages[0].id}-substituted"
-            assert copy.metadata["relevant"] is False
+            assert copy.id == f"{before.passages[0].id}-{row.id}-substituted"
+            assert (copy.metadata["relevant"], copy.metadata["role"]) == (False, "misleading")
             assert not any(alias in copy.text for alias in before.answers)
             others = [each.answers[0] for each in queries if each.id != row.id]
             stated = [other for other in others if other in copy.text]
@@ -68,6 +68,8 @@ def test_a_share_of_the_questions_gets_copies(queries):
 def test_what_names_or_shares_the_answer_misleads_nobody(queries):
     assert misleads(queries[2], "Bo Ray")
     assert not misleads(queries[2], "Lee Ray")  # a word of the right answer
+    assert not misleads(queries[2], "yes")
+    assert not misleads(replace(queries[2], answers=("no",)), "Ray")
     assert not misleads(replace(queries[2], question="Who was Ann Lee of the inn?"), "Bo Ray")
 
 

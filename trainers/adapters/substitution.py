@@ -44,9 +44,12 @@ def substituted(passage: Passage, answers: Sequence[str], other: str) -> Passage
 def misleads(query: Query, other: str) -> bool:
     """Tell whether another answer in a passage would be wrong: it shares no word with the right one.
 
-    Questions that name their answer are none to mislead in: their wording would contradict the passage.
+    Questions that name their answer are none to mislead in: their wording would contradict the passage. Yes and no are
+    no answers that a passage states.
     """
     aliases = answer_aliases(query.answers)
+    if {other.lower(), *map(str.lower, aliases)} & {"yes", "no"}:
+        return False
     return not states(query.question, aliases) and words_of(other).isdisjoint(words_of(" ".join(aliases)))
 
 
@@ -64,8 +67,9 @@ def with_substituted_copies(queries: Sequence[Query], share: float) -> list[Quer
     """Return the questions, some of them with passages more that mislead.
 
     Each relevant passage that states the answer gets a copy that states the answer of another question instead, of the
-    same type, marked ``"relevant": False, "counterfactual": True``. What is drawn depends on a question's id and on
-    the answers of all questions, not on their order.
+    same type, marked ``"relevant": False, "counterfactual": True``, in the role ``misleading``.
+
+    What is drawn depends on a question's id and on the answers of all questions, not on their order.
 
     Args:
         queries: Questions whose passages carry people's marks.
@@ -106,8 +110,8 @@ def _with_copies(query: Query, share: float, by_type: Mapping[str, Sequence[str]
     copies = [
         replace(
             substituted(passage, aliases, other),
-            id=passage.id + _COPY,
-            metadata={**passage.metadata, "relevant": False, "counterfactual": True},
+            id=f"{passage.id}-{query.id}{_COPY}",  # another question may have a copy of the same passage
+            metadata={**passage.metadata, "relevant": False, "role": "misleading", "counterfactual": True},
         )
         for passage in query.passages
         if is_relevant(passage) and states(passage.text, aliases)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from seper_reward.data.marks import relevance_of
+from seper_reward.data.rows import BadRowError
 from seper_reward.evaluation.list_metrics import LIST_METRICS, ListMetric, list_metric
 from seper_reward.evaluation.neighbours.labelled import Labelled, label_all
 from seper_reward.evaluation.statistics import mean, mean_over_questions, rank_correlation
@@ -54,7 +55,10 @@ def erag(
         raise ValueError(f"depths must be numbers of passages, each at least 1, got {list(depths)}")
     if any(isinstance(labeler, GoldLabeler) for labeler in labelers.values()):
         for query in queries:
-            relevance_of(query)  # raises for one without marks, whose labels would all be 0
+            try:
+                relevance_of(query)  # of a question without marks all labels would be 0
+            except BadRowError as error:
+                raise BadRowError(f"{error}; or leave gold out of the labelers") from error
     return {
         "metric": answering.name.removeprefix("erag_"),
         "questions": len(queries),
