@@ -57,7 +57,7 @@ class RetrievalConfig(MarkedConfig):
     """Settings of commands that retrieve for each question from one corpus."""
 
     file: str = setting("", f"{INPUT_HELP} Marks of their own passages hold where these are retrieved. Required.")
-    corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of all questions together.")
+    corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of the chosen questions together.")
 
 
 def check_depths(depths: Sequence[int]) -> None:
