@@ -410,7 +410,7 @@ class SetsConfig:
     depth: int = setting(2, "conditional: passages in the largest sets, 2 or 3.")
     permutations: int = setting(8, "shapley: random orders of a question's passages, >= 2.")
     both_orders: float = setting(
-        0.1, "Share of questions whose pairs are shown to the reader in both orders, to see what the order does."
+        0.1, "conditional and pairs: share of questions whose pairs are shown in both orders, to see what that does."
     )
 
     @property

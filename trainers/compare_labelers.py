@@ -37,7 +37,7 @@ from seper_reward.types import Query
 
 from .models import load_encoder
 from .ranking.candidates import propose
-from .ranking.data import Questions, data_key
+from .ranking.data import Questions, as_known, data_key
 from .ranking.evaluation import Rankings, measure_rankings, rank_by
 from .ranking.label_table import (
     UNTRAINED,
@@ -46,6 +46,7 @@ from .ranking.label_table import (
     label_table,
     labeler_stores,
     questions_needed,
+    seed_lines,
     table_lines,
 )
 from .ranking.run import RESULTS, RankingRun, begin, labeler_for
@@ -66,7 +67,8 @@ class CompareConfig(RetrieverConfig):
         ["delta_seper", "erag", "likelihood", "gold"],
         "Labelers to compare, as in labeler; the lead of the first over each other one is reported. One that starts "
         "with conditional_, pairs_, leave_one_out_ or shapley_ labels sets (given_top, depth, ...), from which its "
-        "retriever learns next hops (conditional, pairs) or the most that a passage adds.",
+        "retriever learns the way to the best one (conditional and pairs, with hops above 1) or the most that a "
+        "passage adds.",
     )
     teacher_temperatures: list[str] = setting(
         ["likelihood=1.0"],
@@ -88,16 +90,27 @@ class CompareConfig(RetrieverConfig):
         "Least lead in the primary measure (SePer of the first of eval_readers, else of reader) that matters, in "
         "(0, 1]: the label table says which labels choose too alike for it, and how many questions would show it.",
     )
+    seed_sd: float = setting(
+        0.02,
+        "Assumed standard deviation, over seeds, of a trained retriever's mean of the primary measure, > 0: the label "
+        "table says which leads the seeds can show at all.",
+    )
     table_train: int = setting(
-        0, "Number of training questions, evenly spread, that the label table is made for, too, >= 0."
+        0,
+        "Number of training questions, evenly spread, that the label table is made for, too, >= 0; they are judged by "
+        "the answers that labels know of.",
     )
-    judge_seed: int = setting(
-        777, "Seed of the responses by which the labelling reader judges what labels chose; none of seeds."
-    )
+    judge_seed: int = setting(777, "Seed of the responses by which readers judge what labels chose; none of seeds.")
     table_only: bool = setting(False, "Whether to end with the label table, without any training.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("labeler", "sets", "learn_from"):
+            if getattr(self, name) != getattr(RetrieverConfig, name):
+                raise ValueError(
+                    f"labelers says what is compared, and {name} would not count; leave it out, and write, for "
+                    "example, labelers: [conditional_delta_seper, gold]"
+                )
         for name in self.labelers:
             check_labeler(self.parts(name)[1])
         self.temperatures()
@@ -108,8 +121,11 @@ class CompareConfig(RetrieverConfig):
             raise ValueError(f"expected labelers, and whole numbers as seeds, got {self.labelers} and {self.seeds}")
         if len({Path(name).name for name in self.labelers}) < len(self.labelers):
             raise ValueError(f"labelers must have names of their own, got {self.labelers}; rename a folder")
-        if not 0 < self.lead <= 1 or self.table_train < 0:
-            raise ValueError(f"expected lead in (0, 1] and table_train >= 0, got {self.lead} and {self.table_train}")
+        if not 0 < self.lead <= 1 or self.table_train < 0 or not self.seed_sd > 0:
+            raise ValueError(
+                "expected lead in (0, 1], seed_sd > 0 and table_train >= 0, got "
+                f"{self.lead}, {self.seed_sd} and {self.table_train}"
+            )
         if self.judge_seed in map(int, self.seeds):
             raise ValueError(
                 f"judge_seed must be none of seeds, got {self.judge_seed} and {self.seeds}: labels would be judged by "
@@ -140,7 +156,7 @@ class CompareConfig(RetrieverConfig):
         plan, labeler = self.parts(name)
         temperatures = self.temperatures()
         temperature = temperatures.get(name, temperatures.get(labeler, self.teacher_temperature))
-        several = plan in ("conditional", "pairs") or (labeler == _MARKS and self.hops > 1)
+        several = self.hops > 1 and (plan in ("conditional", "pairs") or labeler == _MARKS)
         return RetrieverConfig(
             **{
                 **own,
@@ -254,7 +270,7 @@ def tables(
         config: Settings of the comparison.
         run: The run's folder, which keeps the labels, its questions and readers.
         pools: The ``test`` questions, and perhaps some for ``train``, with their candidates in the order of the
-            untrained retriever.
+            untrained retriever, and the answers that labels know of.
         primary: Name of the primary measure.
 
     Returns:
@@ -268,8 +284,7 @@ def tables(
     labeling = run.scorer.with_sampling(seed=int(config.seeds[0]))
     labelers = {Path(name).name: labeler_for(config.of(name), labeling) for name in names}
     stores = labeler_stores(labelers, run.folder / _TABLE, data_key(run.questions))
-    fresh = run.scorer.with_sampling(seed=config.judge_seed)
-    judges = replace(run.readers, scorers={**run.readers.scorers, config.reader: fresh})
+    judges = run.readers.with_seed(config.judge_seed)
     own = {"test": run.questions.test, "train": run.questions.train}
     found = {split: label_table(own[split], pool, stores, judges) for split, pool in pools.items()}
     needed = questions_needed(found["test"], primary, config.lead)
@@ -301,6 +316,7 @@ def table_markdown(found: Mapping[str, Any], config: CompareConfig, primary: str
         f"Primary measure, fixed beforehand: `{primary}`. Lead of what `{first}` chooses for the test questions:",
         "",
         *ceiling_lines(found["test"], first, primary, config.lead),
+        *seed_lines(len(config.seeds), config.seed_sd, config.lead),
     ]
     return "\n".join(lines) + "\n"
 
@@ -348,7 +364,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     everyone = propose(untrained, config, questions._replace(train=[*questions.train, *questions.test]))
     everyone = as_ranked(untrained, everyone, config.embeddings_dir)
     pool, test_pool = everyone[: len(questions.train)], everyone[len(questions.train) :]
-    pools = {"test": test_pool}
+    pools = {"test": as_known(test_pool, config)}
     if config.table_train:
         pools["train"] = spread(pool, config.table_train)
     primary = "seper" + readers.suffix(config.primary_reader)

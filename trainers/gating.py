@@ -463,7 +463,7 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
         with stopwatch(seconds, "training"):
             predictor = _learn(labeled, without(labeled), config, arguments, encoder, folder)
         with stopwatch(seconds, "measuring"):
-            judges = {name: reader.with_sampling(seed=config.judging_seed) for name, reader in readers.scorers.items()}
+            judges = readers.with_seed(config.judging_seed).scorers
             dev_decided, decided = (decide(predictor, rows, without(rows)) for rows in (dev, test))
             dev_decided, dev_values = answered(
                 dev_decided, {config.reader: measure(judges[config.reader], dev_decided)}

@@ -62,9 +62,6 @@ class RerankerConfig(RankingConfig):
         EMBEDDED,
         "Cross-encoder to train: 'embedded' (the embedded entailment model with a new head), a hub id or a folder.",
     )
-    list_size: int | None = setting(
-        None, "Most passages per question in training, >= 2: the best, the worst, and evenly between; not given: all."
-    )
     pair_tokens: int | None = setting(
         None, "Most tokens of a question with a passage, >= 2; not given: the model's own limit."
     )
@@ -88,9 +85,8 @@ class RerankerConfig(RankingConfig):
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
         if not self.error_floor > 0:
             raise ValueError(f"error_floor must be above 0, got {self.error_floor}")
-        for name in ("list_size", "pair_tokens"):
-            if getattr(self, name) is not None and getattr(self, name) < 2:
-                raise ValueError(f"{name} must be at least 2, got {getattr(self, name)}")
+        if self.pair_tokens is not None and self.pair_tokens < 2:
+            raise ValueError(f"pair_tokens must be at least 2, got {self.pair_tokens}")
 
 
 @dataclass
@@ -177,11 +173,11 @@ def train(
     """
     loss: nn.Module
     if config.loss == "mse":
-        rows = regression_rows(labeled, config, config.error_floor, config.list_size)
+        rows = regression_rows(labeled, config, config.error_floor)
         model.activation_fn = nn.Identity()  # one score has a sigmoid otherwise, and then no zero
         loss = RegressionLoss(model)
     else:
-        rows = teacher_rows(labeled, config, config.list_size)
+        rows = teacher_rows(labeled, config)
         loss = LIST_LOSSES[config.loss](model, mini_batch_size=-1)
     trainer = CrossEncoderTrainer(
         model=model,

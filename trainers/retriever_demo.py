@@ -1,6 +1,7 @@
 """What labels are good for, on the demo corpus: `make retriever-demo`.
 
     python -m trainers.retriever_demo --output_dir runs/retriever-demo
+    python -m trainers.retriever_demo --limit 162 --output_dir runs/retriever-demo-full
 
 Compares retrievers that labels of single passages trained (configs/retriever/compare-demo.yaml) and, on the questions
 that need two passages, those that labels of sets trained (compare-two-hop.yaml), and lets a model decide whether to
@@ -30,6 +31,11 @@ _TWO_HOP, _GATING = "two-hop", "gating"
 class DemoConfig:
     """Train and compare on the demo corpus."""
 
+    limit: int = setting(
+        60,
+        "Number of questions, half of them to train on, of the comparison on single passages: 162 are all of the "
+        "demo, tell more, and take twice the time in all. Questions that need two passages are always all taken.",
+    )
     output_dir: str = setting(
         "runs/retriever-demo", "Folder of the runs; the same command resumes an interrupted one there."
     )
@@ -40,12 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     (config,) = parse_settings((DemoConfig,), argv, "python -m trainers.retriever_demo", __doc__)
     folder = Path(config.output_dir)
     cache = ["--cache", str(folder / "cache.sqlite")]
-    for command, settings, output in (
-        (compare_labelers.main, "retriever/compare-demo.yaml", folder),
-        (compare_labelers.main, "retriever/compare-two-hop.yaml", folder / _TWO_HOP),
-        (gating.main, "gating/demo.yaml", folder / _GATING),
+    limit = ["--limit", str(config.limit)]
+    for command, settings, output, more in (
+        (compare_labelers.main, "retriever/compare-demo.yaml", folder, limit),
+        (compare_labelers.main, "retriever/compare-two-hop.yaml", folder / _TWO_HOP, []),
+        (gating.main, "gating/demo.yaml", folder / _GATING, []),
     ):
-        command(["--config", str(_CONFIGS / settings), "--output_dir", str(output), *cache])
+        command(["--config", str(_CONFIGS / settings), "--output_dir", str(output), *more, *cache])
     if process_state().is_main_process:
         results, two_hop, gates = (read_json(each / RESULTS) for each in (folder, folder / _TWO_HOP, folder / _GATING))
         results["two_hop"] = {name: row for name, row in two_hop.items() if name not in OTHER_FIELDS}

@@ -24,7 +24,14 @@ from peft import PeftModel
 from trl import SFTConfig, SFTTrainer
 
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.reader.loading import PLAIN, READER_HUB_ID, load_reader, load_tokenizer
+from seper_reward.reader.loading import (
+    PLAIN,
+    READER_HUB_ID,
+    ReaderDefaults,
+    load_reader,
+    load_tokenizer,
+    save_reader_defaults,
+)
 from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.retrieval import load_retriever
 from seper_reward.reward.chat_template import with_tool_template
@@ -251,6 +258,12 @@ def card(config: SftScriptConfig, kinds: Counter[str], scores: dict[str, Any]) -
     )
 
 
+def asked_as_trained(config: SftScriptConfig) -> ReaderDefaults:
+    """Return how a reader that was trained like this is to be asked: by the prompt that most examples had."""
+    prompt, _ = Counter(config.prompts).most_common(1)[0]
+    return ReaderDefaults(temperature=1.0, prompt=prompt, max_new_tokens=32 if config.sentences else 16)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Train (unless ``--evaluate_only``); for ``data: reader`` score the adapter and write its card; return 0."""
     kinds = (SftScriptConfig, SftArguments)
@@ -258,7 +271,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     adapter = Path(arguments.output_dir)
     if not config.evaluate_only:
         train(config, arguments)
-    if config.data == "reader" and not config.sentences and int(os.environ.get("RANK", "0")) == 0:
+    main_process = int(os.environ.get("RANK", "0")) == 0
+    if config.data == "reader" and main_process:
+        save_reader_defaults(adapter, asked_as_trained(config))
+    if config.data == "reader" and not config.sentences and main_process:
         readers = [(PLAIN, "brief", 1.0), (str(adapter), "brief", 1.0)]
         scores = evaluate(readers, Path(config.data_dir))
         rows = training_rows(config, load_tokenizer(PLAIN), arguments.seed)

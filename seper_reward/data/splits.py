@@ -11,8 +11,10 @@ from seper_reward.types import Query
 T = TypeVar("T")
 Split = Literal["train", "dev", "test"]
 SplitBy = Literal["question", "passage", "title", "name", "entity"]
-# capitalised words in a row, not at the start of a sentence: "Bell Tax", "Isle of the Dead"
-_NAME = re.compile(r"(?<!^)(?<![.!?:] )\b[A-Z][\w'’-]*(?: (?:of (?:the )?)?[A-Z][\w'’-]*)*")
+_CAPITAL = "[" + "".join(letter for letter in map(chr, range(0x530)) if letter.isupper()) + "]"  # Latin to Cyrillic
+_WORD = rf"(?:(?:{_CAPITAL}\.)+|(?:St|Dr|Mrs?|Ms|Mt)\.|{_CAPITAL}[\w'’-]*)"
+# capitalised words in a row, not at the start of a sentence: "Bell Tax", "Isle of the Dead", "J. K. Rowling"
+_NAME = re.compile(rf"(?<!^)(?<![.!?:] )\b{_WORD}(?: (?:of (?:the )?)?{_WORD})*")
 _POSSESSIVE = re.compile(r"['’]s?$")
 
 
@@ -104,6 +106,8 @@ def names_in(text: str) -> list[str]:
 
     >>> names_in("Who rang Old Mab on the Isle of Noss, and was Old Mab's bell new?")
     ['Old Mab', 'Isle of Noss']
+    >>> names_in("did J. K. Rowling meet Émile Zola in St. Louis?")
+    ['J. K. Rowling', 'Émile Zola', 'St. Louis']
     """
     return list(dict.fromkeys(_POSSESSIVE.sub("", match.group()) for match in _NAME.finditer(text)))
 

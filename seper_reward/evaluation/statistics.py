@@ -171,6 +171,23 @@ def _paired_t_power(questions: int, paired_sd: float, lead: float, alpha: float)
     return float(ncf.sf(critical, 1, questions - 1, questions * (lead / paired_sd) ** 2))
 
 
+def lead_beyond_seeds(seeds: int, seed_sd: float) -> float:
+    """Return the least lead that so many seeds of two trained systems can show, however many questions are asked.
+
+    It is half of what ``interval_over_questions_and_seeds`` makes of seeds alone, where both systems vary alike.
+
+    Args:
+        seeds: Number of seeds of each system, >= 2.
+        seed_sd: Standard deviation over seeds of a system's mean, >= 0.
+
+    >>> [round(lead_beyond_seeds(seeds, 0.02), 3) for seeds in (2, 3, 5, 8)]
+    [0.086, 0.045, 0.029, 0.021]
+    """
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, 2 * (seeds - 1))) * seed_sd * math.sqrt(2 / seeds)
+
+
 def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | None:
     """Return the 95 % t-interval of how far one trained system leads another, over questions and seeds.
 

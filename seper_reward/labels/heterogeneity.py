@@ -6,7 +6,7 @@ chance and then show an error near 0; if each label was weighted by its own erro
 """
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from seper_reward.types import LabeledQuery
@@ -26,7 +26,7 @@ def heterogeneity_p_value(labeled: LabeledQuery) -> float:
     """
     from scipy.stats import chi2
 
-    error = _mean_squared_error(labeled)
+    error = _mean_square(labeled.passage_errors)
     if not error:
         return 0.0
     freedom = len(labeled.labels) - 1
@@ -43,13 +43,18 @@ def shrunk(labeled: LabeledQuery) -> LabeledQuery:
     Args:
         labeled: The labelled query; its standard errors stay, too.
     """
-    error = _mean_squared_error(labeled)
-    if not error or len(labeled.labels) < 2:
-        return labeled
-    mean = statistics.fmean(labeled.labels)
-    real = max(0.0, statistics.variance(labeled.labels) - error)
+    return replace(labeled, labels=tuple(drawn_to_mean(labeled.labels, labeled.passage_errors)))
+
+
+def drawn_to_mean(values: Sequence[float], errors: Sequence[float]) -> list[float]:
+    """Return numbers drawn to their mean as by ``shrunk``, by their standard errors."""
+    error = _mean_square(errors)
+    if not error or len(values) < 2:
+        return list(values)
+    mean = statistics.fmean(values)
+    real = max(0.0, statistics.variance(values) - error)
     share = real / (real + error)
-    return replace(labeled, labels=tuple(mean + share * (label - mean) for label in labeled.labels))
+    return [mean + share * (value - mean) for value in values]
 
 
 def beyond_chance(
@@ -67,5 +72,5 @@ def beyond_chance(
     return [shrunk(row) for row in kept] if shrink else kept
 
 
-def _mean_squared_error(labeled: LabeledQuery) -> float:
-    return statistics.fmean(error**2 for error in labeled.passage_errors) if labeled.labels else 0.0
+def _mean_square(errors: Sequence[float]) -> float:
+    return statistics.fmean(error**2 for error in errors) if errors else 0.0

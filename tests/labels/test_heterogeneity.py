@@ -57,7 +57,7 @@ def test_labels_without_errors_are_neither_filtered_nor_shrunk():
 def test_lists_without_a_difference():
     single = judged([0.4], [0.1])
     assert heterogeneity_p_value(single) == 1.0
-    assert shrunk(single) is single
+    assert shrunk(single) == single
     empty = judged([], [])
     assert beyond_chance([empty], shrink=True) == [empty]
 

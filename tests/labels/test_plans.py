@@ -151,9 +151,31 @@ def test_prefixes_stand_in_the_questions_order():
 
 def test_the_smallest_sufficient_set():
     measured = {(): worth(0.0), (0,): worth(0.5), (1,): worth(0.86), (2,): worth(0.87), (0, 1): worth(0.9)}
-    assert smallest_sufficient(measured) == (2,)
-    assert smallest_sufficient(measured, tolerance=0.01) == (0, 1)
-    assert smallest_sufficient({(): worth(0.0), (0,): worth(0.02)}) == ()  # nothing helps, nothing is needed
+    assert smallest_sufficient(measured, exactly) == (2,)
+    assert smallest_sufficient(measured, exactly, tolerance=0.01) == (0, 1)
+    assert smallest_sufficient({(): worth(0.0), (0,): worth(0.02)}, exactly) == ()  # nothing helps, nothing is needed
+
+
+def exactly(context):
+    return 0.0
+
+
+def test_what_errors_explain_needs_no_second_passage():
+    """One passage is worth .6, alone and in every pair, some of which look better by chance."""
+    noise = random.Random(0)
+    for error in (0.03, 0.1):
+        right = 0
+        for _ in range(300):
+            contexts = [(), *((at,) for at in range(6)), *((0, at) for at in range(1, 6))]
+            measured = {each: worth((0.6 if 0 in each else 0.0) + noise.gauss(0, error)) for each in contexts}
+            right += smallest_sufficient(measured, lambda context, error=error: error) == (0,)
+        assert right > 220
+
+
+def test_errors_leave_what_is_plainly_better():
+    measured = {(): worth(0.0), (0,): worth(0.3), (0, 1): worth(0.9)}
+    assert smallest_sufficient(measured, lambda context: 0.1) == (0, 1)
+    assert smallest_sufficient(measured, lambda context: 0.25) == (0,)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """From labels to what losses take: by hand, on uneven cases."""
 
 import math
+import random
+import statistics
 from dataclasses import replace
 
 import pytest
 import torch
 
+from seper_reward.labels.heterogeneity import beyond_chance, drawn_to_mean
 from seper_reward.labels.targets import (
     best_gains,
     by_given,
@@ -226,15 +229,20 @@ def with_paths():
 
 def test_what_passages_lead_to_hop_by_hop():
     """The best set is a, b, d: those three lead to 1.05, and c at most to .4, beside a and d."""
-    first, *hops = by_path(with_paths())
+    row = with_paths()
+    worths = (0.3, 0.0, -0.2, 0.1, 0.9, 0.35, -0.1, 0.4, 1.05, -0.1)  # singles, then sets in their order
+    drawn = drawn_to_mean(worths, (*row.passage_errors, 0.0, 0.0, 0.0, 0.05, 0.09, 0.0))
+    worth = dict(zip(worths, drawn, strict=True))
+    first, *hops = by_path(row)
     assert first.given == ()
-    assert (first.labeled.labels, first.labeled.baseline_error) == ((1.05, 1.05, 0.4, 1.05), 0.12)
+    assert first.labeled.labels == pytest.approx([worth[each] for each in (1.05, 1.05, 0.4, 1.05)])
+    assert first.labeled.baseline_error == 0.12
     # sqrt(.15² - .12²) = .09 and sqrt(.13² - .12²) = .05 are the errors of those sets
     assert first.labeled.std_errors == pytest.approx((0.15, 0.15, 0.13, 0.15))
     assert [("".join(each.id for each in hop.given), hop.labeled.labels) for hop in hops] == [
-        ("a", pytest.approx((0.75, 0.1, 0.75))),  # a alone is worth .3
-        ("d", pytest.approx((0.95, 0.95, 0.3))),  # b beside d was measured with a only
-        ("ad", pytest.approx((0.7, 0.05))),  # once shown as a, d and once as d, a
+        ("a", pytest.approx([worth[each] - worth[0.3] for each in (1.05, 0.4, 1.05)])),
+        ("d", pytest.approx([worth[each] - worth[0.1] for each in (1.05, 1.05, 0.4)])),  # beside d, b only with a
+        ("ad", pytest.approx([worth[each] - worth[0.35] for each in (1.05, 0.4)])),  # shown as a, d and as d, a
     ]  # and nothing beside c, with which the best set does not begin
     beside_a, beside_both = hops[0].labeled, hops[2].labeled
     assert [each.id for each in beside_a.query.passages] == ["b", "c", "d"]
@@ -247,13 +255,39 @@ def test_what_passages_lead_to_hop_by_hop():
 
 
 def test_what_leads_nowhere_keeps_its_own_label():
-    singles = judged([0.3, 0.0, 0.2], errors=[0.1, 0.1, 0.1])
-    row = replace(singles, sets=(beside((0, 1), 1, -0.2, 0.1, utility=0.1), beside((0, 2), 2, 0.4, 0.1, utility=0.7)))
+    singles = judged([0.3, 0.0, 0.2], errors=[0.0, 0.0, 0.0])
+    sets = (
+        beside((0, 1), 1, -0.2, 0.0, utility=0.1, utility_error=0.0),
+        beside((0, 2), 2, 0.4, 0.0, utility=0.7, utility_error=0.0),
+    )
+    row = replace(singles, sets=sets)
     first, beside_a = by_path(row)
     assert first.labeled.labels == (0.7, 0.1, 0.7)
     assert beside_a.labeled.labels == pytest.approx((-0.2, 0.4))
     (only,) = by_path(singles)
     assert only.labeled.labels == singles.labels
+
+
+def test_where_all_sets_are_equally_good_paths_teach_next_to_nothing():
+    """The most of several noisy measures would favour the passages that are in many sets."""
+    noise = random.Random(0)
+    fronts, others, learned = [], [], 0
+    for _ in range(200):
+        labels = [noise.gauss(0, 0.1) for _ in range(10)]
+        best = sorted(range(10), key=lambda at: -labels[at])[:2]
+        sets = []
+        for front, other in [(front, other) for front in best for other in range(10) if other != front]:
+            if (other, front) not in [each.shown for each in sets]:
+                utility = noise.gauss(0, 0.1)
+                gain = utility - labels[front]
+                sets.append(beside((front, other), other, gain, 0.14, 0.1, utility=utility, utility_error=0.1))
+        hops = by_path(replace(judged(labels, [0.1] * 10, ids="abcdefghij"), sets=tuple(sets)))
+        first = hops[0].labeled.labels
+        fronts += [first[at] for at in best]
+        others += [first[at] for at in range(10) if at not in best]
+        learned += len(beyond_chance([hop.labeled for hop in hops], heterogeneity=0.1))
+    assert statistics.fmean(fronts) - statistics.fmean(others) < 0.05  # .1 if sets were taken as measured
+    assert learned < 0.02 * 400
 
 
 def test_marks_hop_by_hop():

@@ -6,9 +6,18 @@ import re
 import pytest
 import torch
 
-from seper_reward.data.demo import ENTAILMENT_ADAPTER
+from seper_reward.data.demo import ENTAILMENT_ADAPTER, READER_ADAPTER
 from seper_reward.estimators.entailment import load_entailment
-from seper_reward.reader.loading import embedded_reader_folder, load_reader, refuse_other_kinds
+from seper_reward.reader.loading import (
+    DEFAULTS_FILE,
+    READER_DEFAULTS,
+    ReaderDefaults,
+    embedded_reader_folder,
+    load_reader,
+    reader_defaults,
+    refuse_other_kinds,
+    save_reader_defaults,
+)
 from seper_reward.runtime.hashing import weights_hash
 from seper_reward.runtime.pretrained import LoadOptions
 from tests.reader.in_process.architectures import ARCHITECTURES
@@ -30,6 +39,18 @@ def test_the_embedded_reader_is_converted_once_and_answers(tmp_path, monkeypatch
     said = loaded.tokenizer.decode(loaded.model.generate(**prompt, max_new_tokens=12, do_sample=False)[0])
     assert "Paris" in said.split("assistant")[-1]
     assert not list(folder.glob("*.bin"))
+
+
+def test_a_folder_says_how_its_reader_is_asked(tmp_path):
+    assert reader_defaults(str(tmp_path)) == reader_defaults("org/model") == READER_DEFAULTS[None]
+    own = ReaderDefaults(temperature=0.7, prompt="brief", max_new_tokens=12)
+    save_reader_defaults(tmp_path, own)
+    assert reader_defaults(str(tmp_path)) == own
+    assert reader_defaults(str(READER_ADAPTER)) == reader_defaults("embedded")
+    for text in ('{"prompt": "brief"}', "[]", "no JSON"):
+        (tmp_path / DEFAULTS_FILE).write_text(text)
+        with pytest.raises(ValueError, match=f"{DEFAULTS_FILE}: expected temperature, prompt, max_new_tokens by name"):
+            reader_defaults(str(tmp_path))
 
 
 @pytest.mark.slow

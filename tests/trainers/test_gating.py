@@ -157,7 +157,7 @@ def test_groups():
         ({"dev_share": 0.0}, "dev_share must be above 0"),
         ({"folds": 0}, "folds must be at least 1, got 0"),
         ({"hops": 2}, "decides on single passages, got sets=none and hops=2"),
-        ({"sets": "pairs"}, "decides on single passages, got sets=pairs and hops=1"),
+        ({"sets": "pairs", "learn_from": "hops"}, "decides on single passages, got sets=pairs and hops=1"),
     ],
 )
 def test_settings_that_have_no_zero_or_no_dev(settings, message):

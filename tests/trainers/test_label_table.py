@@ -12,6 +12,7 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Estimate, LabeledQuery, Passage, Query, Responses, SetLabel, UnscorableError
 from trainers import compare_labelers
 from trainers.compare_labelers import CompareConfig
+from trainers.ranking.data import as_known
 from trainers.ranking.evaluation import RankingReaders
 from trainers.ranking.label_store import LabelStore
 from trainers.ranking.label_table import (
@@ -21,6 +22,7 @@ from trainers.ranking.label_table import (
     label_table,
     measure_choices,
     questions_needed,
+    seed_lines,
     table_lines,
 )
 
@@ -127,6 +129,29 @@ def test_the_table_by_hand(tmp_path):
     assert "0.533 [0.300, 0.900]" in rows[1]
 
 
+def test_labels_know_less_than_judges(tmp_path):
+    """Where one alias is known, labels choose by it alone, and readers judge the choice by all."""
+    heard: dict[str, set] = {"labels": set(), "judges": set()}
+
+    class Tells(Says):
+        def label(self, query):
+            heard["labels"].add(query.answers)
+            return super().label(query)
+
+    class Hears(Reads):
+        def beliefs(self, question, answers, passage_sets):
+            heard["judges"].add(answers)
+            return super().beliefs(question, answers, passage_sets)
+
+    full = [replace(query, answers=("Ann", "Mrs Lee")) for query in QUESTIONS]
+    store = LabelStore(tmp_path / "labels.jsonl", Tells("first"))
+    known = as_known(full, CompareConfig(known_aliases="last"))
+    judges = RankingReaders({"one": Hears(dict.fromkeys(("q0", "q2", "r0", "r1", "s0"), 0.5))}, None, 1)
+    label_table(full, known, {"first": store}, judges)
+    assert heard == {"labels": {("Mrs Lee",)}, "judges": {("Ann", "Mrs Lee")}}
+    assert as_known(full, CompareConfig()) == full
+
+
 def test_recall_counts_marked_passages_that_are_no_candidates(tmp_path):
     pools = [replace(QUESTIONS[0], passages=QUESTIONS[0].passages[1:])]
     judges = RankingReaders({"one": Reads({"q1": 0.5, "q2": 0.5, "q2q1": 0.5, "q1q2": 0.5})}, None, 2)
@@ -159,6 +184,9 @@ def test_it_says_what_training_can_not_be_expected_to_tell():
     assert "training cannot be expected to separate `delta_seper` and `likelihood` here" in likelihood
     assert gold.endswith("The choices never differed, so that nothing tells how many questions a lead needs.")
     assert none == "- over `none`: no question could be scored"
+    (seeds,) = seed_lines(2, 0.02, 0.03)
+    assert "2 seeds show no lead below 0.086 however many questions there are; a lead of 0.03 needs 5." in seeds
+    assert "with one seed there is no interval; a lead of 0.03 needs 5" in seed_lines(1, 0.02, 0.03)[0]
 
 
 def test_equal_labels_choose_what_the_retriever_ranks_first(tiny_encoder):
@@ -223,9 +251,9 @@ def test_the_table_alone_trains_nothing_and_resumes(settings, tmp_path, capsys, 
     assert "Primary measure, fixed beforehand: `seper@1_held_out`" in shown
     assert not (folder / "results.json").exists()
     assert len(asked) == len(set(asked)) == 5 + found["test"]["questions"]
-    # labels by the first of the seeds, judged by another; the held-out reader keeps its own
+    # labels by the first of the seeds, judged by another
     assert seeds["label"] == {3}
-    assert {seed for _, seed in seeds["judge"]} == {777, 42}
+    assert {seed for _, seed in seeds["judge"]} == {777}
     asked.clear()
     assert compare_labelers.main(settings) == 0
     assert asked == []
@@ -238,11 +266,33 @@ def test_labels_of_sets_have_the_scale_of_their_labeler():
     assert [config.of(name).teacher_temperature for name in names] == [1.0, 1.0, 0.5, 0.3]
 
 
+def test_what_a_retriever_learns_from_labels_of_sets():
+    names = ("conditional_erag", "pairs_erag", "shapley_erag", "erag", "gold")
+    two_hops = CompareConfig(hops=2)
+    assert [two_hops.of(name).learn_from for name in names] == ["paths", "paths", "best_gain", "singles", "paths"]
+    once = CompareConfig()  # asked once, it has to find all passages at once
+    assert [once.of(name).learn_from for name in names] == [
+        "best_gain",
+        "best_gain",
+        "best_gain",
+        "singles",
+        "singles",
+    ]
+
+
+@pytest.mark.parametrize("own", [{"labeler": "erag"}, {"sets": "pairs", "learn_from": "hops"}])
+def test_what_labelers_decide_is_no_setting_of_its_own(own):
+    with pytest.raises(ValueError, match="labelers says what is compared"):
+        CompareConfig(**own)
+
+
 def test_what_labels_were_measured_on_does_not_judge_them():
     with pytest.raises(ValueError, match="judge_seed must be none of seeds, got 1"):
         CompareConfig(judge_seed=1)
     with pytest.raises(ValueError, match=r"expected lead in \(0, 1\]"):
         CompareConfig(lead=0.0)
+    with pytest.raises(ValueError, match=r"expected .* seed_sd > 0"):
+        CompareConfig(seed_sd=0.0)
     with pytest.raises(ValueError, match="grid must have 1 to 4 settings, got 5"):
         CompareConfig(tune=["learning_rate=1,2,3,4,5"])
     with pytest.raises(ValueError, match=r"names of settings or training arguments in the grid, got \['lr'\]"):

@@ -101,7 +101,7 @@ def test_regression_keeps_what_lists_leave_out():
     precisions = [10.0, 10.0, 10.0, 100.0, 50.0, 20.0]  # 1 / (.3² + .1²), ..., 1 / (.2² + .1²)
     weights = [weight for row in rows for _, weight in row["labels"]]
     assert weights == pytest.approx([each / (200 / 6) for each in precisions])
-    (short,) = regression_rows([sure], RerankerConfig(), 0.1, list_size=2)
+    (short,) = regression_rows([sure], RerankerConfig(list_size=2), 0.1)
     assert short["passages"] == ["Ann built it.", "Bob built it."]
     with pytest.raises(ValueError, match=r"max_std_error=0\.2, got none"):
         regression_rows([alike], RerankerConfig(max_std_error=0.2), 0.1)

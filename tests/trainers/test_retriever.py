@@ -226,6 +226,15 @@ def test_the_labelling_reader_is_not_held_out():
         retriever.RetrieverConfig(eval_readers=["plain", "embedded"])
 
 
+def test_labels_of_sets_are_measured_to_be_learned_from():
+    with pytest.raises(ValueError, match=r"sets=pairs would measure sets .* learn from best_gain, hops or paths"):
+        retriever.RetrieverConfig(sets="pairs")
+    with pytest.raises(ValueError, match=r"learn_from=hops needs all passages beside the same given ones"):
+        retriever.RetrieverConfig(sets="shapley", learn_from="hops")
+    with pytest.raises(ValueError, match="list_size must be at least 2, got 1"):
+        retriever.RetrieverConfig(list_size=1)
+
+
 @pytest.mark.parametrize("loss", ["kl", "margin_mse", "contrastive", "ranknet"])
 def test_every_loss_trains(settings, loss, tmp_path):
     settings += ["--labeler", "gold", "--eval_gains", "false", "--eval_strategy", "no", "--num_train_epochs", "4"]
@@ -402,7 +411,8 @@ def test_copies_that_mislead_are_in_the_corpus_and_among_those_given(tmp_path):
     questions = read_questions(config)
     copies = [passage for split in questions[1:] for query in split for passage in query.passages[1:]]
     assert copies
-    assert all(each.metadata == {"relevant": False, "counterfactual": True} for each in copies)
+    marks = {"relevant": False, "role": "misleading", "counterfactual": True}
+    assert all(each.metadata == marks for each in copies)
     assert {each.text for each in copies} == {each.text for each in questions.corpus.values()} - {
         "Ann ran.", "Bob sat.", "Cid sang."
     }  # fmt: skip
@@ -447,8 +457,8 @@ def test_what_may_be_chance_is_not_taught_and_the_rest_is_shrunk(capsys):
     query = replace(query, passages=(*passages, Passage("t3", id="3")))
     four = LabeledQuery(query, (0.5, 0.25, 0.25, 0.0), (0.15,) * 4)
     with pytest.raises(ValueError, match="got none of 1"):
-        run.teacher_rows([four], retriever.RetrieverConfig(resolution=0.0), list_size=2)
-    assert run.teacher_rows([four.keep([0, 3])], retriever.RetrieverConfig(resolution=0.0), list_size=2)
+        run.teacher_rows([four], retriever.RetrieverConfig(resolution=0.0, list_size=2))
+    assert run.teacher_rows([four.keep([0, 3])], retriever.RetrieverConfig(resolution=0.0, list_size=2))
     for heterogeneity in (0.0, 1.5):
         with pytest.raises(ValueError, match=r"heterogeneity must be in \(0, 1\]"):
             retriever.RetrieverConfig(heterogeneity=heterogeneity)
@@ -629,7 +639,8 @@ def test_a_second_hop_is_learned(tmp_path, tiny_encoder):
 
     def found(learn_from, hops):
         model = SentenceTransformer(str(tiny_encoder), device="cpu")
-        config = retriever.RetrieverConfig(sets="pairs", learn_from=learn_from, shrink=False, loss="ranknet")
+        sets = "none" if learn_from == "singles" else "pairs"
+        config = retriever.RetrieverConfig(sets=sets, learn_from=learn_from, shrink=False, loss="ranknet")
         arguments = retriever.RetrieverArguments(
             output_dir=str(tmp_path / learn_from), learning_rate=2e-3, max_steps=60, save_strategy="no",
             eval_strategy="no", bf16=False, disable_tqdm=True, lr_scheduler_type="constant", seed=1,

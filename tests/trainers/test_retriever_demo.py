@@ -28,6 +28,7 @@ def test_three_comparisons_become_one_file(tmp_path, monkeypatch):
         "two_hop": {"untrained": compared["untrained"]},
         "gating": {"never": {"seper": 0.4}},
     }
+    assert [argv[argv.index("--limit") + 1] for argv in asked if "--limit" in argv] == ["60"]
     assert len({argv[argv.index("--cache") + 1] for argv in asked}) == 1
     assert len({argv[argv.index("--output_dir") + 1] for argv in asked}) == 3
     settings = [yaml.safe_load(Path(argv[argv.index("--config") + 1]).read_text()) for argv in asked]

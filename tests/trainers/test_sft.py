@@ -13,7 +13,7 @@ from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.splits import split_of
-from seper_reward.reader.loading import load_reader, load_tokenizer
+from seper_reward.reader.loading import load_reader, load_tokenizer, reader_defaults
 from seper_reward.runtime.pretrained import LoadOptions
 from trainers import sft
 from trainers.adapters import reader_data as data
@@ -75,6 +75,12 @@ def test_answers_may_be_sentences(examples, shared_data, monkeypatch):
         assert row["completion"].endswith(".")
         assert len(row["completion"].split()) > len(target.split())
         assert target == data.UNKNOWN or target in row["completion"]
+
+
+def test_a_reader_is_asked_as_most_of_its_examples_were():
+    asked = sft.asked_as_trained(sft.SftScriptConfig(prompts=["paper", "brief", "brief"]))
+    assert asked == reader_defaults("embedded")
+    assert sft.asked_as_trained(sft.SftScriptConfig(prompts=["paper"], sentences=True)) == reader_defaults("org/model")
 
 
 def test_common_facts_are_apart_from_the_demo():

@@ -22,6 +22,7 @@ from seper_reward.data.queries import pool_passages, read_examples
 from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_of, spread
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.provenance import query_key
+from seper_reward.labels.targets import BY_HOP
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Passage, Query, answer_aliases, answer_items
@@ -90,6 +91,9 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         "so far; 2 suits questions that need two passages.",
     )
     learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
+    list_size: int | None = setting(
+        None, "Most passages per question in training, >= 2: the best, the worst, and evenly between; not given: all."
+    )
     max_std_error: float | None = setting(
         None, "Greatest standard error of a label that is learned from; not given: all labels are."
     )
@@ -145,6 +149,18 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
                 f"learn_from={self.learn_from} needs labels of sets, or of people (labeler gold), got sets=none with "
                 f"labeler {self.labeler!r}; label sets, such as conditional, or learn from singles"
             )
+        if self.sets != "none" and self.learn_from == "singles":
+            raise ValueError(
+                f"sets={self.sets} would measure sets of passages, and learn_from=singles not use them; learn from "
+                "best_gain, hops or paths, or leave sets out"
+            )
+        if self.learn_from in BY_HOP and self.labeler != "gold" and self.sets not in ("conditional", "pairs"):
+            raise ValueError(
+                f"learn_from={self.learn_from} needs all passages beside the same given ones, which sets={self.sets} "
+                "does not measure; label conditional or pairs, or learn from best_gain"
+            )
+        if self.list_size is not None and self.list_size < 2:
+            raise ValueError(f"list_size must be at least 2, got {self.list_size}")
         for name in ("margin", "resolution", "min_spread"):
             if getattr(self, name) < 0 or (name == "margin" and not self.margin):
                 bound = "above" if name == "margin" else "at least"
@@ -199,9 +215,13 @@ def read_questions(config: RankingConfig) -> Questions:
         dev_share=config.dev_share,
         turned=config.turned,
     )
-    if config.known_aliases == "last":
-        split |= {name: [_with_last_alias(query) for query in split[name]] for name in ("train", "dev")}
+    split |= {name: as_known(split[name], config) for name in ("train", "dev")}
     return Questions(corpus, **split)
+
+
+def as_known(queries: Sequence[Query], config: RankingConfig) -> list[Query]:
+    """Return the questions with the answers that labels may know of (``known_aliases``)."""
+    return list(map(_with_last_alias, queries)) if config.known_aliases == "last" else list(queries)
 
 
 def data_key(questions: Questions) -> str:

@@ -45,6 +45,10 @@ class RankingReaders:
     gains: LabelStore | None
     top_k: int = 1
 
+    def with_seed(self, seed: int) -> "RankingReaders":
+        """Return the same readers with other responses."""
+        return replace(self, scorers={name: scorer.with_sampling(seed=seed) for name, scorer in self.scorers.items()})
+
     def suffix(self, reader: str) -> str:
         """Return what stands behind the names of a reader's measures: ``@k``, and the reader if it made no labels."""
         return f"@{self.top_k}" + (f"_{Path(reader).name}" if reader != next(iter(self.scorers)) else "")

@@ -4,6 +4,7 @@ Each labeler chooses passages from the same candidates, and readers judge them o
 two kinds of labels choose equally well, training on them cannot be expected to separate them: this table comes first.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,12 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from seper_reward.evaluation.rankings import downstream, gold_relevance
-from seper_reward.evaluation.statistics import lead_over_questions, mean_over_questions, questions_for_lead
+from seper_reward.evaluation.statistics import (
+    lead_beyond_seeds,
+    lead_over_questions,
+    mean_over_questions,
+    questions_for_lead,
+)
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.targets import chosen
 from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
@@ -128,8 +134,9 @@ def label_table(
     """Return how well each labeler chooses among the candidates; all processes must call this together.
 
     Args:
-        questions: Questions with their own passages, of which people marked some.
-        pools: The same with the candidates, in the order of the retriever (``as_ranked``).
+        questions: Questions with their own passages, of which people marked some, and the answers that judges know.
+        pools: The same with the candidates, in the order of the retriever (``as_ranked``), and the answers that labels
+            know of.
         stores: Stores of labels by name of the labeler, the one whose leads are asked for first.
         judges: The readers that judge.
 
@@ -140,6 +147,8 @@ def label_table(
         for some choice is left out of the measure.
     """
     choices = choose(pools, stores, judges.top_k)
+    asked = {query.id: query for query in questions}
+    choices = choices._replace(queries=[asked[query.id] for query in choices.queries])
     found = measure_choices(choices, {query.id: gold_relevance(query) for query in questions}, judges)
     first = next(iter(stores))
     measures: dict[str, dict[str, Any]] = {name: {} for name in found}
@@ -176,6 +185,18 @@ def table_lines(table: Mapping[str, Any]) -> list[str]:
     columns = list(next(iter(table["measures"].values())))
     rows = [[name, *(interval_cell(row[key]) for key in columns)] for name, row in table["measures"].items()]
     return markdown_table(["chosen by", *columns], rows).splitlines()
+
+
+def seed_lines(seeds: int, seed_sd: float, lead: float) -> list[str]:
+    """Return in Markdown what so many seeds can show, as ``lead_beyond_seeds`` says, and how many the lead needs."""
+    needed = next(count for count in itertools.count(2) if lead_beyond_seeds(count, seed_sd) <= lead)
+    if seeds < 2:
+        return [f"That is for questions alone: with one seed there is no interval; a lead of {lead:g} needs {needed}."]
+    return [
+        f"That is for questions alone, and seeds come on top: where trained retrievers differ by {seed_sd:g} (sd) "
+        f"from seed to seed, {seeds} seeds show no lead below {lead_beyond_seeds(seeds, seed_sd):.3f} however many "
+        f"questions there are; a lead of {lead:g} needs {needed}."
+    ]
 
 
 def ceiling_lines(table: Mapping[str, Any], first: str, primary: str, lead: float) -> list[str]:

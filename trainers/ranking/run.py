@@ -126,17 +126,14 @@ def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
     return load_labeler(config.labeler, lambda: scorer, sets, LabelerOptions(**config.labeler_options))
 
 
-def teacher_rows(
-    labeled: Sequence[LabeledQuery], config: RankingConfig, list_size: int | None = None
-) -> list[dict[str, Any]]:
+def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for the losses: filtered, shrunk, rounded, clipped and shifted.
 
     Of a next hop, the query is ``next_query`` of the question and the given passages.
 
     Args:
         labeled: The labelled queries.
-        config: Settings of filters and scale.
-        list_size: Most passages of a row, >= 2, chosen by ``shortened``; ``None`` keeps all.
+        config: Settings of filters and scale; ``list_size`` is the most passages of a row, chosen by ``shortened``.
 
     Raises:
         ValueError: No query is left.
@@ -146,8 +143,8 @@ def teacher_rows(
         labeled = [sure(row, config.max_std_error) for row in labeled]
     # before lists are shortened: the best and the worst of many passages differ by chance more than any two
     differing = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
-    if list_size is not None:
-        differing = [shortened(row, list_size) for row in differing]
+    if config.list_size is not None:
+        differing = [shortened(row, config.list_size) for row in differing]
     kept = []
     for row in differing:
         rounded = quantize(torch.tensor(row.labels), config.resolution)
@@ -168,20 +165,21 @@ def teacher_rows(
 
 
 def regression_rows(
-    labeled: Sequence[LabeledQuery], config: RankingConfig, error_floor: float, list_size: int | None = None
+    labeled: Sequence[LabeledQuery], config: RankingConfig, error_floor: float
 ) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for regression, with (label, weight) in the place of each label.
 
     A label weighs 1 / (std_error² + error_floor²), scaled so that the mean weight is 1. Its error is the whole one,
     with that of the baseline, as the label itself is the target and not its difference to others. For the same reason
     labels are not rounded, shrunk or shifted, and questions whose labels hardly differ are kept: where no passage
-    changes anything, or all do alike, there is the zero to learn from. In a next hop 0 is as good as the given ones.
+    changes anything, or all do alike, there is the zero to learn from. In a next hop 0 is as good as the given ones;
+    these were chosen as the best of several noisy ones, so that what others add to them is measured a little too low.
 
     Args:
         labeled: The labelled queries.
-        config: Settings; ``learn_from`` says which labels are learned, and ``max_std_error`` leaves out some.
+        config: Settings; ``learn_from`` says which labels are learned, ``max_std_error`` leaves out some, and
+            ``list_size`` is the most passages of a row, chosen by ``shortened``.
         error_floor: Error that every label has besides its own, > 0, such as that of the judge.
-        list_size: Most passages of a row, >= 2, chosen by ``shortened``; ``None`` keeps all.
 
     Raises:
         ValueError: No label is left, or labels of sets are to be learned from, and there are none.
@@ -189,8 +187,8 @@ def regression_rows(
     labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
     if config.max_std_error is not None:
         labeled = [sure(row, config.max_std_error) for row in labeled]
-    if list_size is not None:
-        labeled = [shortened(row, list_size) for row in labeled]
+    if config.list_size is not None:
+        labeled = [shortened(row, config.list_size) for row in labeled]
     labeled = [row for row in labeled if row.labels]
     if not labeled:
         raise ValueError(
