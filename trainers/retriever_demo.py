@@ -1,7 +1,7 @@
 """What labels are good for, on the demo corpus: `make retriever-demo`.
 
     python -m trainers.retriever_demo --output_dir runs/retriever-demo
-    python -m trainers.retriever_demo --limit 162 --output_dir runs/retriever-demo-full
+    python -m trainers.retriever_demo --full true --output_dir runs/retriever-demo-full
 
 Compares retrievers that labels of single passages trained (configs/retriever/compare-demo.yaml) and, on the questions
 that need two passages, those that labels of sets trained (compare-two-hop.yaml), and lets a model decide whether to
@@ -31,10 +31,11 @@ _TWO_HOP, _GATING = "two-hop", "gating"
 class DemoConfig:
     """Train and compare on the demo corpus."""
 
-    limit: int = setting(
-        60,
-        "Number of questions, half of them to train on, of the comparison on single passages: 162 are all of the "
-        "demo, tell more, and take twice the time in all. Questions that need two passages are always all taken.",
+    full: bool = setting(
+        False,
+        "Whether to take all of the demo's questions for single passages (else 48), to hold out every question once "
+        "for the gate (else a part), and to judge by a reader that made no labels, too (else by the one that did, on "
+        "other responses). It takes three times as long.",
     )
     output_dir: str = setting(
         "runs/retriever-demo", "Folder of the runs; the same command resumes an interrupted one there."
@@ -46,13 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     (config,) = parse_settings((DemoConfig,), argv, "python -m trainers.retriever_demo", __doc__)
     folder = Path(config.output_dir)
     cache = ["--cache", str(folder / "cache.sqlite")]
-    limit = ["--limit", str(config.limit)]
-    for command, settings, output, more in (
-        (compare_labelers.main, "retriever/compare-demo.yaml", folder, limit),
-        (compare_labelers.main, "retriever/compare-two-hop.yaml", folder / _TWO_HOP, []),
-        (gating.main, "gating/demo.yaml", folder / _GATING, []),
+    quick = ["--eval_readers", "none", "--throughput", "true"]
+    for command, settings, output, less in (
+        (compare_labelers.main, "retriever/compare-demo.yaml", folder, ["--limit", "48", *quick]),
+        (compare_labelers.main, "retriever/compare-two-hop.yaml", folder / _TWO_HOP, quick),
+        (gating.main, "gating/demo.yaml", folder / _GATING, ["--folds", "1", *quick]),
     ):
-        command(["--config", str(_CONFIGS / settings), "--output_dir", str(output), *more, *cache])
+        more = [] if config.full else less
+        command(["--config", str(_CONFIGS / settings), "--output_dir", str(output), *cache, *more])
     if process_state().is_main_process:
         results, two_hop, gates = (read_json(each / RESULTS) for each in (folder, folder / _TWO_HOP, folder / _GATING))
         results["two_hop"] = {name: row for name, row in two_hop.items() if name not in OTHER_FIELDS}

@@ -298,4 +298,4 @@ def test_what_labels_were_measured_on_does_not_judge_them():
     with pytest.raises(ValueError, match=r"names of settings or training arguments in the grid, got \['lr'\]"):
         CompareConfig(tune=["lr=1e-5"])
     assert CompareConfig(eval_readers=["plain", "other"]).primary_reader == "plain"
-    assert CompareConfig(eval_readers=[]).primary_reader == "embedded"
+    assert CompareConfig(eval_readers=["none"]).primary_reader == "embedded"

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from seper_reward.runtime.json_files import read_json, write_json
 from trainers import compare_labelers, gating, retriever_demo
 
 
-def test_three_comparisons_become_one_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("full", [False, True])
+def test_three_comparisons_become_one_file(tmp_path, monkeypatch, full):
     asked = []
 
     def writes(results):
@@ -22,13 +24,13 @@ def test_three_comparisons_become_one_file(tmp_path, monkeypatch):
     compared = {"untrained": {"seper@2": {"mean": 0.5, "sd": 0.0}}, "comparison": {}, "primary": "seper@2"}
     monkeypatch.setattr(compare_labelers, "main", writes(compared))
     monkeypatch.setattr(gating, "main", writes({"gating": {"never": {"seper": 0.4}}, "leads": {}}))
-    assert retriever_demo.main(["--output_dir", str(tmp_path / "demo")]) == 0
+    assert retriever_demo.main(["--output_dir", str(tmp_path / "demo"), "--full", str(full)]) == 0
     assert read_json(tmp_path / "demo" / "results.json") == {
         **compared,
         "two_hop": {"untrained": compared["untrained"]},
         "gating": {"never": {"seper": 0.4}},
     }
-    assert [argv[argv.index("--limit") + 1] for argv in asked if "--limit" in argv] == ["60"]
+    assert all(("--eval_readers" in argv) == (not full) for argv in asked)
     assert len({argv[argv.index("--cache") + 1] for argv in asked}) == 1
     assert len({argv[argv.index("--output_dir") + 1] for argv in asked}) == 3
     settings = [yaml.safe_load(Path(argv[argv.index("--config") + 1]).read_text()) for argv in asked]

@@ -127,7 +127,8 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     clip_high: float | None = setting(None, "Higher labels are lowered to this; not given: no bound.")
     eval_readers: list[str] = setting(
         ["plain"],
-        "Readers that made no labels and measure the rankings, too: 'embedded', 'plain', hub ids or folders.",
+        "Readers that made no labels and measure the rankings, too: 'embedded', 'plain', hub ids or folders; none: only "
+        "the reader that made the labels measures.",
     )
     eval_top_k: int = setting(1, "Best passages that a reader sees at once when a ranking is measured, >= 1.")
     eval_gains: bool = setting(
@@ -136,6 +137,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.eval_readers = [] if self.eval_readers == ["none"] else self.eval_readers
         check_labeler(self.labeler)
         if self.test_share <= 0 or self.dev_share < 0 or self.test_share + self.dev_share >= 1:
             raise ValueError(
