@@ -127,8 +127,8 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     clip_high: float | None = setting(None, "Higher labels are lowered to this; not given: no bound.")
     eval_readers: list[str] = setting(
         ["plain"],
-        "Readers that made no labels and measure the rankings, too: 'embedded', 'plain', hub ids or folders; none: only "
-        "the reader that made the labels measures.",
+        "Readers that made no labels and measure the rankings, too: 'embedded', 'plain', hub ids or folders; none: "
+        "only the reader that made the labels measures.",
     )
     eval_top_k: int = setting(1, "Best passages that a reader sees at once when a ranking is measured, >= 1.")
     eval_gains: bool = setting(
