@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     (config,) = parse_settings((DemoConfig,), argv, "python -m trainers.retriever_demo", __doc__)
     folder = Path(config.output_dir)
     cache = ["--cache", str(folder / "cache.sqlite")]
-    quick = ["--eval_readers", "none", "--throughput", "true"]
+    quick = ["--eval_readers", "none"]
     for command, settings, output, less in (
         (compare_labelers.main, "retriever/compare-demo.yaml", folder, ["--limit", "48", *quick]),
         (compare_labelers.main, "retriever/compare-two-hop.yaml", folder / _TWO_HOP, quick),
