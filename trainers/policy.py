@@ -62,7 +62,7 @@ from .policy_eval import (
 from .policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_tool
 from .ranking.data import Questions, data_key
 from .ranking.run import SETTINGS
-from .runs import ThisMachine, last_checkpoint, suggest, tracked_run
+from .runs import ThisMachine, checkpoint_step, last_checkpoint, suggest, tracked_run
 
 _TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
 # arguments of TRL that decide the result: a run is not resumed with others
@@ -323,7 +323,7 @@ def claim_policy_folder(
     }
     together(lambda: claim_settings(folder / SETTINGS, settings))
     checkpoint = last_checkpoint(folder)
-    done = 0 if checkpoint is None else int(Path(checkpoint).name.rpartition("-")[2])
+    done = 0 if checkpoint is None else checkpoint_step(Path(checkpoint))
     if 0 < arguments.max_steps < done:
         raise ValueError(f"{folder} has done {done} steps, got max_steps={arguments.max_steps}; give no fewer")
 

@@ -52,7 +52,12 @@ def last_checkpoint(folder: Path) -> str | None:
     """Return the newest complete checkpoint in a folder; ``None`` if there is none."""
     # a checkpoint is complete once it has this file, which trainers write last
     complete = [path.parent for path in folder.glob("checkpoint-*/trainer_state.json")]
-    return str(max(complete, key=lambda path: int(path.name.rpartition("-")[2]))) if complete else None
+    return str(max(complete, key=checkpoint_step)) if complete else None
+
+
+def checkpoint_step(checkpoint: Path) -> int:
+    """Return the number of steps that a checkpoint was made after, by its name."""
+    return int(checkpoint.name.rpartition("-")[2])
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from trl import SFTConfig, SFTTrainer
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.reader.loading import (
     PLAIN,
+    READER_DEFAULTS,
     READER_HUB_ID,
     ReaderDefaults,
     load_reader,
@@ -37,7 +38,7 @@ from seper_reward.retrieval import load_retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
+from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
 
 from .adapters.reader_data import LICENCES, reader_rows
 from .adapters.reader_scores import evaluate, score_table
@@ -261,7 +262,16 @@ def card(config: SftScriptConfig, kinds: Counter[str], scores: dict[str, Any]) -
 def asked_as_trained(config: SftScriptConfig) -> ReaderDefaults:
     """Return how a reader that was trained like this is to be asked: by the prompt that most examples had."""
     prompt, _ = Counter(config.prompts).most_common(1)[0]
-    return ReaderDefaults(temperature=1.0, prompt=prompt, max_new_tokens=32 if config.sentences else 16)
+    return READER_DEFAULTS[None if config.sentences else EMBEDDED]._replace(prompt=prompt)
+
+
+def score(config: SftScriptConfig, arguments: SftArguments, adapter: Path) -> None:
+    """Score a reader adapter beside the plain reader, and write scores and model card into its folder."""
+    scores = evaluate([(PLAIN, "brief", 1.0), (str(adapter), "brief", 1.0)], Path(config.data_dir))
+    rows = training_rows(config, load_tokenizer(PLAIN), arguments.seed)
+    write_json(adapter / "scores.json", scores)
+    (adapter / "README.md").write_text(card(config, Counter(row["kind"] for row in rows), scores))
+    print(score_table(scores))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -271,16 +281,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     adapter = Path(arguments.output_dir)
     if not config.evaluate_only:
         train(config, arguments)
-    main_process = int(os.environ.get("RANK", "0")) == 0
-    if config.data == "reader" and main_process:
+    if config.data == "reader" and int(os.environ.get("RANK", "0")) == 0:
         save_reader_defaults(adapter, asked_as_trained(config))
-    if config.data == "reader" and not config.sentences and main_process:
-        readers = [(PLAIN, "brief", 1.0), (str(adapter), "brief", 1.0)]
-        scores = evaluate(readers, Path(config.data_dir))
-        rows = training_rows(config, load_tokenizer(PLAIN), arguments.seed)
-        write_json(adapter / "scores.json", scores)
-        (adapter / "README.md").write_text(card(config, Counter(row["kind"] for row in rows), scores))
-        print(score_table(scores))
+        if not config.sentences:
+            score(config, arguments, adapter)
     if config.data == "policy":
         suggest(f"seper-reward train policy --config {config.policy} --init_adapter {adapter}")
     else:

@@ -114,6 +114,15 @@ def abstains(text: str) -> bool:
     return normalize_answer(text) in _ABSTENTIONS
 
 
+def says_yes_or_no(aliases: Iterable[str]) -> bool:
+    """Return whether one of an answer's aliases is yes or no.
+
+    >>> says_yes_or_no(["Yes"]), says_yes_or_no(["Noss", "Yes Tor"])
+    (True, False)
+    """
+    return not {"yes", "no"}.isdisjoint(alias.lower() for alias in aliases)
+
+
 def only_echoes(text: str, question: str, answer: str) -> bool:
     """Return whether a text has no word beyond the question's and function words, while the answer has one.
 

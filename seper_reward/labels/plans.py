@@ -101,9 +101,9 @@ def smallest_sufficient(
 ) -> Context:
     """Return the smallest measured context that is not seen to be worth less than the best one.
 
-    Less is less by more than the tolerance, and by more than the error of the difference allows for (95 %). The larger
-    the errors, the smaller is thus what suffices. Of several such contexts the best is taken. It was chosen
-    among many noisy numbers: what it is worth is a little too high.
+    One that is worth less is so by more than the tolerance, and by more than the error of the difference allows for
+    (95 %): the larger the errors, the smaller is what suffices. Of several such contexts the best is taken. It was
+    chosen among many noisy numbers: what it is worth is a little too high.
 
     Args:
         measured: What each context is worth.

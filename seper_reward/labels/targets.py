@@ -109,8 +109,8 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
         given = (each.given, each.utility.value - each.gain.value, _given_error(each))
         beside.setdefault(frozenset(each.given), given)
     if labeled.sets:
-        values, errors = zip(*worth.values(), strict=True)
-        worth = dict(zip(worth, zip(drawn_to_mean(values, errors), errors, strict=True), strict=True))
+        drawn = drawn_to_mean([value for value, _ in worth.values()], [error for _, error in worth.values()])
+        worth = {places: (value, error) for (places, (_, error)), value in zip(worth.items(), drawn, strict=True)}
     sets = [frozenset(each.shown) for each in labeled.sets]
     best = max(sets, key=lambda places: worth[places][0], default=frozenset())
     return [

