@@ -22,8 +22,8 @@ class Profile:
 
     Attributes:
         seconds: Seconds by stage; those of threads that work side by side add up.
-        tokens: Tokens by stage: of prompts (prefill), of responses (decode), drawn from logits (draw), and of judged
-            pairs with padding (entailment).
+        tokens: Tokens by stage: of prompts and given texts (prefill), of responses (decode), drawn from logits (draw),
+            and of judged pairs with padding (entailment).
         counts: What a reader was asked, without what a cache knew already: ``calls`` (prompts), ``prompt_tokens``, and
             ``response_tokens`` of all responses.
     """

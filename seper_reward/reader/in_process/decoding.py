@@ -157,10 +157,8 @@ class TreeDecoder:
         lines, columns = zip(*places, strict=True)
         return logits[list(lines), list(columns)], [branches[row.prompt, tuple(row.token_ids)] for row in rows]
 
-    def join(self, prompts: Sequence[Sequence[int]], first: int, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
-        """Read more prompts, numbered from ``first``, into the room of finished ones; ``rows`` go on."""
-        fresh = TreeDecoder(self._model, self._pad_id, self._samples)
-        result = fresh.prefill(prompts)
+    def join(self, fresh: "TreeDecoder", first: int, rows: Sequence[Row]) -> None:
+        """Take the prompts that ``fresh`` has read, numbered from ``first``, into the room of all but ``rows``."""
         fresh._lines = [first + line for line in fresh._lines]
         if rows:
             self._compact(rows)
@@ -171,7 +169,6 @@ class TreeDecoder:
             fresh._lengths = torch.cat([self._lengths, fresh._lengths])
             fresh._lines = [*self._lines, *fresh._lines]
         self.__dict__.update(vars(fresh))
-        return result
 
     def _compact(self, rows: Sequence[Row]) -> None:
         """Keep only the lines of ``rows``, and of each line only the prompt's slots and those that the rows see."""
@@ -187,10 +184,11 @@ class TreeDecoder:
         for row in rows:
             row.slots = tuple(new_slots[at[row.prompt]][slot] for slot in row.slots)
         self._prompt = torch.arange(slots)[None] < self._lengths[:, None]  # a prompt's slots come first
+        lines = torch.arange(len(used))[:, None]
         for layer in self._cache.layers:
-            places = index.to(layer.keys.device)[:, None, :, None]
-            layer.keys = layer.keys.take_along_dim(places, 2)
-            layer.values = layer.values.take_along_dim(places, 2)
+            # with the heads last, whole vectors are copied: ten times as fast as take_along_dim on a CPU
+            layer.keys = layer.keys.transpose(1, 2)[lines, index.to(layer.keys.device)].transpose(1, 2)
+            layer.values = layer.values.transpose(1, 2)[lines, index.to(layer.values.device)].transpose(1, 2)
 
     def _step(self, tokens: Tensor, seen: Tensor, positions: Tensor) -> Tensor:
         device, mask = self._model.device, attention_mask(seen, self._model.dtype)

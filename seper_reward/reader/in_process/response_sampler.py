@@ -43,7 +43,7 @@ from seper_reward.types import Leaf, Responses, UnscorableError
 ALGORITHM = 5  # version of how noise becomes tokens and what is kept of them, part of cache keys
 _BATCH_TOKENS = 32_768  # tokens in the key-value cache, unless the options say otherwise
 _GIVE_BACK = 256  # on a CPU, freed memory is returned to the system after so many prompts
-_GIVEN_TOKENS = 1024  # of a batch's given texts, read beside the samples at most; every token keeps its logits
+_GIVEN_TOKENS = 2048  # of a batch's given texts, read at once beside the samples; every token keeps its logits
 _FORCED_BATCH = 16  # prompts whose given texts are scored at once; few, because every token of a text keeps its logits
 
 
@@ -160,8 +160,8 @@ class ResponseSampler:
                 where the samples of a prompt share its line of the cache, and neither in refilled batches nor where
                 responses are drawn without replacement.
             given: For some of the prompts, texts whose ``leaves`` come as ``known_leaves`` with the responses. Where
-                the samples of a prompt share its line of the cache, and not in refilled batches, the prompt is read
-                once for both; the responses are the same to the bit with and without texts.
+                the samples of a prompt share its line of the cache, the prompt is read once for both; the responses
+                are the same to the bit with and without texts.
 
         Returns:
             One ``Responses`` per prompt, in order.
@@ -182,7 +182,7 @@ class ResponseSampler:
         for layout, together in self._apart(encoded):
             if layout == "tree" and self.refill:
                 order = sorted(together, key=lambda prompt: (len(encoded[prompt]), prompt))
-                sampled.update(zip(order, self._refilled(order, encoded), strict=True))
+                sampled.update(zip(order, self._refilled(order, encoded, after), strict=True))
                 continue
             in_two = layout == "tree" and self.options.draw == "independent"
             act = functools.partial(self._sample_batch, encoded, first or 1, more if in_two else None, layout, after)
@@ -214,7 +214,8 @@ class ResponseSampler:
         tokens = {text: encode_response(self.tokenizer, text, self.options.max_new_tokens) for text in texts}
         by_pair: dict[tuple[str, str], Tensor] = {}
         for pairs, lines in self._forced_batches(prompts, texts, tokens):
-            forced = forced_log_probs(self._model, lines, self._pad_id, self._layout)
+            with timed("prefill", tokens=_tokens_of(lines)):
+                forced = forced_log_probs(self._model, lines, self._pad_id, self._layout)
             by_pair.update(zip(pairs, itertools.chain(*forced), strict=True))
         return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
 
@@ -238,8 +239,9 @@ class ResponseSampler:
         given = self._as_responses(texts)
         by_pair: dict[tuple[str, str], Leaf] = {}
         for pairs, lines in self._forced_batches(prompts, texts, {text: row.read for text, row in given.items()}):
-            forced = itertools.chain(*forced_logits(self._model, lines, self._pad_id, self._layout))
-            for (prompt, text), logits in zip(pairs, forced, strict=True):
+            with timed("prefill", tokens=_tokens_of(lines)):
+                forced = forced_logits(self._model, lines, self._pad_id, self._layout)
+            for (prompt, text), logits in zip(pairs, itertools.chain(*forced), strict=True):
                 by_pair[prompt, text] = self._rows.leaf(given[text], logits)
         return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
 
@@ -419,23 +421,30 @@ class ResponseSampler:
         self, decoder: Decoder, logits: Tensor, given: Sequence[Sequence[GivenResponse]]
     ) -> list[tuple[Leaf, ...]]:
         """Return the leaves of each prompt's given responses, if the decoder can read them beside the samples."""
-        width = max(sum(len(row.read) for row in own) for own in given)
-        if not isinstance(decoder, TreeDecoder) or not 0 < width * len(given) <= _GIVEN_TOKENS:
-            return [()] * len(given)
-        forced = decoder.forced_logits([[row.read for row in own] for own in given])
-        return [
-            tuple(
-                self._rows.leaf(row, torch.cat([logits[prompt, None], rest]))
-                for row, rest in zip(given[prompt], forced[prompt], strict=True)
-            )
-            for prompt in range(len(given))
-        ]
+        leaves: list[tuple[Leaf, ...]] = [()] * len(given)
+        width = _GIVEN_TOKENS // len(given)
+        longest = max((len(row.read) for own in given for row in own), default=0)
+        if not isinstance(decoder, TreeDecoder) or not 0 < longest <= width:
+            return leaves
+        waiting = [list(own) for own in given]
+        while any(waiting):
+            now = [_that_fit(own, width) for own in waiting]
+            waiting = [own[len(these) :] for own, these in zip(waiting, now, strict=True)]
+            forced = decoder.forced_logits([[row.read for row in these] for these in now])
+            for prompt, (these, rest) in enumerate(zip(now, forced, strict=True)):
+                leaves[prompt] += tuple(
+                    self._rows.leaf(row, torch.cat([logits[prompt, None], after]))
+                    for row, after in zip(these, rest, strict=True)
+                )
+        return leaves
 
-    def _refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
+    def _refilled(
+        self, prompts: list[str], encoded: dict[str, list[int]], after: Mapping[str, Sequence[GivenResponse]]
+    ) -> list[Responses]:
         """Sample in a refilled batch, half as large each time that memory runs out."""
         while True:
             try:
-                return self._sample_refilled(prompts, encoded)
+                return self._sample_refilled(prompts, encoded, after)
             except torch.OutOfMemoryError:
                 if self._budget <= self._slots(len(encoded[prompts[-1]])):
                     raise
@@ -443,9 +452,12 @@ class ResponseSampler:
             warn_of_halving("the batch")
 
     @torch.no_grad()
-    def _sample_refilled(self, prompts: list[str], encoded: dict[str, list[int]]) -> list[Responses]:
+    def _sample_refilled(
+        self, prompts: list[str], encoded: dict[str, list[int]], after: Mapping[str, Sequence[GivenResponse]]
+    ) -> list[Responses]:
         """Sample all prompts in one batch in which waiting prompts take the room of finished ones."""
         decoder = TreeDecoder(self._model, self._pad_id, self._rows.rows_per_prompt)
+        leaves: list[tuple[Leaf, ...]] = []
         all_rows: list[Row] = []
         alive: list[Row] = []
         start = 0  # place of the first waiting prompt
@@ -457,7 +469,10 @@ class ResponseSampler:
                 batch = prompts[start : start + max(room - lines, 1)]
                 rows = self._rows.new(batch, start)
                 with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in batch)):
-                    logits, branches = decoder.join([encoded[prompt] for prompt in batch], start, alive)
+                    fresh = TreeDecoder(self._model, self._pad_id, self._rows.rows_per_prompt)
+                    logits, branches = fresh.prefill([encoded[prompt] for prompt in batch])
+                    leaves += self._known_leaves(fresh, logits, [after.get(prompt, ()) for prompt in batch])
+                    decoder.join(fresh, start, alive)
                 all_rows += rows
                 alive += self._rows.advance(logits, branches, rows)
                 start += len(batch)
@@ -465,9 +480,19 @@ class ResponseSampler:
                 with timed("decode", tokens=len(alive)):
                     stepped = decoder.step(alive)
                 alive = self._rows.advance(*stepped, alive)
-        return self._rows.responses(all_rows, [()] * len(prompts), [self.options.num_samples] * len(prompts))
+        return self._rows.responses(all_rows, leaves, [self.options.num_samples] * len(prompts))
 
     def _slots(self, length: int) -> int:
         """Return how many tokens of the key-value cache a prompt of ``length`` tokens and its responses may take."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self._layout == "tree" else samples * (length + longest)
+
+
+def _tokens_of(lines: Sequence[tuple[list[int], list[list[int]]]]) -> int:
+    return sum(len(prompt) + sum(map(len, texts)) for prompt, texts in lines)
+
+
+def _that_fit(given: Sequence[GivenResponse], tokens: int) -> Sequence[GivenResponse]:
+    """Return as many of the first texts as have no more than ``tokens`` tokens in all."""
+    ends = itertools.accumulate(len(row.read) for row in given)
+    return given[: sum(end <= tokens for end in ends)]

@@ -8,10 +8,12 @@ import torch
 from seper_reward import ResponseSampler
 from seper_reward.reader.chat import ThoughtFormat
 from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.in_process import response_sampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Leaf, Passage, Responses, UnscorableError
 from tests.helpers import PROMPTS, engine_options, rebuilt
 from tests.reader.in_process.architectures import tokenizer
@@ -170,6 +172,27 @@ def test_leaves_come_with_the_responses_which_stay_the_same_to_the_bit(tiny_samp
             assert (leaf.text, leaf.token_ids) == (apart.text, apart.token_ids)
             assert leaf.log_prob == pytest.approx(apart.log_prob, abs=1e-3)
             assert leaf.draw_log_prob == pytest.approx(apart.draw_log_prob, abs=1e-3)
+
+
+@pytest.mark.parametrize("refill", [False, True])
+@pytest.mark.parametrize(("limit", "again"), [(10_000, False), (40, False), (4, True)])
+def test_long_texts_are_read_in_turns_and_only_without_room_is_a_prompt_read_again(
+    tiny_sampler, monkeypatch, refill, limit, again
+):
+    sampler = rebuilt(tiny_sampler, max_new_tokens=6, refill=refill)
+    texts = [" honey", " the mill of Voss", "4", "m", " in 1840"]
+    given = {prompt: texts[: 3 + place] for place, prompt in enumerate(PROMPTS)}
+    monkeypatch.setattr(response_sampler, "_GIVEN_TOKENS", limit)
+    with profiling() as profile:
+        found = sampler.sample(PROMPTS, given=given)
+    prompt_tokens = sum(len(sampler.tokenizer(prompt).input_ids) for prompt in PROMPTS)
+    assert (profile.tokens["prefill"] > prompt_tokens) == again
+    for prompt, row in zip(PROMPTS, found, strict=True):
+        apart = sampler.leaves([prompt] * len(given[prompt]), given[prompt])
+        assert [leaf.text for leaf in row.known_leaves] == [leaf.text for leaf in apart]
+        assert [leaf.log_prob for leaf in row.known_leaves] == pytest.approx(
+            [leaf.log_prob for leaf in apart], abs=1e-3
+        )
 
 
 def test_leaves_are_there_when_it_is_decided_whether_more_is_sampled(tiny_sampler):
