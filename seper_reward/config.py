@@ -7,8 +7,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from seper_reward.data.formats.recognise import parse_columns
 from seper_reward.data.queries import InputOptions
 from seper_reward.estimators.seper import (
@@ -420,13 +418,6 @@ class SetsConfig:
             return None
         others = ("given_top", "depth", "permutations", "both_orders")
         return {"plan": self.sets, **{name: getattr(self, name) for name in others}}
-
-
-def default_block(config: ScorerConfig, device: torch.device) -> int:
-    """Return how many questions are measured side by side on a device where no setting says it."""
-    if config.throughput:
-        return 32
-    return 1 if device.type == "cpu" or config.enough_std_error is not None else 16
 
 
 def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = None) -> SePerScorer:

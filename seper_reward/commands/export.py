@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from seper_reward.commands.base import parse
-from seper_reward.config import LEARN_FROM_HELP, CommandConfig, LearnFrom, default_block, load_scorer
+from seper_reward.config import LEARN_FROM_HELP, CommandConfig, LearnFrom, load_scorer
 from seper_reward.runtime.settings import check_types, setting
 
 
@@ -172,6 +172,7 @@ def audit_negatives_command(arguments: list[str]) -> str:
     """Run ``seper-reward audit-negatives``."""
     config = parse(AuditConfig, arguments, "seper-reward audit-negatives")
     from seper_reward.labels.audit import check_action, questions_to_audit, read_gold_answers, write_audit
+    from seper_reward.labels.blocks import default_block
     from seper_reward.labels.labelers import load_labeler
     from seper_reward.labels.mined_negatives import read_mined
     from seper_reward.labels.run import LabelRun
@@ -183,7 +184,7 @@ def audit_negatives_command(arguments: list[str]) -> str:
     answers = None if config.answers is None else read_gold_answers(config.answers, config.answers_column)
     asked = questions_to_audit(mined, answers, column=config.answers_column, limit=config.limit)
     labeler = load_labeler("delta_seper", lambda: load_scorer(config, config.seed))
-    block = default_block(config, labeler.device)
+    block = default_block(labeler.scorer)
     settings = asdict(config)
     run = LabelRun(
         config.output_dir, labeler, asked.queries, asked.rejected, settings, block=block, margin=config.margin

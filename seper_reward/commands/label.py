@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from seper_reward.commands.base import parse, read_input
 from seper_reward.config import (
     CORPUS_HELP,
@@ -21,7 +19,6 @@ from seper_reward.config import (
     LabelerConfig,
     SetsConfig,
     Tracking,
-    default_block,
     entailment_options,
     load_scorer,
 )
@@ -73,7 +70,8 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     block: int | None = setting(
         None,
         "Questions measured side by side, >= 1; more fill a large device, but low digits of labels then depend on the "
-        "neighbours. Not given: 32 with throughput, 16 on an accelerator, 1 on a CPU or with enough_std_error.",
+        "neighbours. Not given: 32 with throughput, 16 on an accelerator or servers, 1 on a CPU or with "
+        "enough_std_error.",
     )
     accept_versions: bool = setting(
         False,
@@ -100,10 +98,6 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
         if self.enough_std_error is not None and ((self.block or 1) > 1 or self.throughput):
             raise ValueError("enough_std_error decides question by question; leave out block and throughput")
 
-    def block_on(self, device: torch.device) -> int:
-        """Return how many questions are measured side by side on the labeler's device."""
-        return self.block if self.block is not None else default_block(self, device)
-
 
 @dataclass
 class ReestimateConfig(EstimatorConfig):
@@ -119,6 +113,7 @@ def label_command(arguments: list[str], command: str = "label") -> str:
     """Run ``seper-reward label``."""
     config = parse(LabelConfig, arguments, f"seper-reward {command}")
     from seper_reward.data.rows import BadRowError
+    from seper_reward.labels.blocks import default_block
     from seper_reward.labels.labelers import LabelerOptions, load_labeler
     from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.provenance import backend_of
@@ -151,7 +146,7 @@ def label_command(arguments: list[str], command: str = "label") -> str:
         queries,
         rejected,
         settings,
-        block=config.block_on(labeler.device),
+        block=default_block(labeler.scorer) if config.block is None else config.block,
         accept_versions=config.accept_versions,
         margin=config.margin,
     )

@@ -8,12 +8,13 @@ from tqdm.auto import tqdm
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.marks import is_relevant
 from seper_reward.evaluation.statistics import mean
+from seper_reward.labels.blocks import beliefs_by_block
 from seper_reward.labels.targets import grade
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.messages import say
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from seper_reward.types import Asked, Belief, LabeledQuery, Passage, Query, UnscorableError
 
 # by their names in ir-measures
 _NAMES = {
@@ -113,22 +114,29 @@ def downstream(
         One row per question: ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1], both
         ``None`` where the question cannot be scored.
     """
-    rows = []
-    work = shard(list(zip(queries, retrieved, strict=True)))
-    for query, passages in tqdm(work, desc="reading", unit="question", disable=not process_state().is_main_process):
-        top = tuple(passages[:top_k])
-        row = {"id": query.id, "question": query.question, "passages": [passage.id for passage in top]}
-        rows.append(row | _read(scorer, query, top))
-    return gather_in_order(rows)
+    work = [(query, tuple(passages[:top_k])) for query, passages in shard(list(zip(queries, retrieved, strict=True)))]
+    asked = [Asked(query.question, query.answers, (top,)) for query, top in work]
+    bar = tqdm(
+        zip(work, beliefs_by_block(scorer, asked), strict=True),
+        total=len(work),
+        desc="reading",
+        unit="question",
+        disable=not process_state().is_main_process,
+    )
+    return gather_in_order([_row(query, top, beliefs) for (query, top), beliefs in bar])
 
 
-def _read(scorer: SePerScorer, query: Query, passages: tuple[Passage, ...]) -> dict[str, float | None]:
-    try:
-        (belief,) = scorer.beliefs(query.question, query.answers, [passages])
-    except UnscorableError as error:
-        say(f"question id={query.id!r} is left out: {error}")
-        return {"seper": None, "exact_match": None}
-    return {
-        "seper": round(belief.seper, 6),
-        "exact_match": round(expected_metric(belief, query.answers, exact_match), 6),
+def _row(query: Query, passages: tuple[Passage, ...], beliefs: list[Belief] | UnscorableError) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": query.id,
+        "question": query.question,
+        "passages": [passage.id for passage in passages],
+        "seper": None,
+        "exact_match": None,
     }
+    if isinstance(beliefs, UnscorableError):
+        say(f"question id={query.id!r} is left out: {beliefs}")
+        return row
+    (belief,) = beliefs
+    right = expected_metric(belief, query.answers, exact_match)
+    return row | {"seper": round(belief.seper, 6), "exact_match": round(right, 6)}

@@ -15,6 +15,21 @@ if TYPE_CHECKING:
 _PROMPT_COST = 50  # sampling the responses to one prompt takes about as long as reading so many tokens
 
 
+def default_block(scorer: SePerScorer | None) -> int:
+    """Return how many questions are measured side by side where nobody says it.
+
+    16 where a device or servers have room for them, 32 where waiting prompts take the room of finished ones, and 1 on
+    a CPU, where it gains less and costs that labels depend on their neighbours in low digits; 1, too, with
+    ``enough_std_error``, which decides question by question.
+    """
+    if scorer is None or scorer.adaptive is not None:
+        return 1
+    if scorer.sampler.refill:
+        return 32
+    on_cpu = scorer.sampler.device is not None and scorer.sampler.device.type == "cpu"
+    return 1 if on_cpu else 16
+
+
 def block_size(labeler: "PassageLabeler", wanted: int) -> int:
     """Return how many queries are measured side by side: as many as ``wanted``, or 1 where that saves nothing.
 
@@ -39,9 +54,10 @@ def label_blocks(
 ) -> Iterator[tuple[Query, LabeledQuery | UnscorableError]]:
     """Label block after block and yield each query with its labels, or with the error in their place.
 
-    With an engine, queries are labelled one by one, and coming ones are announced: it makes its batches itself.
+    Where that saves nothing, queries are labelled one by one, and coming ones are announced: an engine makes its
+    batches itself.
     """
-    if reads_ahead(labeler):
+    if not labeler.side_by_side or reads_ahead(labeler):
         for query in labeler.ahead(itertools.chain.from_iterable(blocks)):
             yield query, labeler.attempt(query)
         return
@@ -92,6 +108,14 @@ def block_beliefs(scorer: SePerScorer, queries: Sequence[Query | Asked]) -> list
         questions.append(SampledQuestion(queries[place].question, queries[place].answers, rows))
     beliefs |= dict(zip(prompts, scorer.judge.beliefs(questions), strict=True))
     return [beliefs[place] for place in range(len(queries))]
+
+
+def beliefs_by_block(scorer: SePerScorer, queries: Sequence[Asked]) -> Iterator[list[Belief] | UnscorableError]:
+    """Yield the beliefs of query after query, or the error in their place, ``default_block`` of them at a time."""
+    size = default_block(scorer)
+    for start in range(0, len(queries), size):
+        block = queries[start : start + size]
+        yield from [_attempt(scorer, query) for query in block] if size == 1 else block_beliefs(scorer, block)
 
 
 def query_cost(query: Query) -> float:

@@ -1,13 +1,25 @@
 """Blocks: questions measured side by side have the beliefs they have alone."""
 
+import copy
+from types import SimpleNamespace
+
 import pytest
+import torch
 
 from seper_reward import SePerScorer
 from seper_reward.data.queries import as_query
-from seper_reward.labels.blocks import block_beliefs, block_size, label_blocks, query_cost
+from seper_reward.labels.blocks import (
+    beliefs_by_block,
+    block_beliefs,
+    block_size,
+    default_block,
+    label_blocks,
+    query_cost,
+)
 from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler
 from seper_reward.reader.sampler import AdaptiveSampling
-from seper_reward.types import Passage, Query, UnscorableError
+from seper_reward.types import Asked, Passage, Query, UnscorableError
+from tests.helpers import rebuilt
 
 RECORD = {
     "question": "Who built the mill?",
@@ -47,6 +59,34 @@ def test_a_query_without_delta_belief_leaves_the_others_of_its_block_theirs(tiny
     first, second = DeltaSePerLabeler(tiny_scorer, "delta_belief").label_block([plain, listed])
     assert first.labels
     assert isinstance(second, UnscorableError)
+
+
+def test_a_large_device_has_blocks_unless_said_otherwise(tiny_scorer):
+    def size(device, refill=False, adaptive=None):
+        sampler = SimpleNamespace(device=device and torch.device(device), refill=refill)
+        return default_block(SimpleNamespace(sampler=sampler, adaptive=adaptive))
+
+    assert [size("cpu"), size("cuda"), size(None)] == [1, 16, 16]  # None: on servers
+    assert [size(device, adaptive=AdaptiveSampling(0.1)) for device in ("cpu", "cuda")] == [1, 1]
+    assert [size(device, refill=True) for device in ("cpu", "cuda")] == [32, 32]
+    assert default_block(None) == 1
+    assert default_block(tiny_scorer) == 1
+
+
+def test_beliefs_come_in_the_order_of_their_queries_with_errors_in_their_places(tiny_scorer):
+    asked = [
+        Asked("Who built the mill?" if n != 2 else "why " * 600, ("Voss",), ((Passage(f"Voss built {n}."),),))
+        for n in range(5)
+    ]
+    one_by_one = list(beliefs_by_block(tiny_scorer, asked))
+    refilled = copy.copy(tiny_scorer)
+    refilled.reader = copy.copy(tiny_scorer.reader)
+    refilled.reader.sampler = rebuilt(tiny_scorer.sampler, refill=True)
+    in_blocks = list(beliefs_by_block(refilled, asked))
+    for alone, together in zip(one_by_one, in_blocks, strict=True):
+        assert isinstance(alone, UnscorableError) == isinstance(together, UnscorableError)
+        if isinstance(alone, list):
+            assert [belief.seper for belief in together] == pytest.approx([belief.seper for belief in alone], abs=1e-3)
 
 
 def test_a_block_cannot_decide_query_by_query(tiny_scorer):

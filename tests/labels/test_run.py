@@ -554,18 +554,6 @@ def test_a_block_that_cannot_be_leaves_the_folder_alone(tiny_scorer, tmp_path, m
     assert not (tmp_path / "out").exists()
 
 
-def test_a_large_device_has_blocks_unless_said_otherwise():
-    import torch
-
-    from seper_reward.commands.label import LabelConfig
-
-    devices = [torch.device("cpu"), torch.device("cuda")]
-    assert [LabelConfig().block_on(device) for device in devices] == [1, 16]
-    assert [LabelConfig(enough_std_error=0.1).block_on(device) for device in devices] == [1, 1]
-    assert [LabelConfig(throughput=True).block_on(device) for device in devices] == [32, 32]
-    assert [LabelConfig(block=2, throughput=True).block_on(device) for device in devices] == [2, 2]
-
-
 def test_blocks_are_part_of_what_decides_a_label(label, tmp_path, capsys):
     source = write(tmp_path / "data.jsonl", rows(2))
     assert main(label(source, "out", "--block", 2)) == 0

@@ -70,6 +70,8 @@ class Keeps:
 class Reads:
     """A reader whose belief is read off the passages that it sees; it answers right above .5."""
 
+    adaptive = object()  # it is asked question by question
+
     def __init__(self, worth):
         self.worth = worth
 

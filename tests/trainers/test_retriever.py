@@ -135,6 +135,7 @@ def test_a_labeler_may_read_ahead(tmp_path):
         name, seen = "reader", ()
 
         def ahead(self, queries):
+            queries = list(queries)
             self.seen = [query.id for query in queries]
             return iter(queries)
 

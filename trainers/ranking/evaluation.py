@@ -71,7 +71,7 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
         defaults = reader_defaults(name)
         sampler = ResponseSampler.from_pretrained(
             name,
-            replace(reader_options(config), revision=None, backend="process", refill=False, compile_reader=False),
+            replace(reader_options(config), revision=None, backend="process", compile_reader=False),
             seed=sampling.seed,
             num_samples=sampling.num_samples,
             temperature=defaults.temperature,

@@ -8,7 +8,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from seper_reward.data.rows import BadRowError
-from seper_reward.labels.blocks import query_cost
+from seper_reward.labels.blocks import block_size, default_block, label_blocks, query_cost
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
@@ -46,23 +46,24 @@ class LabelStore:
         costs = list(map(query_cost, unlabeled))
         work = shard(unlabeled, costs)
         main_process = process_state().is_main_process
+        size = block_size(self._labeler, default_block(self._labeler.scorer))
+        blocks = [work[start : start + size] for start in range(0, len(work), size)]
         bar = tqdm(
-            self._labeler.ahead(work),
+            label_blocks(self._labeler, blocks),
             desc=f"labelling by {self._labeler.name}",
             unit="question",
             total=len(work),
             disable=not main_process,
         )
-        for row in gather_in_order([self._label_row(query) for query in bar], costs):
+        for row in gather_in_order([self._row(query, labeled) for query, labeled in bar], costs):
             if row is not None:
                 self._add(row)
         if main_process and unlabeled:
             write_lines(self._path, self._rows.values(), default=str)
         return [self._labeled(query) for query in queries if not self._missing(query).passages]
 
-    def _label_row(self, query: Query) -> dict[str, Any] | None:
+    def _row(self, query: Query, labeled: LabeledQuery | UnscorableError) -> dict[str, Any] | None:
         """Return the label row of a query; ``None``, after a message, if it cannot be labelled."""
-        labeled = self._labeler.attempt(query)
         if isinstance(labeled, BadRowError):  # the input is at fault, and can be repaired
             raise labeled
         if isinstance(labeled, UnscorableError):

@@ -7,12 +7,10 @@ from typing import NamedTuple
 from tqdm.auto import tqdm
 
 from seper_reward.evaluation.statistics import rounded
-from seper_reward.labels.blocks import block_size, label_blocks
+from seper_reward.labels.blocks import block_size, default_block, label_blocks
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import LabeledQuery, Query, UnscorableError
-
-_SIDE_BY_SIDE = 16  # questions, where one does not fill the device
 
 
 class Labelled(NamedTuple):
@@ -39,7 +37,7 @@ class Labelled(NamedTuple):
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
     """Label questions in memory, and measure what it costs; several side by side unless a CPU does all the work."""
-    size = block_size(labeler, _side_by_side(labeler))
+    size = block_size(labeler, default_block(labeler.scorer))
     blocks = [queries[start : start + size] for start in range(0, len(queries), size)]
     before = time.perf_counter()
     with profiling() as profile:
@@ -49,11 +47,3 @@ def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
         rows = [labeled for _, labeled in bar]
     counts = {name: float(profile.counts[name]) for name in ("calls", "prompt_tokens", "response_tokens")}
     return Labelled(rows, {"seconds": time.perf_counter() - before, **counts})
-
-
-def _side_by_side(labeler: PassageLabeler) -> int:
-    scorer = labeler.scorer
-    if scorer is None or scorer.adaptive is not None:
-        return 1
-    waits_for_servers = bool(scorer.sampler.prompts_ahead)
-    return _SIDE_BY_SIDE if waits_for_servers or labeler.device.type != "cpu" else 1
