@@ -9,7 +9,7 @@ question is a test question once. The same command resumes.
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -461,7 +461,7 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
                 for rows in (questions.dev, questions.test)
             )
         with stopwatch(seconds, "training"):
-            predictor = _learn(labeled, without(labeled), config, arguments, encoder, folder)
+            predictor = _learn(labeled, without, config, arguments, encoder, folder)
         with stopwatch(seconds, "measuring"):
             judges = readers.with_seed(config.judging_seed).scorers
             dev_decided, decided = (decide(predictor, rows, without(rows)) for rows in (dev, test))
@@ -485,7 +485,7 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
 
 def _learn(
     labeled: Sequence[LabeledQuery],
-    beliefs: Sequence[Belief],
+    without: Callable[[Sequence[LabeledQuery]], list[Belief]],
     config: GatingConfig,
     arguments: RerankerArguments,
     encoder: SentenceTransformer,
@@ -496,7 +496,7 @@ def _learn(
         labeled = [sure(row, config.max_std_error) for row in labeled]
     if config.student == "ridge":
         regression = PassageRegression.fit(
-            encoder, labeled, beliefs, error_floor=config.error_floor, closed_book=config.closed_book
+            encoder, labeled, without(labeled), error_floor=config.error_floor, closed_book=config.closed_book
         )
         together(lambda: regression.save(folder / "model" / REGRESSION))
         return regression
