@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "questions": curve(options.questions, lambda count: with_questions(scorer, count)),
         "corpus": curve(options.corpus, with_corpus),
         "block": curve(options.blocks, lambda count: with_blocks(scorer, count)),
+        "refilled block": curve(options.blocks, lambda count: with_blocks(resampled(scorer, refill=True), count)),
         "processes": with_processes(options, options.processes),
     }
     if options.plot:
@@ -74,10 +75,15 @@ def slope(seconds: dict[str, float]) -> float:
 
 def with_samples(scorer: SePerScorer, count: int) -> Callable[[], Any]:
     """One question with five passages, each by itself, and so many samples."""
-    sampler = rebuilt(scorer.sampler, num_samples=count)
-    other = SePerScorer(sampler, scorer.entailment, prompt="brief", estimator=scorer.estimator)
+    other = resampled(scorer, num_samples=count)
     (query,) = questions(1)
     return lambda: other.utilities([replace(query, passages=query.passages[:5])])
+
+
+def resampled(scorer: SePerScorer, **options: Any) -> SePerScorer:
+    """Return the scorer with other options of its sampler."""
+    sampler = rebuilt(scorer.sampler, **options)
+    return SePerScorer(sampler, scorer.entailment, prompt="brief", estimator=scorer.estimator)
 
 
 def with_passages(scorer: SePerScorer, count: int) -> Callable[[], Any]:
