@@ -1,14 +1,11 @@
 """What a reader believes without a passage, of many questions, resumable by the cache."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from tqdm.auto import tqdm
-
-from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.labels.blocks import beliefs_of
 from seper_reward.runtime.messages import say
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, Query, UnscorableError
+from seper_reward.types import Asked, Belief, Query, UnscorableError
 
 
 def closed_book_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[Belief | None]:
@@ -23,15 +20,13 @@ def closed_book_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[B
     Returns:
         One belief per question; ``None`` for a question that the reader cannot be asked, after a message.
     """
-    mine = [replace(query, passages=()) for query in shard(queries)]
-    silent = not process_state().is_main_process
-    bar = tqdm(scorer.reader.ahead(mine), "closed-book beliefs", len(mine), unit="question", disable=silent)
-    return gather_in_order([_belief(scorer, query) for query in bar])
+    asked = [Asked(query.question, query.answers, ((),)) for query in queries]
+    found = beliefs_of(scorer, asked, "closed-book beliefs")
+    return [_belief(query, beliefs) for query, beliefs in zip(queries, found, strict=True)]
 
 
-def _belief(scorer: SePerScorer, query: Query) -> Belief | None:
-    try:
-        return scorer.beliefs(query.question, query.answers, [()])[0]
-    except UnscorableError as error:
-        say(f"question id={query.id!r} left out: {error}")
+def _belief(query: Query, beliefs: list[Belief] | UnscorableError) -> Belief | None:
+    if isinstance(beliefs, UnscorableError):
+        say(f"question id={query.id!r} left out: {beliefs}")
         return None
+    return beliefs[0]

@@ -496,7 +496,11 @@ def _learn(
         labeled = [sure(row, config.max_std_error) for row in labeled]
     if config.student == "ridge":
         regression = PassageRegression.fit(
-            encoder, labeled, without(labeled), error_floor=config.error_floor, closed_book=config.closed_book
+            encoder,
+            labeled,
+            without(labeled) if config.closed_book else [],
+            error_floor=config.error_floor,
+            closed_book=config.closed_book,
         )
         together(lambda: regression.save(folder / "model" / REGRESSION))
         return regression

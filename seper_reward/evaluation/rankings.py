@@ -3,14 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tqdm.auto import tqdm
-
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.marks import is_relevant
 from seper_reward.evaluation.statistics import mean
-from seper_reward.labels.blocks import beliefs_by_block
+from seper_reward.labels.blocks import beliefs_of
 from seper_reward.labels.targets import grade
-from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.messages import say
 from seper_reward.scorer import SePerScorer
@@ -114,16 +111,9 @@ def downstream(
         One row per question: ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1], both
         ``None`` where the question cannot be scored.
     """
-    work = [(query, tuple(passages[:top_k])) for query, passages in shard(list(zip(queries, retrieved, strict=True)))]
-    asked = [Asked(query.question, query.answers, (top,)) for query, top in work]
-    bar = tqdm(
-        zip(work, beliefs_by_block(scorer, asked), strict=True),
-        total=len(work),
-        desc="reading",
-        unit="question",
-        disable=not process_state().is_main_process,
-    )
-    return gather_in_order([_row(query, top, beliefs) for (query, top), beliefs in bar])
+    tops = [tuple(passages[:top_k]) for passages in retrieved]
+    asked = [Asked(query.question, query.answers, (top,)) for query, top in zip(queries, tops, strict=True)]
+    return list(map(_row, queries, tops, beliefs_of(scorer, asked, "reading")))
 
 
 def _row(query: Query, passages: tuple[Passage, ...], beliefs: list[Belief] | UnscorableError) -> dict[str, Any]:

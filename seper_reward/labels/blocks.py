@@ -3,14 +3,19 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from tqdm.auto import tqdm
 
 from seper_reward.estimators.judge import SampledQuestion
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, LabeledQuery, Passage, Query, UnscorableError
 
 if TYPE_CHECKING:
     from seper_reward.labels.labelers.base import PassageLabeler
+
+T = TypeVar("T")
 
 _PROMPT_COST = 50  # sampling the responses to one prompt takes about as long as reading so many tokens
 
@@ -28,6 +33,11 @@ def default_block(scorer: SePerScorer | None) -> int:
         return 32
     on_cpu = scorer.sampler.device is not None and scorer.sampler.device.type == "cpu"
     return 1 if on_cpu else 16
+
+
+def cut(rows: Sequence[T], size: int) -> list[Sequence[T]]:
+    """Divide rows into blocks of neighbours, all rows before any work: what is measured depends on the block."""
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def block_size(labeler: "PassageLabeler", wanted: int) -> int:
@@ -110,12 +120,44 @@ def block_beliefs(scorer: SePerScorer, queries: Sequence[Query | Asked]) -> list
     return [beliefs[place] for place in range(len(queries))]
 
 
-def beliefs_by_block(scorer: SePerScorer, queries: Sequence[Asked]) -> Iterator[list[Belief] | UnscorableError]:
-    """Yield the beliefs of query after query, or the error in their place, ``default_block`` of them at a time."""
+def beliefs_of(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[list[Belief] | UnscorableError]:
+    """Measure the beliefs of many questions, ``default_block`` of them side by side, with a progress bar.
+
+    All processes must call this together; they share the work.
+
+    Args:
+        scorer: Scorer that measures the beliefs.
+        asked: Questions with their contexts.
+        title: Title of the progress bar.
+
+    Returns:
+        Per question, the beliefs that ``SePerScorer.beliefs`` returns, or the error that it would raise.
+    """
     size = default_block(scorer)
-    for start in range(0, len(queries), size):
-        block = queries[start : start + size]
-        yield from [_attempt(scorer, query) for query in block] if size == 1 else block_beliefs(scorer, block)
+    if size > 1 and scorer.sampler.prompts_ahead:
+        size = 1
+    mine = shard(cut(asked, size))
+    bar = tqdm(
+        _beliefs_by_block(scorer, mine, size),
+        title,
+        total=sum(map(len, mine)),
+        unit="question",
+        disable=not process_state().is_main_process,
+    )
+    found = iter(list(bar))
+    shares = gather_in_order([list(itertools.islice(found, len(block))) for block in mine])
+    return list(itertools.chain(*shares))
+
+
+def _beliefs_by_block(
+    scorer: SePerScorer, blocks: Sequence[Sequence[Asked]], size: int
+) -> Iterator[list[Belief] | UnscorableError]:
+    if size == 1:
+        for query in scorer.reader.ahead(itertools.chain(*blocks)):
+            yield _attempt(scorer, query)
+        return
+    for block in blocks:
+        yield from block_beliefs(scorer, block)
 
 
 def query_cost(query: Query) -> float:

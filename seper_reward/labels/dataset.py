@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 
 from seper_reward.data.formats.recognise import Reading, recognise
 from seper_reward.data.queries import as_query
-from seper_reward.labels.blocks import block_size, label_blocks
+from seper_reward.labels.blocks import block_size, cut, label_blocks
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
 from seper_reward.labels.labelers.registry import needs_answers
@@ -70,7 +70,7 @@ def label_dataset(
     if isinstance(dataset, IterableDataset):
         return _labelled_stream(dataset, labeler, strict, block, columns)
     work = _RowLabeler(labeler, _recognised(dataset, labeler, columns), strict)
-    blocks = [range(len(dataset))[start : start + block] for start in range(0, len(dataset), block)]
+    blocks = cut(range(len(dataset)), block)
     lengths = [len(str(row)) for row in dataset]
     costs = [sum(lengths[index] for index in rows) for rows in blocks]
     labels = gather_in_order(work.label_blocks(dataset, shard(blocks, costs), show=True), costs)

@@ -14,7 +14,7 @@ from typing import IO, Any
 from tqdm.auto import tqdm
 
 from seper_reward.data.queries import Rejected
-from seper_reward.labels.blocks import block_size, label_blocks, query_cost, reads_ahead
+from seper_reward.labels.blocks import block_size, cut, label_blocks, query_cost, reads_ahead
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.placebo import closed_book, placebo_queries
 from seper_reward.labels.provenance import PROVENANCE, provenance, query_key, resumed_provenance
@@ -104,8 +104,9 @@ class LabelRun:
         self._keys = {query.id: query_key(query) for query in queries}
         placebos = placebo_queries(labeler, queries)
         placebo_keys = {query.id: content_key(PLACEBO, query_key(query)) for query in placebos}
-        self._labelling = _Work("labelling", labeler, _blocks(queries, block), self._keys)
-        self._placebo = _Work("placebo", closed_book(labeler), _blocks(placebos, block), placebo_keys)
+        # also those labelled already: labels depend on the block, and resuming must not change it
+        self._labelling = _Work("labelling", labeler, cut(queries, block), self._keys)
+        self._placebo = _Work("placebo", closed_book(labeler), cut(placebos, block), placebo_keys)
         # who asks no reader measures no placebo
         self._files = (LABELS, REJECTED, PLACEBO) if placebos else (LABELS, REJECTED)
         self._progress = self.folder / PROGRESS
@@ -319,8 +320,3 @@ class LabelRun:
         write_json(self.folder / SUMMARY, summary)
         shutil.rmtree(self._progress)
         return summary
-
-
-def _blocks(queries: Sequence[Query], size: int) -> list[Sequence[Query]]:
-    """Divide all queries, also those labelled already: labels depend on the block, and resuming must not change it."""
-    return [queries[start : start + size] for start in range(0, len(queries), size)]

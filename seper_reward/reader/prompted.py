@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think
 from seper_reward.reader.in_process.response_sampler import ALGORITHM
@@ -15,7 +15,9 @@ from seper_reward.reader.sampler import NeedsMore, Sampler
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
 from seper_reward.runtime.profiling import count
-from seper_reward.types import Passage, Query, Responses, UnscorableError
+from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError
+
+Q = TypeVar("Q", Query, Asked)
 
 _TEXTS_AT_ONCE = 16  # behind one prompt; each token keeps the logits of the whole vocabulary
 _BEGINNING, _BEGINNING_TOKENS = 60, 12  # characters and tokens in which a thought shows that it is one
@@ -263,7 +265,7 @@ class PromptedReader:
             prompts = [prompts[at] for at in self.cache.missing(keys)]
         self.sampler.expect(prompts)
 
-    def ahead(self, queries: Iterable[Query], *, closed_book: bool = True) -> Iterator[Query]:
+    def ahead(self, queries: Iterable[Q], *, closed_book: bool = True) -> Iterator[Q]:
         """Yield the queries, and have an engine begin with the next ones while the caller measures one.
 
         Servers answer many prompts at once; only the time depends on it.
@@ -272,7 +274,7 @@ class PromptedReader:
             queries: The queries.
             closed_book: Whether the caller also asks without a passage.
         """
-        waiting: deque[Query] = deque()
+        waiting: deque[Q] = deque()
         prompts, bare = 0, int(not closed_book)
         for query in queries:
             contexts = query.contexts[bare:]

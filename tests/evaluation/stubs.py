@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from seper_reward.types import Belief, Estimate, Measured, Responses, UnscorableError
+from seper_reward.types import Belief, Estimate, Responses, UnscorableError
 
 
 class Given:
@@ -27,8 +27,9 @@ class StubScorer:
 
     def __init__(self, tokenizer, seper, says=lambda question, ids: "", std_error=0.0):
         self.seper, self.says, self.half, self.contexts = seper, says, 2 * std_error, []
+        self.adaptive = object()  # it is asked question by question
         self.sampler = SimpleNamespace(tokenizer=tokenizer, prompts_ahead=0)
-        self.reader = SimpleNamespace(sampler=self.sampler, responses=self.responses)
+        self.reader = SimpleNamespace(sampler=self.sampler, responses=self.responses, ahead=iter)
 
     def with_sampling(self, **changes):
         return self
@@ -36,14 +37,11 @@ class StubScorer:
     def responses(self, question, contexts):
         return [Responses((self.says(question, ids_of(context)),), ()) for context in contexts]
 
-    def measure(self, asked):
-        return [self.measured(each) for each in asked]
-
-    def measured(self, asked):
-        self.contexts.append((asked.question, [ids_of(context) for context in asked.contexts]))
-        if self.seper(asked.question, ()) is None:
-            return UnscorableError("too long")
-        return Measured(tuple(self.belief(asked.question, ids_of(context)) for context in asked.contexts))
+    def beliefs(self, question, answers, contexts):
+        self.contexts.append((question, [ids_of(context) for context in contexts]))
+        if self.seper(question, ()) is None:
+            raise UnscorableError("too long")
+        return [self.belief(question, ids_of(context)) for context in contexts]
 
     def belief(self, question, ids):
         value = self.seper(question, ids)

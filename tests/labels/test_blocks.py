@@ -1,6 +1,5 @@
 """Blocks: questions measured side by side have the beliefs they have alone."""
 
-import copy
 from types import SimpleNamespace
 
 import pytest
@@ -9,16 +8,16 @@ import torch
 from seper_reward import SePerScorer
 from seper_reward.data.queries import as_query
 from seper_reward.labels.blocks import (
-    beliefs_by_block,
+    beliefs_of,
     block_beliefs,
     block_size,
     default_block,
     label_blocks,
     query_cost,
 )
-from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler
+from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler, RepairedGoldLabeler
 from seper_reward.reader.sampler import AdaptiveSampling
-from seper_reward.types import Asked, Passage, Query, UnscorableError
+from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
 from tests.helpers import rebuilt
 
 RECORD = {
@@ -26,6 +25,12 @@ RECORD = {
     "answers": ["Peter Voss", "Voss"],
     "passages": ["Peter Voss did.", "It burned."],
 }
+
+
+def refilled(scorer):
+    """Return the scorer with a sampler that refills its batch, so that it has blocks by itself."""
+    sampler = rebuilt(scorer.sampler, refill=True)
+    return SePerScorer(sampler, scorer.entailment, prompt="brief", estimator=scorer.estimator)
 
 
 def test_a_block_gives_each_query_its_beliefs(tiny_scorer):
@@ -78,15 +83,32 @@ def test_beliefs_come_in_the_order_of_their_queries_with_errors_in_their_places(
         Asked("Who built the mill?" if n != 2 else "why " * 600, ("Voss",), ((Passage(f"Voss built {n}."),),))
         for n in range(5)
     ]
-    one_by_one = list(beliefs_by_block(tiny_scorer, asked))
-    refilled = copy.copy(tiny_scorer)
-    refilled.reader = copy.copy(tiny_scorer.reader)
-    refilled.reader.sampler = rebuilt(tiny_scorer.sampler, refill=True)
-    in_blocks = list(beliefs_by_block(refilled, asked))
+    one_by_one = beliefs_of(tiny_scorer, asked, "reading")
+    in_blocks = beliefs_of(refilled(tiny_scorer), asked, "reading")
+    assert [isinstance(each, UnscorableError) for each in in_blocks] == [False, False, True, False, False]
     for alone, together in zip(one_by_one, in_blocks, strict=True):
-        assert isinstance(alone, UnscorableError) == isinstance(together, UnscorableError)
         if isinstance(alone, list):
             assert [belief.seper for belief in together] == pytest.approx([belief.seper for belief in alone], abs=1e-3)
+
+
+def test_marks_are_repaired_side_by_side(tiny_scorer, monkeypatch):
+    blocks = []
+
+    def measured(self, block):
+        blocks.append(block)
+        found = [LabeledQuery(query, (0.4,), (0.0,), details=({"low_hard": 0.3},)) for query in block]
+        return [UnscorableError("too long"), *found[1:]]
+
+    monkeypatch.setattr(DeltaSePerLabeler, "label_block", measured)
+    queries = [
+        Query(name, "Who?", ("Ann",), (Passage("Ann", metadata={"relevant": mark}),))
+        for name, mark in (("long", True), ("bad", "yes"), ("good", False))
+    ]
+    long, bad, good = RepairedGoldLabeler(tiny_scorer).label_block(queries)
+    assert blocks == [queries]
+    assert "too long" in str(long)
+    assert "got 'yes'" in str(bad)
+    assert good.labels == (1.0,)
 
 
 def test_a_block_cannot_decide_query_by_query(tiny_scorer):

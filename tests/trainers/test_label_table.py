@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from sentence_transformers import SentenceTransformer
@@ -71,6 +72,7 @@ class Reads:
     """A reader whose belief is read off the passages that it sees; it answers right above .5."""
 
     adaptive = object()  # it is asked question by question
+    reader = SimpleNamespace(ahead=iter)
 
     def __init__(self, worth):
         self.worth = worth

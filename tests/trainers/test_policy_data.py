@@ -50,6 +50,8 @@ def belief(seper, *said):
 class ScriptedScorer:
     """Knows France's capital, and the miller once it reads of her; one question is too long for it."""
 
+    adaptive = object()  # it is asked question by question
+
     def __init__(self):
         self.reader = SimpleNamespace(prompts=SimpleNamespace(style=STYLES["brief"]), ahead=lambda queries: queries)
         self.asked = []

@@ -22,7 +22,9 @@ from seper_reward.labels.rows import read_labels
 from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
+from seper_reward.scorer import SePerScorer
 from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
+from tests.helpers import rebuilt
 from trainers import compare_labelers, new_head, reranker, retriever
 from trainers.compare_labelers import aggregate, leads, rank_for_test
 from trainers.ranking import run
@@ -334,6 +336,21 @@ def test_the_store_judges_only_what_is_new(tmp_path):
     assert asked == ["1", "2"]
     assert row.labels == (0.333333, 0.333333)  # as on disk, so that a resumed run sees the same
     assert len(again) == 2
+
+
+def test_labels_of_blocks_keep_their_order_and_leave_out_what_fails(tmp_path, tiny_scorer, capsys):
+    sampler = rebuilt(tiny_scorer.sampler, refill=True)
+    scorer = SePerScorer(sampler, tiny_scorer.entailment, prompt="brief", estimator=tiny_scorer.estimator)
+    asked = ["Who built the mill?", "why " * 600, *(f"Who burned mill {n}?" for n in range(40))]
+    queries = [
+        Query(str(n), question, ("Ann",), (Passage("Ann did.", id="a"), Passage("No.", id="b")))
+        for n, question in enumerate(asked)
+    ]
+    found = LabelStore(tmp_path / "labels.jsonl", DeltaSePerLabeler(scorer)).label(queries)
+    assert [row.query.id for row in found] == [query.id for query in queries if query.id != "1"]
+    assert "question id='1' left out" in capsys.readouterr().err
+    alone = DeltaSePerLabeler(tiny_scorer).label(queries[-1])
+    assert found[-1].labels == pytest.approx(alone.labels, abs=1e-2)
 
 
 def test_label_statistics():

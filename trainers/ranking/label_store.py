@@ -1,5 +1,6 @@
 """Labels kept from round to round, as label rows like those of `seper-reward label`."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from seper_reward.data.rows import BadRowError
-from seper_reward.labels.blocks import block_size, default_block, label_blocks, query_cost
+from seper_reward.labels.blocks import block_size, cut, default_block, label_blocks, query_cost
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
@@ -40,24 +41,26 @@ class LabelStore:
     def label(self, queries: Sequence[Query]) -> list[LabeledQuery]:
         """Return the queries with labels, labelling what has none yet; processes share the work.
 
-        A query that cannot be labelled is left out with a message.
+        A query that cannot be labelled is left out with a message. What has no label yet is divided into blocks that
+        are measured side by side (``default_block``), on any number of processes the same ones.
         """
         unlabeled = [query for query in map(self._missing, queries) if query.passages]
-        costs = list(map(query_cost, unlabeled))
-        work = shard(unlabeled, costs)
+        blocks = cut(unlabeled, block_size(self._labeler, default_block(self._labeler.scorer)))
+        costs = [sum(map(query_cost, block)) for block in blocks]
+        mine = shard(blocks, costs)
         main_process = process_state().is_main_process
-        size = block_size(self._labeler, default_block(self._labeler.scorer))
-        blocks = [work[start : start + size] for start in range(0, len(work), size)]
         bar = tqdm(
-            label_blocks(self._labeler, blocks),
+            label_blocks(self._labeler, mine),
             desc=f"labelling by {self._labeler.name}",
             unit="question",
-            total=len(work),
+            total=sum(map(len, mine)),
             disable=not main_process,
         )
-        for row in gather_in_order([self._row(query, labeled) for query, labeled in bar], costs):
-            if row is not None:
-                self._add(row)
+        found = iter([self._row(query, labeled) for query, labeled in bar])
+        for rows in gather_in_order([list(itertools.islice(found, len(block))) for block in mine], costs):
+            for row in rows:
+                if row is not None:
+                    self._add(row)
         if main_process and unlabeled:
             write_lines(self._path, self._rows.values(), default=str)
         return [self._labeled(query) for query in queries if not self._missing(query).passages]

@@ -115,7 +115,7 @@ class PassageRegression:
         Args:
             encoder: The bi-encoder.
             labeled: The labelled queries.
-            beliefs: What the reader believes of each without a passage.
+            beliefs: What the reader believes of each without a passage; without ``closed_book`` they have no effect.
             error_floor: Error that every label has besides its own, > 0.
             closed_book: Whether the reader's answers are among the features.
 

@@ -1,10 +1,13 @@
 """People's marks with ΔSePer as repair of false negatives: passages that help but were never marked."""
 
+from collections.abc import Sequence
+
 from seper_reward.data.marks import is_relevant
+from seper_reward.data.rows import BadRowError
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import LabeledQuery, Query
+from seper_reward.types import LabeledQuery, Query, UnscorableError
 
 
 class RepairedGoldLabeler(PassageLabeler):
@@ -39,7 +42,22 @@ class RepairedGoldLabeler(PassageLabeler):
         Raises:
             BadRowError: A mark is neither true nor false.
         """
-        measured = self._delta_seper.label(query)
+        return self._repaired(query, self._delta_seper.label(query))
+
+    def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
+        """Label several queries, sampled side by side and judged in one batch."""
+        found = self._delta_seper.label_block(queries)
+        return [self._attempt(query, measured) for query, measured in zip(queries, found, strict=True)]
+
+    def _attempt(self, query: Query, measured: LabeledQuery | UnscorableError) -> LabeledQuery | UnscorableError:
+        if isinstance(measured, UnscorableError):
+            return measured
+        try:
+            return self._repaired(query, measured)
+        except BadRowError as error:
+            return error
+
+    def _repaired(self, query: Query, measured: LabeledQuery) -> LabeledQuery:
         labels = tuple(
             float(is_relevant(passage) or detail["low_hard"] > self._margin)
             for passage, detail in zip(query.passages, measured.details, strict=True)

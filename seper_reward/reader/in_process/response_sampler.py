@@ -43,7 +43,7 @@ from seper_reward.types import Leaf, Responses, UnscorableError
 ALGORITHM = 5  # version of how noise becomes tokens and what is kept of them, part of cache keys
 _BATCH_TOKENS = 32_768  # tokens in the key-value cache, unless the options say otherwise
 _GIVE_BACK = 256  # on a CPU, freed memory is returned to the system after so many prompts
-_GIVEN_TOKENS = 2048  # of a batch's given texts, read at once beside the samples; every token keeps its logits
+_GIVEN_TOKENS = 2048  # of a batch's given texts, read at once if none is longer; every token keeps its logits
 _FORCED_BATCH = 16  # prompts whose given texts are scored at once; few, because every token of a text keeps its logits
 
 
@@ -399,7 +399,7 @@ class ResponseSampler:
         decoder = make_decoder(self._model, self._pad_id, layout, samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
             logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
-            leaves = self._known_leaves(decoder, logits, [after.get(prompt, ()) for prompt in prompts])
+        leaves = self._known_leaves(decoder, logits, [after.get(prompt, ()) for prompt in prompts])
         counts = dict.fromkeys(prompts, 0)
         unfinished = set(prompts)
         for start, end in itertools.pairwise((0, samples) if more is None else (0, min(first, samples), samples)):
@@ -422,15 +422,16 @@ class ResponseSampler:
     ) -> list[tuple[Leaf, ...]]:
         """Return the leaves of each prompt's given responses, if the decoder can read them beside the samples."""
         leaves: list[tuple[Leaf, ...]] = [()] * len(given)
-        width = _GIVEN_TOKENS // len(given)
         longest = max((len(row.read) for own in given for row in own), default=0)
-        if not isinstance(decoder, TreeDecoder) or not 0 < longest <= width:
+        if not isinstance(decoder, TreeDecoder) or not longest:
             return leaves
+        width = max(_GIVEN_TOKENS // len(given), longest)
         waiting = [list(own) for own in given]
         while any(waiting):
             now = [_that_fit(own, width) for own in waiting]
             waiting = [own[len(these) :] for own, these in zip(waiting, now, strict=True)]
-            forced = decoder.forced_logits([[row.read for row in these] for these in now])
+            with timed("prefill", tokens=sum(len(row.read) for these in now for row in these)):
+                forced = decoder.forced_logits([[row.read for row in these] for these in now])
             for prompt, (these, rest) in enumerate(zip(now, forced, strict=True)):
                 leaves[prompt] += tuple(
                     self._rows.leaf(row, torch.cat([logits[prompt, None], after]))
@@ -471,8 +472,8 @@ class ResponseSampler:
                 with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in batch)):
                     fresh = TreeDecoder(self._model, self._pad_id, self._rows.rows_per_prompt)
                     logits, branches = fresh.prefill([encoded[prompt] for prompt in batch])
-                    leaves += self._known_leaves(fresh, logits, [after.get(prompt, ()) for prompt in batch])
-                    decoder.join(fresh, start, alive)
+                leaves += self._known_leaves(fresh, logits, [after.get(prompt, ()) for prompt in batch])
+                decoder.join(fresh, start, alive)
                 all_rows += rows
                 alive += self._rows.advance(logits, branches, rows)
                 start += len(batch)

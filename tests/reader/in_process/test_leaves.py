@@ -175,18 +175,17 @@ def test_leaves_come_with_the_responses_which_stay_the_same_to_the_bit(tiny_samp
 
 
 @pytest.mark.parametrize("refill", [False, True])
-@pytest.mark.parametrize(("limit", "again"), [(10_000, False), (40, False), (4, True)])
-def test_long_texts_are_read_in_turns_and_only_without_room_is_a_prompt_read_again(
-    tiny_sampler, monkeypatch, refill, limit, again
-):
+@pytest.mark.parametrize("limit", [10_000, 40, 1])
+def test_given_texts_are_read_in_turns_and_no_prompt_twice(tiny_sampler, monkeypatch, refill, limit):
     sampler = rebuilt(tiny_sampler, max_new_tokens=6, refill=refill)
     texts = [" honey", " the mill of Voss", "4", "m", " in 1840"]
     given = {prompt: texts[: 3 + place] for place, prompt in enumerate(PROMPTS)}
     monkeypatch.setattr(response_sampler, "_GIVEN_TOKENS", limit)
     with profiling() as profile:
         found = sampler.sample(PROMPTS, given=given)
+    leaves = [leaf for row in found for leaf in row.known_leaves]
     prompt_tokens = sum(len(sampler.tokenizer(prompt).input_ids) for prompt in PROMPTS)
-    assert (profile.tokens["prefill"] > prompt_tokens) == again
+    assert profile.tokens["prefill"] == prompt_tokens + sum(len(leaf.token_ids[:6]) for leaf in leaves)
     for prompt, row in zip(PROMPTS, found, strict=True):
         apart = sampler.leaves([prompt] * len(given[prompt]), given[prompt])
         assert [leaf.text for leaf in row.known_leaves] == [leaf.text for leaf in apart]
