@@ -225,14 +225,61 @@ class SePerScorer:
         (beliefs,) = self.judge.beliefs([SampledQuestion(question, answers, responses, known)])
         return beliefs
 
+    @property
+    def block(self) -> int:
+        """How many questions are measured side by side where nobody says it.
+
+        16 where a device or servers have room for them, 32 where waiting prompts take the room of finished ones, and 1
+        on a CPU, where it gains less and costs that labels depend on their neighbours in low digits; 1, too, with
+        ``adaptive``, which decides question by question.
+        """
+        if self.adaptive is not None:
+            return 1
+        if self.sampler.refill:
+            return 32
+        device = self.sampler.device
+        return 1 if device is not None and device.type == "cpu" else 16
+
+    def block_beliefs(self, asked: Sequence[Query | Asked]) -> list[list[Belief] | UnscorableError]:
+        """Measure the beliefs of several questions in their ``contexts``, sampled and judged side by side.
+
+        Returns:
+            Per question, the beliefs that ``beliefs`` returns, or the error that it would raise.
+
+        Raises:
+            ValueError: The scorer has ``adaptive``, which decides question by question.
+        """
+        if self.adaptive is not None:
+            raise ValueError("enough_std_error does not go with blocks of queries, which sample all responses at once")
+        drawn = self.reader.block_responses(asked, [self.known_answers(each.answers) for each in asked])
+        sampled = [
+            SampledQuestion(each.question, each.answers, rows)
+            for each, rows in zip(asked, drawn, strict=True)
+            if not isinstance(rows, UnscorableError)
+        ]
+        beliefs = iter(self.judge.beliefs(sampled))
+        return [rows if isinstance(rows, UnscorableError) else next(beliefs) for rows in drawn]
+
+    def attempt(self, asked: Query | Asked) -> list[Belief] | UnscorableError:
+        """Return a question's beliefs in its ``contexts``, or the error that ``beliefs`` raises."""
+        draws = asked.draws if isinstance(asked, Asked) else 1
+        try:
+            return self.beliefs(asked.question, asked.answers, asked.contexts, draws=draws) if asked.contexts else []
+        except UnscorableError as error:
+            return error
+
     def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
-        """Measure beliefs and texts of several questions, one question after the other.
+        """Measure beliefs and texts of several questions, ``block`` of them side by side.
+
+        What has several draws is measured question by question.
 
         Returns:
             Per question what was measured, or the reason why it cannot be.
         """
         self.expect(asked)  # an engine works on all questions at once
-        return [self._measured(each) for each in asked]
+        size = 1 if self.sampler.prompts_ahead else self.block
+        blocks = [asked[start : start + size] for start in range(0, len(asked), size)]
+        return list(itertools.chain.from_iterable(map(self._measured, blocks)))
 
     def expect(self, asked: Sequence[Asked]) -> None:
         """Let an engine begin with what ``measure`` will be called with; only the time it takes changes.
@@ -243,17 +290,24 @@ class SePerScorer:
             if each.draws == 1:
                 self.reader.expect(each.question, each.contexts)
 
-    def _measured(self, asked: Asked) -> Measured | UnscorableError:
-        try:
-            beliefs = (
-                self.beliefs(asked.question, asked.answers, asked.contexts, draws=asked.draws)
-                if asked.contexts
-                else []
-            )
-        except UnscorableError as error:
-            return error
-        supports = (self.mutual_support(asked.question, text, asked.answers) for text in asked.texts)
-        return Measured(tuple(beliefs), tuple(supports))
+    def _measured(self, block: Sequence[Asked]) -> list[Measured | UnscorableError]:
+        places = [place for place, each in enumerate(block) if each.contexts and each.draws == 1]
+        together = self.block_beliefs([block[place] for place in places]) if len(places) > 1 else []
+        known = dict(zip(places, together, strict=False))
+        beliefs = [known[place] if place in known else self.attempt(each) for place, each in enumerate(block)]
+        stated = [
+            (each.question, text, each.answers)
+            for each, found in zip(block, beliefs, strict=True)
+            if not isinstance(found, UnscorableError)
+            for text in each.texts
+        ]
+        supports = iter(self.judge.mutual_supports(stated))
+        return [
+            found
+            if isinstance(found, UnscorableError)
+            else Measured(tuple(found), tuple(itertools.islice(supports, len(each.texts))))
+            for each, found in zip(block, beliefs, strict=True)
+        ]
 
     def responses(
         self,

@@ -184,7 +184,7 @@ def audit_negatives_command(arguments: list[str]) -> str:
     answers = None if config.answers is None else read_gold_answers(config.answers, config.answers_column)
     asked = questions_to_audit(mined, answers, column=config.answers_column, limit=config.limit)
     labeler = load_labeler("delta_seper", lambda: load_scorer(config, config.seed))
-    block = default_block(labeler.scorer)
+    block = default_block(labeler)
     settings = asdict(config)
     run = LabelRun(
         config.output_dir, labeler, asked.queries, asked.rejected, settings, block=block, margin=config.margin

@@ -146,7 +146,7 @@ def label_command(arguments: list[str], command: str = "label") -> str:
         queries,
         rejected,
         settings,
-        block=default_block(labeler.scorer) if config.block is None else config.block,
+        block=default_block(labeler) if config.block is None else config.block,
         accept_versions=config.accept_versions,
         margin=config.margin,
     )

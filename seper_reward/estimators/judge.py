@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -169,24 +169,14 @@ class BeliefJudge:
         Returns:
             A number in [0, 1]; 0 for a blank text.
         """
-        parts, items, aliases = stated_parts(text, answers), answer_items(answers), answer_aliases(answers)
-        readings = {(part, alias): {part, without_echo(part, question, alias)} for part in parts for alias in aliases}
-        stated = {claim: texts for claim, texts in readings.items() if all(re.search(r"\w", each) for each in texts)}
-        sampled = SampledQuestion(question, answers, ())
-        pairs = {
-            pair for (_, alias), texts in stated.items() for each in texts for pair in ((each, alias), (alias, each))
-        }
-        self._learn([sampled], [pairs])
-        known = sampled.known
-        agreement = {
-            (part, alias): min(min(float(known[each, alias][0]), float(known[alias, each][0])) for each in texts)
-            for (part, alias), texts in stated.items()
-        }
-        support = [
-            [max(0.0, 4 * max(agreement.get((part, alias), 0.0) for alias in item) - 3) for item in items]
-            for part in parts
-        ]
-        return _paired(support) / max(len(parts), len(items))
+        return self.mutual_supports([(question, text, answers)])[0]
+
+    def mutual_supports(self, stated: Sequence[tuple[str, str, Answers]]) -> list[float]:
+        """Return ``mutual_support`` of several questions, texts and gold answers, judged in the same batches."""
+        texts = [_StatedText(*each) for each in stated]
+        sampled = [SampledQuestion(each.question, each.answers, ()) for each in texts]
+        self._learn(sampled, [each.pairs for each in texts])
+        return [each.support(asked.known) for each, asked in zip(texts, sampled, strict=True)]
 
     def _learn(self, questions: Sequence[SampledQuestion], pair_sets: Sequence[set[Pair]]) -> None:
         """Judge those pairs of each question that are not in its ``known``, and add them there."""
@@ -225,6 +215,44 @@ class BeliefJudge:
             ]
             for premise, hypothesis in sorted(pairs)
         }
+
+
+class _StatedText:
+    """A text that states an answer: its parts, each in both readings of every alias (``mutual_support``)."""
+
+    def __init__(self, question: str, text: str, answers: Answers) -> None:
+        self.question, self.answers = question, answers
+        self._parts, self._items = stated_parts(text, answers), answer_items(answers)
+        readings = {
+            (part, alias): {part, without_echo(part, question, alias)}
+            for part in self._parts
+            for alias in answer_aliases(answers)
+        }
+        self._claims = {
+            claim: texts for claim, texts in readings.items() if all(re.search(r"\w", each) for each in texts)
+        }
+
+    @property
+    def pairs(self) -> set[Pair]:
+        """What has to be judged."""
+        return {
+            pair
+            for (_, alias), texts in self._claims.items()
+            for each in texts
+            for pair in ((each, alias), (alias, each))
+        }
+
+    def support(self, known: Mapping[Pair, Tensor]) -> float:
+        """Return how surely the text and the answer say the same, in [0, 1]."""
+        agreement = {
+            (part, alias): min(min(float(known[each, alias][0]), float(known[alias, each][0])) for each in texts)
+            for (part, alias), texts in self._claims.items()
+        }
+        support = [
+            [max(0.0, 4 * max(agreement.get((part, alias), 0.0) for alias in item) - 3) for item in self._items]
+            for part in self._parts
+        ]
+        return _paired(support) / max(len(self._parts), len(self._items))
 
 
 def _paired(support: Sequence[Sequence[float]]) -> float:

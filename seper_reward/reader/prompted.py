@@ -128,6 +128,52 @@ class PromptedReader:
             sampled |= self.sample(sorted(batch), early_stop, closed_book=alone, given=given)
         return [sampled[prompt] for prompt in prompts]
 
+    def block_responses(
+        self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
+    ) -> list[list[Responses] | UnscorableError]:
+        """Sample the responses to several questions in their ``contexts`` side by side.
+
+        Args:
+            asked: The questions.
+            answers: Per question, the texts whose ``known_leaves`` come with its responses, as in ``responses``.
+
+        Returns:
+            Per question, what ``responses`` returns, or the ``UnscorableError`` that it would raise.
+
+        Raises:
+            ValueError: See ``sample``.
+        """
+        prompts: dict[int, list[str]] = {}
+        found: dict[int, list[Responses] | UnscorableError] = {}
+        for place, each in enumerate(asked):
+            try:
+                prompts[place] = self.build_prompts(each.question, each.contexts)
+            except UnscorableError as error:
+                found[place] = error
+        given: dict[str, list[str]] = {}
+        own_leaves: dict[tuple[int, str], slice] = {}  # a prompt may be that of two questions with other answers
+        for place, own in prompts.items():
+            for prompt in dict.fromkeys(own):
+                start = len(given.setdefault(prompt, []))
+                given[prompt] += map(self.prompts.response_text, answers[place])
+                own_leaves[place, prompt] = slice(start, len(given[prompt]))
+        try:
+            sampled = self.sample(sorted(given), given=given)
+        except UnscorableError:  # one question's fault; by themselves the others can be sampled
+            return [self._tried(each, texts) for each, texts in zip(asked, answers, strict=True)]
+        for place, own in prompts.items():
+            found[place] = [
+                replace(sampled[prompt], known_leaves=sampled[prompt].known_leaves[own_leaves[place, prompt]])
+                for prompt in own
+            ]
+        return [found[place] for place in range(len(asked))]
+
+    def _tried(self, asked: Query | Asked, answers: Sequence[str]) -> list[Responses] | UnscorableError:
+        try:
+            return self.responses(asked.question, asked.contexts, answers=answers)
+        except UnscorableError as error:
+            return error
+
     def sample(
         self,
         prompts: Sequence[str],

@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from seper_reward.labels.blocks import block_beliefs
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
 
@@ -198,7 +197,7 @@ class Worker:
         if len(jobs) < 2 or not new or scorer.adaptive is not None:
             return  # one question is measured as in process, and so are all with adaptive sampling
         asked = [Asked(*question, tuple(contexts.values())) for question, contexts in new.items()]
-        for contexts, beliefs in zip(new.values(), block_beliefs(scorer, asked), strict=True):
+        for contexts, beliefs in zip(new.values(), scorer.block_beliefs(asked), strict=True):
             if not isinstance(beliefs, UnscorableError):
                 self._remember(contexts, beliefs)
 
@@ -211,7 +210,7 @@ class Worker:
             self._remember(missing, beliefs)
         for key in job.keys:
             self._beliefs.move_to_end(key)
-        supports = [scorer.mutual_support(asked.question, text, asked.answers) for text in asked.texts]
+        supports = scorer.judge.mutual_supports([(asked.question, text, asked.answers) for text in asked.texts])
         return Measured(tuple(self._beliefs[key] for key in job.keys), tuple(supports))
 
     def _missing(self, job: _Job) -> dict[Key, tuple[Passage, ...]]:

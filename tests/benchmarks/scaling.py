@@ -19,7 +19,6 @@ from typing import Any
 
 from seper_reward import SePerScorer
 from seper_reward.data.queries import read_examples
-from seper_reward.labels.blocks import block_beliefs
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.runtime.imports import need
 from seper_reward.types import Passage
@@ -113,7 +112,7 @@ def with_blocks(scorer: SePerScorer, count: int) -> Callable[[], Any]:
     """Sixteen questions of the demo with their passages, so many side by side."""
     asked = read_examples("demo")[0].queries[::10][:16]
     blocks = [asked[at : at + count] for at in range(0, len(asked), count)]
-    return lambda: [block_beliefs(scorer, block) for block in blocks]
+    return lambda: [scorer.block_beliefs(block) for block in blocks]
 
 
 def with_processes(options: Any, counts: Sequence[int]) -> dict[str, Any]:

@@ -1,15 +1,11 @@
 """Blocks: questions measured side by side have the beliefs they have alone."""
 
-from types import SimpleNamespace
-
 import pytest
-import torch
 
 from seper_reward import SePerScorer
 from seper_reward.data.queries import as_query
 from seper_reward.labels.blocks import (
     beliefs_of,
-    block_beliefs,
     block_size,
     default_block,
     label_blocks,
@@ -33,49 +29,12 @@ def refilled(scorer):
     return SePerScorer(sampler, scorer.entailment, prompt="brief", estimator=scorer.estimator)
 
 
-def test_a_block_gives_each_query_its_beliefs(tiny_scorer):
-    queries = [as_query(RECORD), as_query({**RECORD, "question": "Who burned it?", "passages": ["Ann did it."]})]
-    long = as_query({**RECORD, "question": "why " * 600})
-    first, error, second = block_beliefs(tiny_scorer, [queries[0], long, queries[1]])
-    assert isinstance(error, UnscorableError)
-    for one, query in ((first, queries[0]), (second, queries[1])):
-        alone = tiny_scorer.beliefs(query.question, query.answers, query.contexts)
-        for belief, expected in zip(one, alone, strict=True):
-            assert belief.responses == expected.responses
-            assert belief.seper == pytest.approx(expected.seper, abs=1e-5)
-
-
-def test_queries_with_one_prompt_and_other_answers_know_their_own_only(tiny_scorer):
-    passages = (Passage("Ann built the mill."),)
-    queries = [
-        Query(str(n), "Who built the mill?", answers, passages)
-        for n, answers in enumerate([("Ann",), ("Bob " * 40, "Al")])
-    ]
-    for query, found in zip(queries, block_beliefs(tiny_scorer, queries), strict=True):
-        for one, other in zip(found, tiny_scorer.beliefs(query.question, query.answers, query.contexts), strict=True):
-            assert len(one.sampled.known_leaves) == len(query.answers)
-            assert one.answer_log_prob == pytest.approx(other.answer_log_prob, abs=1e-5)
-            assert one.seper == pytest.approx(other.seper, abs=1e-5)
-
-
 def test_a_query_without_delta_belief_leaves_the_others_of_its_block_theirs(tiny_scorer):
     plain = Query("0", "Who built the mill?", ("Ann",), (Passage("Ann did."),))
     listed = Query("1", "Who built it?", (("Ann",), ("Bob",)), (Passage("Ann and Bob did."),))
     first, second = DeltaSePerLabeler(tiny_scorer, "delta_belief").label_block([plain, listed])
     assert first.labels
     assert isinstance(second, UnscorableError)
-
-
-def test_a_large_device_has_blocks_unless_said_otherwise(tiny_scorer):
-    def size(device, refill=False, adaptive=None):
-        sampler = SimpleNamespace(device=device and torch.device(device), refill=refill)
-        return default_block(SimpleNamespace(sampler=sampler, adaptive=adaptive))
-
-    assert [size("cpu"), size("cuda"), size(None)] == [1, 16, 16]  # None: on servers
-    assert [size(device, adaptive=AdaptiveSampling(0.1)) for device in ("cpu", "cuda")] == [1, 1]
-    assert [size(device, refill=True) for device in ("cpu", "cuda")] == [32, 32]
-    assert default_block(None) == 1
-    assert default_block(tiny_scorer) == 1
 
 
 def test_beliefs_come_in_the_order_of_their_queries_with_errors_in_their_places(tiny_scorer):
@@ -111,15 +70,6 @@ def test_marks_are_repaired_side_by_side(tiny_scorer, monkeypatch):
     assert good.labels == (1.0,)
 
 
-def test_a_block_cannot_decide_query_by_query(tiny_scorer):
-    adaptive = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", adaptive=AdaptiveSampling(0.1))
-    with pytest.raises(ValueError, match="does not go with blocks"):
-        block_beliefs(adaptive, [as_query(RECORD)])
-    with pytest.raises(ValueError, match="and 1 with enough_std_error, got 2"):
-        block_size(DeltaSePerLabeler(adaptive), 2)
-    assert block_size(DeltaSePerLabeler(adaptive), 1) == 1
-
-
 def test_an_error_stands_in_the_place_of_labels(tiny_scorer):
     broken = as_query({**RECORD, "passages": [{"text": "a", "relevant": "yes"}, {"text": "b", "relevant": True}]})
     marked = as_query({**RECORD, "passages": [{"text": "a", "relevant": False}, {"text": "b", "relevant": True}]})
@@ -135,3 +85,16 @@ def test_longer_and_more_passages_cost_more():
     many = Query("q", "Who?", ("Ann",), (Passage("Ann did."),) * 9)
     assert query_cost(short) < query_cost(long)
     assert query_cost(short) < query_cost(many)
+
+
+def test_a_labeler_has_the_blocks_of_its_scorer(tiny_scorer):
+    assert default_block(GoldLabeler()) == 1
+    assert default_block(DeltaSePerLabeler(tiny_scorer)) == 1
+    assert default_block(DeltaSePerLabeler(refilled(tiny_scorer))) == 32
+
+
+def test_a_run_that_decides_query_by_query_has_no_blocks(tiny_scorer):
+    adaptive = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", adaptive=AdaptiveSampling(0.1))
+    with pytest.raises(ValueError, match="and 1 with enough_std_error, got 2"):
+        block_size(DeltaSePerLabeler(adaptive), 2)
+    assert block_size(DeltaSePerLabeler(adaptive), 1) == 1

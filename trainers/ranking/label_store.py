@@ -45,7 +45,7 @@ class LabelStore:
         are measured side by side (``default_block``), on any number of processes the same ones.
         """
         unlabeled = [query for query in map(self._missing, queries) if query.passages]
-        blocks = cut(unlabeled, block_size(self._labeler, default_block(self._labeler.scorer)))
+        blocks = cut(unlabeled, block_size(self._labeler, default_block(self._labeler)))
         costs = [sum(map(query_cost, block)) for block in blocks]
         mine = shard(blocks, costs)
         main_process = process_state().is_main_process

@@ -37,7 +37,7 @@ class Labelled(NamedTuple):
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
     """Label questions in memory, and measure what it costs; ``default_block`` of them side by side."""
-    size = block_size(labeler, default_block(labeler.scorer))
+    size = block_size(labeler, default_block(labeler))
     before = time.perf_counter()
     with profiling() as profile:
         bar = tqdm(

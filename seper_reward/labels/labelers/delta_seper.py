@@ -5,7 +5,6 @@ from typing import Any
 
 from seper_reward.estimators.seper import check_choice
 from seper_reward.estimators.utility import utility
-from seper_reward.labels.blocks import block_beliefs
 from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.labels.rows import (
     DELTA_SEPER,
@@ -51,7 +50,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
     def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[Belief] | UnscorableError]:
         """Measure the beliefs of several questions; together they are sampled side by side and judged in one batch."""
         if together:
-            return block_beliefs(self.scorer, asked)
+            return self.scorer.block_beliefs(asked)
         measured = self.scorer.measure(asked)
         return [each if isinstance(each, UnscorableError) else list(each.beliefs) for each in measured]
 
