@@ -17,16 +17,3 @@ def left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, T
 def attention_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the additive mask ``(L, 1, T, slots)`` for ``seen``, ``(L, T, slots)`` bool: which slots a query sees."""
     return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[:, None]
-
-
-def tree_mask(owners: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the additive mask ``(L, 1, T, T)``: a token sees the prompt, and its own continuation up to itself.
-
-    Args:
-        owners: ``(L, T)`` integers: -1 for padding, 0 for the prompt, n for the n-th continuation.
-        dtype: Floating dtype of the mask.
-    """
-    keys, queries = owners[:, None], owners[..., None]
-    seen = ((keys == 0) | (keys == queries)) & (queries >= 0)
-    seen = seen & torch.ones_like(seen[0]).tril()
-    return attention_mask(seen, dtype)

@@ -8,7 +8,7 @@ import copy
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -212,11 +212,7 @@ class ResponseSampler:
                 no token.
         """
         tokens = {text: encode_response(self.tokenizer, text, self.options.max_new_tokens) for text in texts}
-        by_pair: dict[tuple[str, str], Tensor] = {}
-        for pairs, lines in self._forced_batches(prompts, texts, tokens):
-            with timed("prefill", tokens=_tokens_of(lines)):
-                forced = forced_log_probs(self._model, lines, self._pad_id, self._layout)
-            by_pair.update(zip(pairs, itertools.chain(*forced), strict=True))
+        by_pair = dict(self._forced(forced_log_probs, prompts, texts, tokens))
         return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
 
     def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
@@ -237,12 +233,11 @@ class ResponseSampler:
                 no token.
         """
         given = self._as_responses(texts)
-        by_pair: dict[tuple[str, str], Leaf] = {}
-        for pairs, lines in self._forced_batches(prompts, texts, {text: row.read for text, row in given.items()}):
-            with timed("prefill", tokens=_tokens_of(lines)):
-                forced = forced_logits(self._model, lines, self._pad_id, self._layout)
-            for (prompt, text), logits in zip(pairs, itertools.chain(*forced), strict=True):
-                by_pair[prompt, text] = self._rows.leaf(given[text], logits)
+        tokens = {text: row.read for text, row in given.items()}
+        by_pair = {
+            (prompt, text): self._rows.leaf(given[text], logits)
+            for (prompt, text), logits in self._forced(forced_logits, prompts, texts, tokens)
+        }
         return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
 
     def expect(self, prompts: Sequence[str]) -> None:
@@ -365,18 +360,30 @@ class ResponseSampler:
             text: self._rows.given(encode_response(self.tokenizer, text, longest)) for text in dict.fromkeys(texts)
         }
 
-    def _forced_batches(
-        self, prompts: Sequence[str], texts: Sequence[str], tokens: Mapping[str, list[int]]
-    ) -> Iterator[tuple[list[tuple[str, str]], list[tuple[list[int], list[list[int]]]]]]:
-        """Group pairs of prompts and texts that are read at once; yield the distinct pairs and their token ids."""
+    def _forced(
+        self,
+        read: Callable[..., list[list[Tensor]]],
+        prompts: Sequence[str],
+        texts: Sequence[str],
+        tokens: Mapping[str, list[int]],
+    ) -> Iterator[tuple[tuple[str, str], Tensor]]:
+        """Yield each distinct pair of a prompt and a text with what ``read`` (``forced_logits``) returns for it."""
         lines: dict[str, dict[str, list[int]]] = {}
         for prompt, text in zip(prompts, texts, strict=True):
             lines.setdefault(prompt, {})[text] = tokens[text]
-        order = sorted(lines, key=lambda prompt: (len(prompt), prompt))
-        for start in range(0, len(order), _FORCED_BATCH):
-            batch = order[start : start + _FORCED_BATCH]
-            pairs = [(prompt, text) for prompt in batch for text in lines[prompt]]
-            yield pairs, [(self._encode(prompt), list(lines[prompt].values())) for prompt in batch]
+        encoded = {prompt: self._encode(prompt) for prompt in lines}
+
+        def act(batch: list[str]) -> list[list[Tensor]]:
+            asked = [(encoded[prompt], list(lines[prompt].values())) for prompt in batch]
+            with timed("prefill", tokens=sum(len(ids) + sum(map(len, own)) for ids, own in asked)):
+                return read(self._model, asked, self._pad_id, self._layout)
+
+        sizes = {prompt: len(encoded[prompt]) + sum(map(len, own.values())) for prompt, own in lines.items()}
+        for together in token_batches(sizes, self._budget):
+            for start in range(0, len(together), _FORCED_BATCH):
+                batch = together[start : start + _FORCED_BATCH]
+                for prompt, rows in zip(batch, in_halves(act, batch), strict=True):
+                    yield from zip(((prompt, text) for text in lines[prompt]), rows, strict=True)
 
     def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
         """Group prompts of similar length, as many as the key-value cache may hold."""
@@ -487,10 +494,6 @@ class ResponseSampler:
         """Return how many tokens of the key-value cache a prompt of ``length`` tokens and its responses may take."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self._layout == "tree" else samples * (length + longest)
-
-
-def _tokens_of(lines: Sequence[tuple[list[int], list[list[int]]]]) -> int:
-    return sum(len(prompt) + sum(map(len, texts)) for prompt, texts in lines)
 
 
 def _that_fit(given: Sequence[GivenResponse], tokens: int) -> Sequence[GivenResponse]:

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seper_reward.reader.in_process.decoding import TreeDecoder
 from seper_reward.reader.in_process.layout import keep_logits, rope_switch
-from seper_reward.reader.in_process.masks import left_pad, tree_mask
+from seper_reward.reader.in_process.masks import left_pad
 from seper_reward.reader.sampler import Layout
 
 
@@ -43,9 +44,10 @@ def forced_logits(
 ) -> list[list[Tensor]]:
     """Return the logits of each token of given continuations of prompts, and of what follows them.
 
-    In the layout ``tree`` a prompt is read once, with all its continuations after it, each seeing the prompt and
-    itself; in the other layouts it is read once for each continuation, in ``reread`` without padding. Where long rope
-    has a switch, a continuation is read with the factors of its whole row, as the model itself would.
+    In the layout ``tree`` prompts are read as before sampling, what they have in common once, and then all their
+    continuations, each seeing its prompt and itself; in the other layouts a prompt is read once for each continuation,
+    in ``reread`` without padding. Where long rope has a switch, a continuation is read with the factors of its whole
+    row, as the model itself would.
 
     Args:
         model: Causal language model in eval mode.
@@ -57,48 +59,46 @@ def forced_logits(
         Per line and continuation, ``(T + 1, V)`` logits: of its T tokens, and of the token after them.
     """
     switch = rope_switch(model)
-    batches: dict[Any, list[tuple[int, list[int]]]] = {}  # (line, its continuations) that are read together
+    trees: dict[bool, list[int]] = {}  # lines that are read together with all their continuations
+    batches: dict[Any, list[tuple[int, int]]] = {}  # (line, continuation) that are read together
     for line, (prompt, continuations) in enumerate(lines):
         beyond = [switch is not None and len(prompt) + len(tokens) > switch for tokens in continuations]
-        if layout == "tree" and len(set(beyond)) == 1:
-            batches.setdefault(beyond[0], []).append((line, list(range(len(continuations)))))
+        if layout == "tree" and set(beyond) == {switch is not None and len(prompt) > switch}:
+            trees.setdefault(beyond[0], []).append(line)
             continue
         for number, side in enumerate(beyond):
-            batches.setdefault((line, number) if layout == "reread" else side, []).append((line, [number]))
+            batches.setdefault((line, number) if layout == "reread" else side, []).append((line, number))
     logits: dict[tuple[int, int], Tensor] = {}
-    for batch in batches.values():
-        rows = [(lines[line][0], [lines[line][1][number] for number in numbers]) for line, numbers in batch]
-        places = [(line, number) for line, numbers in batch for number in numbers]
-        logits.update(zip(places, _forced(model, rows, pad_id), strict=True))
+    for together in trees.values():
+        found = _as_trees(model, [lines[line] for line in together], pad_id)
+        for line, own in zip(together, found, strict=True):
+            logits.update({(line, number): rows for number, rows in enumerate(own)})
+    for places in batches.values():
+        pairs = [(lines[line][0], lines[line][1][number]) for line, number in places]
+        logits.update(zip(places, _one_by_one(model, pairs, pad_id), strict=True))
     return [[logits[line, number] for number in range(len(rows))] for line, (_, rows) in enumerate(lines)]
 
 
-def _forced(model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int) -> list[Tensor]:
-    device = model.device
-    ids = [[*prompt, *itertools.chain(*continuations)] for prompt, continuations in lines]
-    input_ids, mask = (tensor.to(device) for tensor in left_pad(ids, pad_id))
-    length = input_ids.shape[1]
-    owners, positions = torch.full_like(input_ids, -1), torch.zeros_like(input_ids)
-    predictors: list[tuple[int, int]] = []  # (line, place) of the logits of each continuation
-    for line, (prompt, continuations) in enumerate(lines):
-        place = length - len(ids[line])
-        owners[line, place : place + len(prompt)] = 0
-        positions[line, place : place + len(prompt)] = torch.arange(len(prompt))
-        end = place = place + len(prompt)
-        for number, tokens in enumerate(continuations):
-            owners[line, place : place + len(tokens)] = number + 1
-            positions[line, place : place + len(tokens)] = torch.arange(len(prompt), len(prompt) + len(tokens))
-            predictors += [(line, end - 1), *((line, at) for at in range(place, place + len(tokens)))]
-            place += len(tokens)
-    single = all(len(continuations) == 1 for _, continuations in lines)
-    kept = max(length - min(place for _, place in predictors), 1)
+def _as_trees(
+    model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int
+) -> list[list[Tensor]]:
+    """Read prompts, then all their continuations."""
+    decoder = TreeDecoder(model, pad_id, samples=1)
+    first, _ = decoder.prefill([prompt for prompt, _ in lines])
+    rest = decoder.forced_logits([continuations for _, continuations in lines])
+    return [[torch.cat([first[line, None], after]) for after in own] for line, own in enumerate(rest)]
+
+
+def _one_by_one(model: Any, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int) -> list[Tensor]:
+    """Read each prompt with its one continuation as a line of a padded batch."""
+    ids = [[*prompt, *tokens] for prompt, tokens in pairs]
+    input_ids, mask = (tensor.to(model.device) for tensor in left_pad(ids, pad_id))
+    kept = max(len(tokens) for _, tokens in pairs) + 1
     logits = model(
         input_ids=input_ids,
-        attention_mask=mask if single else tree_mask(owners, model.dtype),
-        position_ids=positions,
+        attention_mask=mask,
+        position_ids=(mask.cumsum(1) - 1).clamp(min=0),
         use_cache=False,
         **keep_logits(model, kept),  # with padding in front, all continuations are at the end
-    ).logits[:, -kept:]
-    rows, places = zip(*predictors, strict=True)
-    predicting: Tensor = logits[list(rows), [place - (length - kept) for place in places]]
-    return list(torch.split(predicting, [len(tokens) + 1 for _, continuations in lines for tokens in continuations]))
+    ).logits
+    return [logits[line, -len(tokens) - 1 :] for line, (_, tokens) in enumerate(pairs)]
