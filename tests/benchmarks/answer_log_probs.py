@@ -1,15 +1,18 @@
-"""How much faster is the likelihood of several aliases with the prompt read once for all of them?
+"""How much faster are likelihoods of answers with what prompts have in common read once?
 
     python -m tests.benchmarks.answer_log_probs
 
-Prints the ratio of unshared to shared time, measured in turn in one process, and how far the results differ.
+Prompts of a question of the demo, alone and with each of its passages, with one and several aliases. Prints the ratio
+of the time of reading each prompt for each alias to that of reading their common start once and each prompt once,
+measured in turn in one process, and how far the results differ.
 """
 
 import functools
 import statistics
 
-from seper_reward import Passage, ResponseSampler
-from seper_reward.reader.loading import PLAIN
+from seper_reward import ResponseSampler
+from seper_reward.data.queries import read_examples
+from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompts import PromptBuilder
 from tests.benchmarks.common import clocked, finish, parser
 from tests.helpers import rebuilt
@@ -19,15 +22,19 @@ ALIASES = ["Ann Lee", "Ann B. Lee", "Mrs Lee", "Lee"]
 
 
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    shared = ResponseSampler.from_pretrained(PLAIN)
+    made = parser(__doc__)
+    made.add_argument("--reader", default="embedded")
+    options = made.parse_args()
+    shared = ResponseSampler.from_pretrained(options.reader)
     unshared = rebuilt(shared, layout="alone")
-    builder = PromptBuilder(shared.tokenizer, "brief", max_prompt_tokens=shared.max_prompt_tokens)
-    passages = [" ".join(f"word{n * 100 + i}" for i in range(40)) for n in range(4)]
-    prompts = [builder.build("Who built the mill?", (Passage(text),)) for text in passages]
+    defaults = reader_defaults(options.reader)
+    builder = PromptBuilder(shared.tokenizer, defaults.prompt, max_prompt_tokens=shared.max_prompt_tokens)
+    query = read_examples("demo")[0].queries[0]
+    prompts = [builder.build(query.question, passages) for passages in query.contexts]
+    texts = list(map(builder.response_text, ALIASES))
     result = {}
     for count in (1, 2, 4):
-        pairs = [(prompt, alias) for prompt in prompts for alias in ALIASES[:count]]
+        pairs = [(prompt, text) for prompt in prompts for text in texts[:count]]
         times, found = [], {}
         for _ in range(REPEATS):
             row = []
@@ -38,7 +45,7 @@ def main() -> None:
         ratio = statistics.median(slow / fast for slow, fast in times)
         apart = max(float((one - two).abs().max()) for one, two in zip(*found.values(), strict=True))
         result[f"aliases_{count}"] = {"unshared_over_shared": round(ratio, 2), "greatest_difference": round(apart, 3)}
-    finish(result, options.json)
+    finish({**result, "prompts": len(prompts)}, options.json)
 
 
 if __name__ == "__main__":
