@@ -14,7 +14,7 @@ import torch
 
 from seper_reward import ResponseSampler
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
-from seper_reward.types import Responses
+from seper_reward.types import Responses, UnscorableError
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 PROMPTS = [
@@ -137,3 +137,15 @@ def _rank(act, rank, store, answer, seconds):
         error.add_note(traceback.format_exc())
         result = error
     answer.send(result)
+
+
+class OneByOne:
+    """What a stand-in for a scorer has beside its ``beliefs``: it is asked question by question."""
+
+    block = 1
+
+    def attempt(self, asked):
+        try:
+            return self.beliefs(asked.question, asked.answers, asked.contexts)
+        except UnscorableError as error:
+            return error

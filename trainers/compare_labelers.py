@@ -25,6 +25,7 @@ from seper_reward.data.splits import spread
 from seper_reward.evaluation.statistics import interval_over_questions_and_seeds, rounded
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.plans import SetPlan
+from seper_reward.labels.rows import LABELS
 from seper_reward.labels.targets import BY_HOP
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table
@@ -359,7 +360,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     started = begin(config, arguments)
     folder, questions, scorer, readers = started
     labeling = {seed: scorer.with_sampling(seed=int(seed)) for seed in config.seeds}
-    untrained = load_encoder(config.model)
+    untrained = load_encoder(config.model, config.max_seq_length)
     # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
     everyone = propose(untrained, config, questions._replace(train=[*questions.train, *questions.test]))
     everyone = as_ranked(untrained, everyone, config.embeddings_dir)
@@ -377,21 +378,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     rankings = rank_for_test(untrained, UNTRAINED, "", config, questions)
 
-    def train(own: RetrieverConfig, arguments: RetrieverArguments) -> SentenceTransformer:
-        return RetrieverRun(own, arguments, questions, labeling[str(arguments.seed)], pool).train()
+    def train(own: RetrieverConfig, arguments: RetrieverArguments, labels: Path | None = None) -> SentenceTransformer:
+        return RetrieverRun(own, arguments, questions, labeling[str(arguments.seed)], pool, labels).train()
 
     tuned: dict[str, dict[str, float]] = {}
     for name in config.labelers:
         own, own_arguments = config.of(name), arguments
         title = Path(name).name
         if config.tune:
-            first = replace(arguments, output_dir=str(folder / f"{title}-tuning"), seed=int(config.seeds[0]))
+            place = folder / f"{title}-tuning"
+            first = replace(arguments, output_dir=str(place), seed=int(config.seeds[0]))
             hops = config.hops if own.learn_from in BY_HOP else 1
             score = partial(seper_on_dev, questions=questions, scorer=scorer, top_k=config.eval_top_k, hops=hops)
-            own, own_arguments, tuned[title] = tune(own, first, config.grid(), train, score)
-        for seed in config.seeds:
-            place = str(folder / f"{title}-{seed}")
-            model = train(own, replace(own_arguments, output_dir=place, seed=int(seed)))
+            own, own_arguments, tuned[title] = tune(
+                own, first, config.grid(), partial(train, labels=place / LABELS), score
+            )
+            rankings |= rank_for_test(train(own, own_arguments), title, f"-{config.seeds[0]}", own, questions)
+        for seed in config.seeds[1:] if config.tune else config.seeds:
+            place = folder / f"{title}-{seed}"
+            model = train(own, replace(own_arguments, output_dir=str(place), seed=int(seed)))
             rankings |= rank_for_test(model, title, f"-{seed}", own, questions)
     measures = measure_rankings(rankings, questions.test, readers)
     by_question = {name: row.pop("questions") for name, row in measures.items()}

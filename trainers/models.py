@@ -47,10 +47,18 @@ def causal_lora(model: Any, r: int, last_layers: int | None = None) -> LoraConfi
     )
 
 
-def load_encoder(name: str) -> SentenceTransformer:
-    """Load a bi-encoder by name: ``"embedded"``, a hub id or a folder."""
+def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransformer:
+    """Load a bi-encoder by name: ``"embedded"``, a hub id or a folder.
+
+    Args:
+        name: The name.
+        max_seq_length: Most tokens of a text that it reads, >= 1; ``None`` for its own limit.
+    """
     source = str(embedded_encoder_folder()) if name == EMBEDDED else name
-    return SentenceTransformer(source, device=model_device())
+    encoder = SentenceTransformer(source, device=model_device())
+    if max_seq_length is not None:
+        encoder.max_seq_length = max_seq_length
+    return encoder
 
 
 def model_device() -> str | None:

@@ -92,6 +92,11 @@ class RetrieverConfig(RankingConfig):
     lora_r: int = setting(
         0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights instead."
     )
+    max_seq_length: int | None = setting(
+        None,
+        "Most tokens of a text that the bi-encoder reads, >= 1, in training and after it; a batch takes as long as "
+        "its longest text makes it. Not given: the model's own limit.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,6 +117,8 @@ class RetrieverConfig(RankingConfig):
                 )
         if self.only_head and self.lora_r:
             raise ValueError("only_head does not go with lora_r, whose matrices are in the body; leave one out")
+        if self.max_seq_length is not None and self.max_seq_length < 1:
+            raise ValueError(f"max_seq_length must be at least 1, got {self.max_seq_length}")
         if self.rounds < 1 or self.lora_r < 0:
             raise ValueError(f"expected rounds >= 1 and lora_r >= 0, got {self.rounds} and {self.lora_r}")
         if not (self.student_temperature > 0 and self.teacher_temperature > 0):
@@ -232,6 +239,8 @@ class RetrieverRun:
         questions: Questions by split, and the corpus.
         scorer: Scorer of the labelling reader.
         first_pool: Training questions with the candidates of the first round; ``None`` retrieves them.
+        labels: File of labels, which several runs may share that have one labeler and seed; ``None`` for one in the
+            folder.
 
     Raises:
         ValueError: The folder holds a run with other settings.
@@ -244,13 +253,14 @@ class RetrieverRun:
         questions: Questions,
         scorer: SePerScorer,
         first_pool: list[Query] | None = None,
+        labels: Path | None = None,
     ) -> None:
         self.folder = Path(arguments.output_dir)
         self._config, self._arguments, self._questions = config, arguments, questions
         self._first_pool = first_pool
         labeler = labeler_for(config, scorer)
         claim_ranking_folder(self.folder, config, arguments, questions, labeler)
-        self._store = LabelStore(self.folder / LABELS, labeler)
+        self._store = LabelStore(labels or self.folder / LABELS, labeler)
 
     def train(self, log: Callable[[Mapping[str, Any]], None] = lambda row: None) -> SentenceTransformer:
         """Run the rounds that are not finished; return the trained model.
@@ -258,7 +268,7 @@ class RetrieverRun:
         Args:
             log: Function that is called with numbers to log.
         """
-        model = load_encoder(self._config.model)
+        model = load_encoder(self._config.model, self._config.max_seq_length)
         for number in range(1, self._config.rounds + 1):
             folder = self._round_folder(number)
             if not (folder / "round.json").is_file():
@@ -326,7 +336,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         model = run.train(tracked.log)
         before, after = (
             rank(each, questions.corpus, questions.test, config.eval_top_k, config.hops)
-            for each in (load_encoder(config.model), model)
+            for each in (load_encoder(config.model, config.max_seq_length), model)
         )
         results = {**compare(before, after, questions.test, readers), "rounds": run.rounds()}
         if scorer.cache is not None:

@@ -77,7 +77,7 @@ def beliefs_of(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[
         Per question, the beliefs that ``SePerScorer.beliefs`` returns, or the error that it would raise.
     """
     size = scorer.block
-    if scorer.sampler.prompts_ahead:
+    if size > 1 and scorer.sampler.prompts_ahead:
         size = 1
     mine = shard(cut(asked, size))
     bar = tqdm(

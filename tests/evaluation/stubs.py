@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 from seper_reward.types import Belief, Estimate, Responses, UnscorableError
+from tests.helpers import OneByOne
 
 
 class Given:
@@ -15,7 +16,7 @@ class Given:
         return [tuple(self.found.get(question, ()))[:top_k] for question in questions]
 
 
-class StubScorer:
+class StubScorer(OneByOne):
     """Believes and answers as functions of the question and the ids of its passages say; it samples nothing.
 
     Args:
@@ -27,7 +28,6 @@ class StubScorer:
 
     def __init__(self, tokenizer, seper, says=lambda question, ids: "", std_error=0.0):
         self.seper, self.says, self.half, self.contexts = seper, says, 2 * std_error, []
-        self.adaptive = object()  # it is asked question by question
         self.sampler = SimpleNamespace(tokenizer=tokenizer, prompts_ahead=0)
         self.reader = SimpleNamespace(sampler=self.sampler, responses=self.responses, ahead=iter)
 
@@ -37,7 +37,7 @@ class StubScorer:
     def responses(self, question, contexts):
         return [Responses((self.says(question, ids_of(context)),), ()) for context in contexts]
 
-    def beliefs(self, question, answers, contexts):
+    def beliefs(self, question, answers, contexts, *, draws=1):
         self.contexts.append((question, [ids_of(context) for context in contexts]))
         if self.seper(question, ()) is None:
             raise UnscorableError("too long")

@@ -11,6 +11,7 @@ from seper_reward.evaluation.statistics import questions_for_lead
 from seper_reward.labels.labelers import DeltaSePerLabeler, PassageLabeler
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Estimate, LabeledQuery, Passage, Query, Responses, SetLabel, UnscorableError
+from tests.helpers import OneByOne
 from trainers import compare_labelers
 from trainers.compare_labelers import CompareConfig
 from trainers.ranking.data import as_known
@@ -68,10 +69,9 @@ class Keeps:
         return [replace(row, sets=self.labeler.sets.get(row.query.id, ())) for row in known]
 
 
-class Reads:
+class Reads(OneByOne):
     """A reader whose belief is read off the passages that it sees; it answers right above .5."""
 
-    adaptive = object()  # it is asked question by question
     reader = SimpleNamespace(ahead=iter)
 
     def __init__(self, worth):

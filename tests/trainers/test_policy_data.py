@@ -20,6 +20,7 @@ from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.environment import environment_factory
 from seper_reward.types import Belief, Estimate, Passage, Query, Responses, UnscorableError
+from tests.helpers import OneByOne
 from trainers.adapters.entailment_data import common_facts
 from trainers.adapters.reader_data import trained_on
 from trainers.adapters.substitution import states
@@ -47,10 +48,8 @@ def belief(seper, *said):
     )  # fmt: skip
 
 
-class ScriptedScorer:
+class ScriptedScorer(OneByOne):
     """Knows France's capital, and the miller once it reads of her; one question is too long for it."""
-
-    adaptive = object()  # it is asked question by question
 
     def __init__(self):
         self.reader = SimpleNamespace(prompts=SimpleNamespace(style=STYLES["brief"]), ahead=lambda queries: queries)

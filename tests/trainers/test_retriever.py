@@ -549,7 +549,10 @@ def test_labels_of_sets_are_compared_with_those_of_single_passages(settings, tmp
     trials = {"learning_rate=1e-05", "learning_rate=0.001"}
     assert set(results["tuned"]) == {"conditional_delta_seper", "gold"}
     assert all(set(scores) == trials for scores in results["tuned"].values())
-    rows = (tmp_path / "run" / "conditional_delta_seper-0" / "labels.jsonl").read_text().splitlines()
+    # all trials learn from one file of labels, and the best of them is the run of the first seed
+    rows = (tmp_path / "run" / "conditional_delta_seper-tuning" / "labels.jsonl").read_text().splitlines()
+    assert len(list((tmp_path / "run" / "conditional_delta_seper-tuning").rglob("labels.jsonl"))) == 1
+    assert not (tmp_path / "run" / "conditional_delta_seper-0").exists()
     assert all(json.loads(row)["sets"] for row in rows)
 
 

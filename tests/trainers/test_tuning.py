@@ -50,7 +50,8 @@ def test_the_first_of_the_best_is_chosen_and_a_killed_tuning_resumes(given, tmp_
     assert len(again.trained) == 4  # each may refuse its folder
     assert len({folder for _, _, folder in again.trained}) == 4
     assert (best.teacher_temperature, best.labeler) == (0.2, "erag")
-    assert (chosen.learning_rate, chosen.output_dir) == (3e-4, str(tmp_path))
+    trial = tmp_path / "tuning" / "teacher_temperature=0.2,learning_rate=0.0003"
+    assert (chosen.learning_rate, chosen.output_dir) == (3e-4, str(trial))
     assert list(scores.values()) == list(SCORES.values())
     assert json.loads((tmp_path / "tuning" / "scores.json").read_text()) == scores
     assert scores["teacher_temperature=0.2,learning_rate=0.0003"] == 0.5
@@ -102,6 +103,7 @@ def test_retrievers_are_tuned_by_what_the_reader_believes(lane_questions, tiny_e
     ]
     assert list(scores.values()) == pytest.approx(by_hand, abs=1e-6)
     assert chosen.learning_rate == grid[by_hand.index(max(by_hand))]["learning_rate"]
+    assert chosen.output_dir == str(tmp_path / "run" / "tuning" / list(scores)[by_hand.index(max(by_hand))])
     assert best == config
     weights = [model.state_dict() for model in trained]
     assert any(not weights[0][name].equal(weights[1][name]) for name in weights[0])

@@ -75,7 +75,8 @@ def tune(
             ``None`` if it cannot be scored.
 
     Returns:
-        The best settings, with ``output_dir`` as given, and all scores, which ``tuning/scores.json`` holds, too.
+        The best settings, with the ``output_dir`` of their trial, and all scores, which ``tuning/scores.json`` holds,
+        too.
 
     Raises:
         ValueError: The grid is empty or larger than ``MOST_TRIALS``, names what is no setting, or a model cannot be
@@ -86,11 +87,10 @@ def tune(
     scores: dict[str, float] = {}
     for settings in grid:
         name = _name(settings)
-        own = _with_settings(config, replace(arguments, output_dir=str(folder / name)), settings)
-        scores[name] = _score(folder / name / "score.json", train(*own), score)
+        scores[name] = _score(folder / name / "score.json", train(*_trial(config, arguments, settings)), score)
     together(lambda: write_json(folder / "scores.json", scores))
     best = max(grid, key=lambda settings: scores[_name(settings)])  # the first of equal ones
-    return Tuned(*_with_settings(config, arguments, best), scores)
+    return Tuned(*_trial(config, arguments, best), scores)
 
 
 def seper_on_dev(
@@ -120,13 +120,14 @@ def _name(settings: Mapping[str, float]) -> str:
     return ",".join(f"{key}={value:g}" for key, value in settings.items())
 
 
-def _with_settings(config: Config, arguments: Arguments, settings: Mapping[str, float]) -> tuple[Config, Arguments]:
-    """Return settings and arguments with other values."""
+def _trial(config: Config, arguments: Arguments, settings: Mapping[str, float]) -> tuple[Config, Arguments]:
+    """Return settings and arguments of a trial, with its folder."""
+    folder = Path(str(arguments.output_dir)) / TUNING / _name(settings)
     ours: dict[str, Any] = {
         name: settings[name] for name in settings if name in {each.name for each in fields(config)}
     }
     theirs: dict[str, Any] = {name: value for name, value in settings.items() if name not in ours}
-    return replace(config, **ours), replace(arguments, **theirs)
+    return replace(config, **ours), replace(arguments, output_dir=str(folder), **theirs)
 
 
 def _score(path: Path, model: Model, score: Callable[[Model], float | None]) -> float:
