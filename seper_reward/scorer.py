@@ -241,7 +241,7 @@ class SePerScorer:
         return 1 if device is not None and device.type == "cpu" else 16
 
     def block_beliefs(self, asked: Sequence[Query | Asked]) -> list[list[Belief] | UnscorableError]:
-        """Measure the beliefs of several questions in their ``contexts``, on one draw, sampled and judged side by side.
+        """Measure the beliefs of several questions in their ``contexts``, side by side, on one draw each.
 
         Returns:
             Per question, the beliefs that ``beliefs`` returns, or the error that it would raise.
