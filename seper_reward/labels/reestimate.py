@@ -57,7 +57,6 @@ def reestimate(
         raise ValueError(
             f"{source} holds no finished labels (no {SUMMARY}); run `seper-reward label` to its end first"
         )
-    lock = lock_folder(target)
     written = read_json(source / SUMMARY)["sha256"]
     if changed := [name for name, found in folder_hashes(source, written).items() if written[name] != found]:
         raise ValueError(f"{source}: {' and '.join(changed)} changed after the run ended; label again")
@@ -72,29 +71,29 @@ def reestimate(
         )
     provenance = read_json(source / PROVENANCE)
     decides = {**provenance["decides"], **judge.fingerprint, "reestimated": provenance["labels_hash"]}
-    claim_settings(
-        target / PROVENANCE,
-        {**provenance, "labels_hash": content_key(decides), "decides": decides, "settings": dict(settings or {})},
-        ["decides"],
-        holds="labels made otherwise",
-    )
-    independent = provenance["decides"]["sampling"].get("draw", "independent") == "independent"
-    again = {
-        name: [
-            _reestimated(row, judge, independent, f"{source / name}, line {number}")
-            for number, row in enumerate(tqdm(rows[name], desc=name, unit="question"), 1)
-        ]
-        for name in files
-    }
-    rejected = list(read_lines(source / REJECTED))
-    for name, written in (again | {REJECTED: rejected}).items():
-        write_lines(target / name, written, allow_nan=False)
-    summary = summarize(again[LABELS], rejected=len(rejected), margin=margin)
-    if PLACEBO in again:
-        summary["placebo"] = placebo_effect(again[PLACEBO])
-    summary["sha256"] = folder_hashes(target, [*files, REJECTED])
-    write_json(target / SUMMARY, summary)
-    lock.close()
+    with lock_folder(target):
+        claim_settings(
+            target / PROVENANCE,
+            {**provenance, "labels_hash": content_key(decides), "decides": decides, "settings": dict(settings or {})},
+            ["decides"],
+            holds="labels made otherwise",
+        )
+        independent = provenance["decides"]["sampling"].get("draw", "independent") == "independent"
+        again = {
+            name: [
+                _reestimated(row, judge, independent, f"{source / name}, line {number}")
+                for number, row in enumerate(tqdm(rows[name], desc=name, unit="question"), 1)
+            ]
+            for name in files
+        }
+        rejected = list(read_lines(source / REJECTED))
+        for name, written in (again | {REJECTED: rejected}).items():
+            write_lines(target / name, written, allow_nan=False)
+        summary = summarize(again[LABELS], rejected=len(rejected), margin=margin)
+        if PLACEBO in again:
+            summary["placebo"] = placebo_effect(again[PLACEBO])
+        summary["sha256"] = folder_hashes(target, [*files, REJECTED])
+        write_json(target / SUMMARY, summary)
     return summary
 
 

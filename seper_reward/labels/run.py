@@ -113,7 +113,11 @@ class LabelRun:
         self._done = self._progress / "done.jsonl"
         self._lock: IO[str] | None = None
         self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
-        self.complete, self.finished, self.provenance = together(lambda: self._claim(accept_versions))
+        try:
+            self.complete, self.finished, self.provenance = together(lambda: self._claim(accept_versions))
+        except BaseException:
+            self._free()
+            raise
 
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
@@ -132,21 +136,29 @@ class LabelRun:
             UnscorableError: A question cannot be scored, and ``strict``; finished questions stay on disk.
         """
         # the main process reads and writes the folder, and tells the others: a network disk may show them old files
-        if self.complete:
-            # anew: rows of ΔSePer hold soft and hard labels, and the earlier run may have summed up the others
-            return together(self._summary)
-        left = together(lambda: [self._left(work, strict) for work in (self._labelling, self._placebo)])
-        self._label(self._labelling, left[0], strict, on_label)
-        self._label(self._placebo, left[1], strict, lambda row: None)
-        wait_for_all()
-        with timed("io"):
-            summary = together(self._publish)
-        self.complete = True
-        return summary
+        try:
+            if self.complete:
+                # anew: rows of ΔSePer hold soft and hard labels, and the earlier run may have summed up the others
+                return together(self._summary)
+            left = together(lambda: [self._left(work, strict) for work in (self._labelling, self._placebo)])
+            self._label(self._labelling, left[0], strict, on_label)
+            self._label(self._placebo, left[1], strict, lambda row: None)
+            wait_for_all()
+            with timed("io"):
+                summary = together(self._publish)
+            self.complete = True
+            return summary
+        finally:
+            self._free()
 
     def labels(self) -> list[dict[str, Any]]:
         """Read ``labels.jsonl``."""
         return list(read_lines(self.folder / LABELS))
+
+    def _free(self) -> None:
+        """Let other runs have the folder, also while an error's traceback keeps this one alive."""
+        if self._lock is not None:
+            self._lock.close()
 
     def _left(self, work: _Work, strict: bool) -> list[int]:
         """Return the places of the blocks that are not yet labelled."""

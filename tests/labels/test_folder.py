@@ -12,6 +12,7 @@ from seper_reward.labels import provenance
 from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.labels.provenance import backend_of
 from seper_reward.labels.run import LabelRun
+from seper_reward.runtime.run_folder import lock_folder
 from tests.helpers import labels_of
 
 RECORDS = [
@@ -145,10 +146,33 @@ def test_a_foreign_provenance_names_no_backend(tmp_path):
     assert backend_of(tmp_path) is None
 
 
+def test_a_run_that_ended_leaves_its_folder_to_others(tmp_path):
+    ended = LabelRun(tmp_path / "out", GoldLabeler(), QUERIES)
+    with pytest.raises(ValueError, match="in use by another process"):
+        LabelRun(tmp_path / "out", GoldLabeler(), QUERIES)
+    ended.run()
+    LabelRun(tmp_path / "out", GoldLabeler(), QUERIES).run()  # while ``ended`` lives
+
+
+@pytest.mark.parametrize("ends", ["while it works", "before it begins"])
+def test_a_run_that_failed_leaves_its_folder_to_others(ends, tmp_path):
+    if ends == "while it works":
+        failed = LabelRun(tmp_path / "out", Counting(1), QUERIES)
+        with pytest.raises(KeyboardInterrupt):
+            failed.run()
+    else:
+        LabelRun(tmp_path / "out", GoldLabeler(), QUERIES[:2]).run()
+        with pytest.raises(ValueError, match="Name another folder") as kept:  # its traceback keeps the run alive
+            LabelRun(tmp_path / "out", GoldLabeler(), QUERIES)
+        assert kept.tb
+    with lock_folder(tmp_path / "out"):
+        pass
+
+
 def test_only_what_really_changed_is_named(tiny_scorer, tmp_path, monkeypatch):
     from seper_reward.labels.labelers import DeltaSePerLabeler
 
-    LabelRun(tmp_path, DeltaSePerLabeler(tiny_scorer), QUERIES)._lock.close()
+    LabelRun(tmp_path, DeltaSePerLabeler(tiny_scorer), QUERIES).run()
     monkeypatch.setitem(tiny_scorer.fingerprint, "reader", "other")
     with pytest.raises(ValueError, match=r"; changed: reader was '[^']*', is 'other'\. Name another"):
         LabelRun(tmp_path, DeltaSePerLabeler(tiny_scorer), QUERIES)
