@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -160,7 +161,7 @@ class PromptedReader:
         try:
             sampled = self.sample(sorted(given), given=given)
         except UnscorableError:  # one question's fault; by themselves the others can be sampled
-            return [self._tried(each, texts) for each, texts in zip(asked, answers, strict=True)]
+            return [self.attempt(each, texts) for each, texts in zip(asked, answers, strict=True)]
         for place, own in prompts.items():
             found[place] = [
                 replace(sampled[prompt], known_leaves=sampled[prompt].known_leaves[own_leaves[place, prompt]])
@@ -168,7 +169,8 @@ class PromptedReader:
             ]
         return [found[place] for place in range(len(asked))]
 
-    def _tried(self, asked: Query | Asked, answers: Sequence[str]) -> list[Responses] | UnscorableError:
+    def attempt(self, asked: Query | Asked, answers: Sequence[str]) -> list[Responses] | UnscorableError:
+        """Return a question's responses in its ``contexts``, or the error that ``responses`` raises."""
         try:
             return self.responses(asked.question, asked.contexts, answers=answers)
         except UnscorableError as error:
@@ -244,11 +246,49 @@ class PromptedReader:
         Raises:
             UnscorableError: The question is longer than the reader's window.
         """
-        pairs = [
+        means = iter(self._mean_log_probs(self._pairs(question, answers, passage_sets)))
+        return [list(itertools.islice(means, len(answers))) for _ in passage_sets]
+
+    def block_answer_log_probs(
+        self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
+    ) -> list[list[list[float]] | UnscorableError]:
+        """Score the answers to several questions in their ``contexts`` side by side.
+
+        Args:
+            asked: The questions.
+            answers: Per question, texts, each scored by itself.
+
+        Returns:
+            Per question, what ``answer_log_probs`` returns, or the ``UnscorableError`` that it would raise.
+        """
+        try:
+            pairs = [
+                self._pairs(each.question, texts, each.contexts) for each, texts in zip(asked, answers, strict=True)
+            ]
+            means = iter(self._mean_log_probs(list(itertools.chain(*pairs))))
+        except UnscorableError as error:
+            if len(asked) == 1:
+                return [error]
+            # one question's fault; by themselves the others can be scored
+            alone = (self.block_answer_log_probs([each], [texts]) for each, texts in zip(asked, answers, strict=True))
+            return list(itertools.chain(*alone))
+        return [
+            [list(itertools.islice(means, len(texts))) for _ in each.contexts]
+            for each, texts in zip(asked, answers, strict=True)
+        ]
+
+    def _pairs(
+        self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
+    ) -> list[tuple[str, str]]:
+        """Return each prompt with each answer behind it."""
+        return [
             (prompt, self.prompts.response_text(answer))
             for prompt in self.build_prompts(question, passage_sets)
             for answer in answers
         ]
+
+    def _mean_log_probs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the mean log-probability per token of each text behind its prompt."""
 
         def compute(missing: list[int]) -> list[float]:
             batch, texts = zip(*(pairs[at] for at in missing), strict=True)
@@ -258,8 +298,7 @@ class PromptedReader:
 
         longest = self.sampler.options.max_new_tokens
         keys = [(longest, *pair) for pair in pairs]
-        means = answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
-        return [means[start : start + len(answers)] for start in range(0, len(means), len(answers))]
+        return answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
 
     def token_log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
         """Return how likely the reader finds each token of whole texts behind prompts, as a plain language model.

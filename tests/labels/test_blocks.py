@@ -1,5 +1,7 @@
 """Blocks: questions measured side by side have the beliefs they have alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from seper_reward import SePerScorer
@@ -11,8 +13,17 @@ from seper_reward.labels.blocks import (
     label_blocks,
     query_cost,
 )
-from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler, RepairedGoldLabeler
+from seper_reward.labels.labelers import (
+    DeltaSePerLabeler,
+    ERAGLabeler,
+    ERAGOptions,
+    GoldLabeler,
+    LikelihoodLabeler,
+    RepairedGoldLabeler,
+)
+from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import AdaptiveSampling
+from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
 from tests.helpers import rebuilt
 
@@ -48,6 +59,32 @@ def test_beliefs_come_in_the_order_of_their_queries_with_errors_in_their_places(
     for alone, together in zip(one_by_one, in_blocks, strict=True):
         if isinstance(alone, list):
             assert [belief.seper for belief in together] == pytest.approx([belief.seper for belief in alone], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "labeler",
+    [LikelihoodLabeler, ERAGLabeler, lambda scorer: ERAGLabeler(scorer, "token_f1", ERAGOptions.preset("paper"))],
+    ids=["likelihood", "erag", "erag as published"],
+)
+@pytest.mark.parametrize("too_long", [False, True])
+def test_labels_of_a_block_are_those_made_one_by_one(labeler, too_long, tiny_scorer, monkeypatch):
+    labeler = labeler(tiny_scorer)
+    queries = [as_query({**RECORD, "id": str(number), "question": f"Who built mill {number}?"}) for number in range(3)]
+    if too_long:
+        queries[1] = replace(queries[1], question="why " * 600)
+    batches = []
+    monkeypatch.setattr(PromptedReader, "_asked", lambda self, prompts, lengths: batches.append(set(prompts)) or {})
+    with profiling():
+        together = labeler.label_block(queries)
+    if not too_long:
+        assert list(map(len, batches)) == [6 if labeler.name == "erag_token_f1" else 9]  # that one has no baseline
+    for query, found in zip(queries, together, strict=True):
+        alone = labeler.attempt(query)
+        assert type(found) is type(alone)
+        if isinstance(alone, LabeledQuery):
+            assert found.labels == pytest.approx(alone.labels, abs=1e-3)
+        else:
+            assert str(found) == str(alone)
 
 
 def test_marks_are_repaired_side_by_side(tiny_scorer, monkeypatch):

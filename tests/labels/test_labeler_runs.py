@@ -195,8 +195,9 @@ def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reade
 
 
 def test_only_labelers_that_gain_by_it_have_blocks(tiny_scorer):
-    sizes = {name: block_size(load_labeler(name, lambda: tiny_scorer), 4) for name in ("delta_seper", "erag", "gold")}
-    assert sizes == {"delta_seper": 4, "erag": 1, "gold": 1}
+    names = ("delta_seper", "erag", "likelihood", "gold")
+    sizes = {name: block_size(load_labeler(name, lambda: tiny_scorer), 4) for name in names}
+    assert sizes == {"delta_seper": 4, "erag": 4, "likelihood": 4, "gold": 1}
 
 
 def test_a_failure_in_the_middle_is_resumed(tmp_path, tiny_scorer):

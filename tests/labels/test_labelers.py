@@ -129,33 +129,31 @@ def test_every_labeler_takes_lists(name, tiny_scorer):
     assert label_row(judge.label(LIST), judge.name)["answers"] == [["Ann Lee", "Ann B. Lee"], ["Bob"]]
 
 
+class Says:
+    """A scorer with a reader of whose responses nothing is known but their texts."""
+
+    estimator = Estimator()
+
+    def __init__(self, without, given):
+        self.reader, self._texts = self, {False: without, True: given}
+
+    def known_answers(self, answers):
+        return ()
+
+    def attempt(self, asked, answers):
+        texts = [self._texts[bool(shown)] for shown in asked.contexts]
+        return [Responses(row, (torch.zeros(1),) * len(row)) for row in texts]
+
+
 def test_erag_of_a_list_is_the_share_of_its_items():
-    class Says:
-        """One response, which names one item without a passage and both with it."""
-
-        def responses(self, question, answers, sets):
-            return [Responses(("Bob and Ann Lee" if shown else "Bob",), (torch.zeros(1),)) for shown in sets]
-
-        estimator = Estimator()
-
-    found = ERAGLabeler(Says()).label(replace(LIST, passages=LIST.passages[:1]))
+    found = ERAGLabeler(Says(("Bob",), ("Bob and Ann Lee",))).label(replace(LIST, passages=LIST.passages[:1]))
     assert found.labels == (0.5,)
     assert found.baseline["erag_exact_match"] == 0.5
 
 
 def test_erags_standard_error_by_hand():
-    class Says:
-        """Four responses, of which nothing is known but their texts: two right without a passage, three with it."""
-
-        def responses(self, question, answers, sets):
-            return [
-                Responses(("Ann Lee",) * (2 + len(shown)) + ("Bob",) * (2 - len(shown)), (torch.zeros(1),) * 4)
-                for shown in sets
-            ]
-
-        estimator = Estimator()
-
-    found = ERAGLabeler(Says()).label(Query("q", "Who?", ("Ann Lee",), (Passage("x"),)))
+    says = Says(("Ann Lee",) * 2 + ("Bob",) * 2, ("Ann Lee",) * 3 + ("Bob",))
+    found = ERAGLabeler(says).label(Query("q", "Who?", ("Ann Lee",), (Passage("x"),)))
     assert found.labels == pytest.approx((0.25,))
     # with Jeffreys' observations 2.5 of 5 and 3.5 of 5 are right
     assert found.std_errors[0] == pytest.approx(math.sqrt(2.5 * 2.5 / 25 * 5 / 16 + 3.5 * 1.5 / 25 * 5 / 16))
@@ -188,7 +186,7 @@ def test_published_erag_never_asks_without_a_passage(tiny_scorer, monkeypatch):
     monkeypatch.setattr(reader, "expect", lambda question, contexts: asked.extend(contexts))
     responses = reader.responses
     monkeypatch.setattr(
-        reader, "responses", lambda question, contexts: asked.extend(contexts) or responses(question, contexts)
+        reader, "responses", lambda question, sets, **kwargs: asked.extend(sets) or responses(question, sets, **kwargs)
     )
     assert list(labeler.ahead([QUERY])) == [QUERY]
     labeler.label(QUERY)

@@ -1,7 +1,7 @@
 """eRAG: the downstream metric of the answer given one passage (Salemi and Zamani, arXiv:2404.13781)."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -71,7 +71,7 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         options: How labels follow from the answers.
     """
 
-    samples = True
+    samples = side_by_side = True
 
     def __init__(
         self,
@@ -96,9 +96,20 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
 
     def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[_Scored] | UnscorableError]:
         """Score the reader's responses in each context; where no baseline is subtracted, no passage scores 0."""
-        for each in asked[1:]:
-            self.scorer.reader.expect(each.question, self._read_contexts(each))
-        return [self._read(each) for each in asked]
+        reader = self.scorer.reader
+        read = [replace(each, contexts=tuple(filter(self._is_read, each.contexts))) for each in asked]
+        # a greedy response has no weight that the answers' own probabilities would decide
+        answers = [() if self.options.greedy else self.scorer.known_answers(each.answers) for each in asked]
+        if together:
+            sampled = reader.block_responses(read, answers)
+        else:
+            for each in read[1:]:
+                reader.expect(each.question, each.contexts)
+            sampled = [reader.attempt(each, texts) for each, texts in zip(read, answers, strict=True)]
+        return [
+            rows if isinstance(rows, UnscorableError) else self._readings(each, rows)
+            for each, rows in zip(asked, sampled, strict=True)
+        ]
 
     def gain(self, reading: _Scored, given: _Scored) -> Estimate:
         """Return the difference of the mean scores."""
@@ -123,20 +134,13 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         """Return the responses."""
         return {"responses": reading.responses}
 
-    def _read_contexts(self, asked: Asked) -> list[tuple[Passage, ...]]:
-        return [context for context in asked.contexts if context or self.options.baseline]
+    def _is_read(self, context: Sequence[Passage]) -> bool:
+        return bool(context) or self.options.baseline
 
-    def _read(self, asked: Asked) -> list[_Scored] | UnscorableError:
-        contexts = self._read_contexts(asked)
-        try:
-            if self.options.greedy:
-                sampled = self.scorer.reader.responses(asked.question, contexts)
-            else:
-                sampled = self.scorer.responses(asked.question, asked.answers, contexts)
-        except UnscorableError as error:
-            return error
+    def _readings(self, asked: Asked, sampled: Sequence[Responses]) -> list[_Scored]:
+        """Return the scores in all contexts of a question, of which the reader answered in those that are read."""
         scored = (self._scored(row, asked.answers) for row in sampled)
-        return [next(scored) if context or self.options.baseline else _NOT_ASKED for context in asked.contexts]
+        return [next(scored) if self._is_read(context) else _NOT_ASKED for context in asked.contexts]
 
     def _scored(self, sampled: Responses, answers: Answers) -> _Scored:
         """Return the mean score over all responses, as the scorer's estimator weighs them, and each one's score."""

@@ -23,13 +23,15 @@ class LikelihoodLabeler(ReaderLabeler[float]):
     """
 
     name = "likelihood"
+    side_by_side = True
 
     def __init__(self, scorer: SePerScorer) -> None:
         self.scorer = scorer
 
     def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[float] | UnscorableError]:
         """Return the mean log-probability of the answer's tokens in each context."""
-        return [self._read(each) for each in asked]
+        blocks = [asked] if together else [[each] for each in asked]
+        return [row for block in blocks for row in self._read(block)]
 
     def gain(self, reading: float, given: float) -> Estimate:
         """Return the difference of log-probabilities, which is known."""
@@ -44,10 +46,9 @@ class LikelihoodLabeler(ReaderLabeler[float]):
         """Return the log-probability without a passage."""
         return {self.name: reading}
 
-    def _read(self, asked: Asked) -> list[float] | UnscorableError:
-        aliases = answer_aliases(asked.answers)
-        try:
-            log_probs = self.scorer.reader.answer_log_probs(asked.question, aliases, asked.contexts)
-        except UnscorableError as error:
-            return error
-        return [best_alias_mean(row, asked.answers) for row in log_probs]
+    def _read(self, block: Sequence[Asked]) -> list[list[float] | UnscorableError]:
+        read = self.scorer.reader.block_answer_log_probs(block, [answer_aliases(each.answers) for each in block])
+        return [
+            rows if isinstance(rows, UnscorableError) else [best_alias_mean(row, each.answers) for row in rows]
+            for each, rows in zip(block, read, strict=True)
+        ]
