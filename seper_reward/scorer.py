@@ -229,11 +229,11 @@ class SePerScorer:
     def block(self) -> int:
         """How many questions are measured side by side where nobody says it.
 
-        16 where a device or servers have room for them, 32 where waiting prompts take the room of finished ones, and 1
-        on a CPU, where it gains less and costs that labels depend on their neighbours in low digits; 1, too, with
-        ``adaptive``, which decides question by question.
+        16 where a device has room for them, 32 where waiting prompts take the room of finished ones, and 1 on a CPU,
+        where it gains less and costs that labels depend on their neighbours in low digits. 1, too, with ``adaptive``,
+        which decides question by question, and with servers, which make batches of their own.
         """
-        if self.adaptive is not None:
+        if self.adaptive is not None or self.sampler.prompts_ahead:
             return 1
         if self.sampler.refill:
             return 32
@@ -277,14 +277,13 @@ class SePerScorer:
             Per question what was measured, or the reason why it cannot be.
         """
         self.expect(asked)  # an engine works on all questions at once
-        size = 1 if self.sampler.prompts_ahead else self.block
-        blocks = [asked[start : start + size] for start in range(0, len(asked), size)]
+        blocks = [asked[start : start + self.block] for start in range(0, len(asked), self.block)]
         return list(itertools.chain.from_iterable(map(self._measured, blocks)))
 
     def expect(self, asked: Sequence[Asked]) -> None:
         """Let an engine begin with what ``measure`` will be called with; only the time it takes changes.
 
-        It begins with first draws only: later ones come out of the cache, but for the last.
+        What has several draws is not announced: all but the last draw come out of the cache.
         """
         for each in asked:
             if each.draws == 1:
@@ -292,8 +291,10 @@ class SePerScorer:
 
     def _measured(self, block: Sequence[Asked]) -> list[Measured | UnscorableError]:
         places = [place for place, each in enumerate(block) if each.contexts and each.draws == 1]
-        together = self.block_beliefs([block[place] for place in places]) if len(places) > 1 else []
-        known = dict(zip(places, together, strict=False))
+        together = len(places) > 1
+        known = (
+            dict(zip(places, self.block_beliefs([block[place] for place in places]), strict=True)) if together else {}
+        )
         beliefs = [known[place] if place in known else self.attempt(each) for place, each in enumerate(block)]
         stated = [
             (each.question, text, each.answers)

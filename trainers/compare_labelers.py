@@ -25,12 +25,12 @@ from seper_reward.data.splits import spread
 from seper_reward.evaluation.statistics import interval_over_questions_and_seeds, rounded
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.plans import SetPlan
-from seper_reward.labels.rows import LABELS
 from seper_reward.labels.targets import BY_HOP
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
@@ -116,10 +116,16 @@ class CompareConfig(RetrieverConfig):
             check_labeler(self.parts(name)[1])
         self.temperatures()
         check_grid(self.grid(), RetrieverConfig, RetrieverArguments)
+        ours = {each.name for each in fields(RetrieverConfig)}
+        for trial in self.grid():
+            changes: dict[str, Any] = {name: value for name, value in trial.items() if name in ours}
+            replace(self.of(self.labelers[0]), **changes)
         if self.tune and not self.dev_share:
             raise ValueError("tune needs dev questions; give a dev_share above 0")
         if not self.labelers or not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
             raise ValueError(f"expected labelers, and whole numbers as seeds, got {self.labelers} and {self.seeds}")
+        if len({int(seed) for seed in self.seeds}) < len(self.seeds) or any(str(int(s)) != s for s in self.seeds):
+            raise ValueError(f"expected each seed once, without leading zeros, got {self.seeds}")
         if len({Path(name).name for name in self.labelers}) < len(self.labelers):
             raise ValueError(f"labelers must have names of their own, got {self.labelers}; rename a folder")
         if not 0 < self.lead <= 1 or self.table_train < 0 or not self.seed_sd > 0:
@@ -142,7 +148,7 @@ class CompareConfig(RetrieverConfig):
         """Return the settings that each labeler is tuned over; one without settings if there is nothing to tune."""
         try:
             named = {name: values for name, _, values in (each.partition("=") for each in self.tune)}
-            return settings_grid({name: list(map(float, values.split(","))) for name, values in named.items()})
+            return settings_grid({name: list(map(_number, values.split(","))) for name, values in named.items()})
         except ValueError as error:
             raise ValueError(f"tune must be NAME=NUMBER,NUMBER, got {self.tune}") from error
 
@@ -178,6 +184,10 @@ class CompareConfig(RetrieverConfig):
             raise ValueError(
                 f"teacher_temperatures must be LABELER=NUMBER, got {self.teacher_temperatures}"
             ) from error
+
+
+def _number(text: str) -> float:
+    return int(text) if text.isdecimal() else float(text)
 
 
 def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
@@ -390,8 +400,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             first = replace(arguments, output_dir=str(place), seed=int(config.seeds[0]))
             hops = config.hops if own.learn_from in BY_HOP else 1
             score = partial(seper_on_dev, questions=questions, scorer=scorer, top_k=config.eval_top_k, hops=hops)
+            measured_by = {"scorer": content_key(scorer.fingerprint), "top_k": config.eval_top_k, "hops": hops}
             own, own_arguments, tuned[title] = tune(
-                own, first, config.grid(), partial(train, labels=place / LABELS), score
+                own, first, config.grid(), partial(train, labels=place), score, measured_by
             )
             rankings |= rank_for_test(train(own, own_arguments), title, f"-{config.seeds[0]}", own, questions)
         for seed in config.seeds[1:] if config.tune else config.seeds:

@@ -53,10 +53,18 @@ def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransf
     Args:
         name: The name.
         max_seq_length: Most tokens of a text that it reads, >= 1; ``None`` for its own limit.
+
+    Raises:
+        ValueError: ``max_seq_length`` is above the number of positions that the model has.
     """
     source = str(embedded_encoder_folder()) if name == EMBEDDED else name
     encoder = SentenceTransformer(source, device=model_device())
     if max_seq_length is not None:
+        positions = getattr(getattr(encoder.transformers_model, "config", None), "max_position_embeddings", None)
+        if positions is not None and max_seq_length > positions:
+            raise ValueError(
+                f"max_seq_length must be at most {positions}, the positions of {name}, got {max_seq_length}"
+            )
         encoder.max_seq_length = max_seq_length
     return encoder
 

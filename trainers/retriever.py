@@ -28,7 +28,8 @@ from torch import Tensor
 
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
-from seper_reward.runtime.distributed import process_state
+from seper_reward.retrieval.embeddings import Embedder
+from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED
@@ -38,10 +39,18 @@ from seper_reward.types import LabeledQuery, Query
 
 from .models import base_name, load_encoder, new_lora
 from .ranking.candidates import propose
-from .ranking.data import Questions, RankingConfig
+from .ranking.data import Questions, RankingConfig, data_key
 from .ranking.evaluation import RankingEvaluator, rank
-from .ranking.label_store import LabelStore
-from .ranking.losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
+from .ranking.label_store import LabelStore, shared_store
+from .ranking.losses import (
+    ListCollator,
+    ListLoss,
+    contrastive,
+    kl_divergence,
+    kl_regularized,
+    margin_mse,
+    ranknet,
+)
 from .ranking.run import (
     ListArguments,
     begin,
@@ -60,7 +69,9 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "margin_mse": margin_mse,
     "ranknet": ranknet,
     "contrastive": contrastive,
+    "kl_regularized": kl_regularized,
 }
+_WITH_OTHERS = ("contrastive", "kl_regularized")  # look at the passages of other questions by themselves
 
 
 @dataclass
@@ -74,8 +85,8 @@ class RetrieverConfig(RankingConfig):
     loss: str = setting("reverse_kl", f"Loss: {', '.join(LOSSES)}.")
     contrastive_weight: float = setting(
         0.0,
-        "Weight of the loss contrastive, with the passages of other questions as negatives, that is added to another "
-        "loss, >= 0; above 0, passages that are no candidates stay away, too.",
+        "Weight of the loss contrastive, with the passages of other questions as negatives, that is added to a loss "
+        "over candidates only, >= 0; above 0, passages that are no candidates stay away, too.",
     )
     false_negative_margin: float | None = setting(
         None,
@@ -84,7 +95,7 @@ class RetrieverConfig(RankingConfig):
     )
     student_temperature: float = setting(0.05, "Number that divides cosine similarities, > 0.")
     teacher_temperature: float = setting(
-        0.2, "Number that divides labels in the losses kl, reverse_kl and margin_mse, > 0."
+        0.2, "Number that divides labels in the losses kl, reverse_kl, kl_regularized and margin_mse, > 0."
     )
     only_head: bool = setting(
         False, "Whether only the model's last linear layer learns, such as that of `seper-reward train new-head`."
@@ -102,9 +113,9 @@ class RetrieverConfig(RankingConfig):
         super().__post_init__()
         if self.loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
-        if self.contrastive_weight < 0 or (self.contrastive_weight and self.loss == "contrastive"):
+        if self.contrastive_weight < 0 or (self.contrastive_weight and self.loss in _WITH_OTHERS):
             raise ValueError(
-                "contrastive_weight must be at least 0, and 0 with loss 'contrastive', got "
+                f"contrastive_weight must be at least 0, and 0 with loss {' or '.join(map(repr, _WITH_OTHERS))}, got "
                 f"{self.contrastive_weight} with loss {self.loss!r}"
             )
         if self.false_negative_margin is not None:
@@ -151,9 +162,11 @@ def list_loss(config: RetrieverConfig, model: SentenceTransformer) -> ListLoss:
         return ListLoss(model, in_batch, in_batch=True)
     base = LOSSES[config.loss]
 
-    def of_scaled_labels(scores: Tensor, labels: Tensor) -> Tensor:
-        return base(scores, labels / config.teacher_temperature, temperature=config.student_temperature)
+    def of_scaled_labels(scores: Tensor, labels: Tensor, *more: Tensor) -> Tensor:
+        return base(scores, labels / config.teacher_temperature, *more, temperature=config.student_temperature)
 
+    if config.loss == "kl_regularized":
+        return ListLoss(model, of_scaled_labels, in_batch=True, reference=True)
     own: Callable[..., Tensor] = of_scaled_labels
     if config.loss == "ranknet":
         own = partial(ranknet, temperature=config.student_temperature, margin=config.margin)
@@ -182,6 +195,7 @@ def train_once(
         ValueError: No question has labels that differ.
     """
     rows = teacher_rows(labeled, config)
+    reference = vectors_by_text(model, rows) if config.loss == "kl_regularized" else None
     if config.lora_r:
         torch.manual_seed(arguments.seed)  # for the new adapter: the trainer sets its seed only later
         model.add_adapter(new_lora(TaskType.FEATURE_EXTRACTION, config.lora_r))
@@ -197,12 +211,27 @@ def train_once(
         train_dataset=Dataset.from_list(rows),
         loss=list_loss(config, model),
         evaluator=evaluator,
-        data_collator=ListCollator(preprocess_fn=model.preprocess, prompts=prompts),
+        data_collator=ListCollator(preprocess_fn=model.preprocess, prompts=prompts, reference=reference),
     )
     trainer.train(resume_from_checkpoint=last_checkpoint(Path(arguments.output_dir)))
     if config.lora_r:
         merge_adapter(model)
     return [row for row in trainer.state.log_history if "loss" in row or any("eval" in key for key in row)]
+
+
+def vectors_by_text(model: SentenceTransformer, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Tensor]]:
+    """Return the unit vectors of all texts of ``teacher_rows``; all processes must call this together.
+
+    Returns:
+        By ``query`` and ``passages``, ``(D,)`` vectors by text.
+    """
+    embedder = Embedder(model)
+    queries = list(dict.fromkeys(row["query"] for row in rows))
+    passages = list(dict.fromkeys(text for row in rows for text in row["passages"]))
+    return {
+        "query": dict(zip(queries, torch.from_numpy(embedder.questions(queries)), strict=True)),
+        "passages": dict(zip(passages, torch.from_numpy(embedder.passages(passages, share=True)), strict=True)),
+    }
 
 
 def freeze_body(model: SentenceTransformer) -> None:
@@ -239,8 +268,7 @@ class RetrieverRun:
         questions: Questions by split, and the corpus.
         scorer: Scorer of the labelling reader.
         first_pool: Training questions with the candidates of the first round; ``None`` retrieves them.
-        labels: File of labels, which several runs may share that have one labeler and seed; ``None`` for one in the
-            folder.
+        labels: Folder of labels that several runs share (``shared_store``); ``None`` for a file of the run's own.
 
     Raises:
         ValueError: The folder holds a run with other settings.
@@ -260,7 +288,11 @@ class RetrieverRun:
         self._first_pool = first_pool
         labeler = labeler_for(config, scorer)
         claim_ranking_folder(self.folder, config, arguments, questions, labeler)
-        self._store = LabelStore(labels or self.folder / LABELS, labeler)
+        self._store = (
+            LabelStore(self.folder / LABELS, labeler)
+            if labels is None
+            else shared_store(labels, "labels", labeler, data_key(questions))
+        )
 
     def train(self, log: Callable[[Mapping[str, Any]], None] = lambda row: None) -> SentenceTransformer:
         """Run the rounds that are not finished; return the trained model.
@@ -271,7 +303,7 @@ class RetrieverRun:
         model = load_encoder(self._config.model, self._config.max_seq_length)
         for number in range(1, self._config.rounds + 1):
             folder = self._round_folder(number)
-            if not (folder / "round.json").is_file():
+            if not together((folder / "round.json").is_file):
                 self._round(model, number, log)
             # from the folder even if just trained: LoRA checkpoints of the next round name the folder of their base
             model = load_encoder(str(folder / "model"))

@@ -31,7 +31,7 @@ def cut(rows: Sequence[T], size: int) -> list[Sequence[T]]:
 def block_size(labeler: "PassageLabeler", wanted: int) -> int:
     """Return how many queries are measured side by side: as many as ``wanted``, or 1 where that saves nothing.
 
-    An engine makes its own batches, and some labelers take one query after another anyway.
+    Servers make batches of their own, and some labelers take one query after another anyway.
 
     Raises:
         ValueError: ``wanted`` is below 1, or above 1 with ``enough_std_error``, which decides query by query.
@@ -39,7 +39,8 @@ def block_size(labeler: "PassageLabeler", wanted: int) -> int:
     scorer = labeler.scorer
     if wanted < 1 or (wanted > 1 and scorer is not None and scorer.adaptive is not None):
         raise ValueError(f"block must be at least 1, and 1 with enough_std_error, got {wanted}")
-    return wanted if labeler.side_by_side and not reads_ahead(labeler) else 1
+    servers = scorer is not None and bool(scorer.sampler.prompts_ahead)
+    return wanted if labeler.side_by_side and not servers else 1
 
 
 def reads_ahead(labeler: "PassageLabeler") -> bool:
@@ -76,12 +77,9 @@ def beliefs_of(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[
     Returns:
         Per question, the beliefs that ``SePerScorer.beliefs`` returns, or the error that it would raise.
     """
-    size = scorer.block
-    if size > 1 and scorer.sampler.prompts_ahead:
-        size = 1
-    mine = shard(cut(asked, size))
+    mine = shard(cut(asked, scorer.block))
     bar = tqdm(
-        _beliefs_by_block(scorer, mine, size),
+        _beliefs_by_block(scorer, mine),
         title,
         total=sum(map(len, mine)),
         unit="question",
@@ -93,9 +91,9 @@ def beliefs_of(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[
 
 
 def _beliefs_by_block(
-    scorer: SePerScorer, blocks: Sequence[Sequence[Asked]], size: int
+    scorer: SePerScorer, blocks: Sequence[Sequence[Asked]]
 ) -> Iterator[list[Belief] | UnscorableError]:
-    if size == 1:
+    if scorer.block == 1:
         for query in scorer.reader.ahead(itertools.chain(*blocks)):
             yield scorer.attempt(query)
         return

@@ -70,8 +70,8 @@ class LabelRun:
         rejected: Rows of the input that were unusable from the start.
         settings: The command's settings, written to ``provenance.json`` only.
         block: How many neighbouring questions are measured side by side, >= 1; more fill a large device. A kill loses
-            up to as many, and in low digits labels depend on the questions of a block. An engine ignores this and
-            makes its batches itself.
+            up to as many, and in low digits labels depend on the questions of a block. Servers make batches of
+            their own, and labels do not depend on it.
         accept_versions: Whether a run begun with other versions of torch or transformers goes on; ``provenance.json``
             then names them.
         margin: How far the 95 % interval of a label must be from 0 to count as help or harm in the summary.
@@ -136,6 +136,8 @@ class LabelRun:
             UnscorableError: A question cannot be scored, and ``strict``; finished questions stay on disk.
         """
         # the main process reads and writes the folder, and tells the others: a network disk may show them old files
+        if self._lock is not None and self._lock.closed:  # run once more, after an error
+            self._lock = lock_folder(self.folder)
         try:
             if self.complete:
                 # anew: rows of ΔSePer hold soft and hard labels, and the earlier run may have summed up the others

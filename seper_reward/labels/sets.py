@@ -25,7 +25,7 @@ class SetLabeler(PassageLabeler):
 
     Each set of passages is measured once, in one order; what is called v(ab) for a label of b beside a is the same
     number as for a label of a beside b. Contexts of a plan's group that begin with the same passages are one batch of
-    the reader, which reads these once where questions are labelled one by one.
+    the reader, which reads these once where questions are measured one by one (``SePerScorer.block``).
 
     Args:
         singles: Labeler of single passages, whose measure the sets are labelled by, too.

@@ -261,11 +261,10 @@ class PromptedReader:
         Returns:
             Per question, what ``answer_log_probs`` returns, or the ``UnscorableError`` that it would raise.
         """
+        found = [self._pairs_or_error(each, texts) for each, texts in zip(asked, answers, strict=True)]
+        pairs = [pair for own in found if not isinstance(own, UnscorableError) for pair in own]
         try:
-            pairs = [
-                self._pairs(each.question, texts, each.contexts) for each, texts in zip(asked, answers, strict=True)
-            ]
-            means = iter(self._mean_log_probs(list(itertools.chain(*pairs))))
+            means = iter(self._mean_log_probs(pairs))
         except UnscorableError as error:
             if len(asked) == 1:
                 return [error]
@@ -273,9 +272,17 @@ class PromptedReader:
             alone = (self.block_answer_log_probs([each], [texts]) for each, texts in zip(asked, answers, strict=True))
             return list(itertools.chain(*alone))
         return [
-            [list(itertools.islice(means, len(texts))) for _ in each.contexts]
-            for each, texts in zip(asked, answers, strict=True)
+            own
+            if isinstance(own, UnscorableError)
+            else [list(itertools.islice(means, len(texts))) for _ in each.contexts]
+            for own, each, texts in zip(found, asked, answers, strict=True)
         ]
+
+    def _pairs_or_error(self, asked: Query | Asked, answers: Sequence[str]) -> list[tuple[str, str]] | UnscorableError:
+        try:
+            return self._pairs(asked.question, answers, asked.contexts)
+        except UnscorableError as error:
+            return error
 
     def _pairs(
         self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
@@ -311,7 +318,8 @@ class PromptedReader:
             Per text, one natural-log probability (<= 0) per token.
 
         Raises:
-            UnscorableError: A prompt and its text together are longer than the reader's window.
+            UnscorableError: A prompt and the longest text beside it, of 16 that are read at once, are longer than the
+                reader's window.
             ValueError: The reader thinks first.
         """
         pairs = list(zip(prompts, texts, strict=True))

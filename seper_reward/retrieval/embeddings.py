@@ -76,9 +76,9 @@ class Embedder:
     def _identity(self) -> str:
         """Return a hash of all that decides the vector of a passage."""
         encoder = self._encoder
-        modules = str(encoder)  # the kinds of modules and their settings: pooling, window, lower case
-        vocabulary = encoder.tokenizer.get_vocab()
-        return content_key(weights_hash(encoder), modules, encoder.prompts, vocabulary, str(self._dtype))
+        modules = str(encoder)  # the kinds of modules and their settings: pooling, lower case
+        vocabulary, window = encoder.tokenizer.get_vocab(), encoder.max_seq_length
+        return content_key(weights_hash(encoder), modules, encoder.prompts, vocabulary, window, str(self._dtype))
 
 
 class _Kept:

@@ -52,7 +52,8 @@ def cut(asked: Sequence[Asked], parts: int) -> list[dict[int, Asked]]:
     """Cut questions into parts of similar cost, each of neighbours.
 
     A question is divided only where that makes parts much more even: its contexts have responses in common, which are
-    judged once for all of them, and of a whole question a rank measures to the bit what one rank alone would.
+    judged once for all of them, and a whole question is measured as one rank alone would: to the bit where questions
+    are measured one by one (``SePerScorer.block``), else but for low digits.
 
     Args:
         asked: The questions.

@@ -130,6 +130,13 @@ def test_a_labeler_has_the_blocks_of_its_scorer(tiny_scorer):
     assert default_block(DeltaSePerLabeler(refilled(tiny_scorer))) == 32
 
 
+def test_servers_make_their_own_batches(tiny_scorer, monkeypatch):
+    served = refilled(tiny_scorer)
+    monkeypatch.setattr(type(served.sampler), "prompts_ahead", 8)
+    assert served.block == 1
+    assert [block_size(labeler(served), 4) for labeler in (DeltaSePerLabeler, LikelihoodLabeler)] == [1, 1]
+
+
 def test_a_run_that_decides_query_by_query_has_no_blocks(tiny_scorer):
     adaptive = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", adaptive=AdaptiveSampling(0.1))
     with pytest.raises(ValueError, match="and 1 with enough_std_error, got 2"):

@@ -42,13 +42,15 @@ def test_passages_are_embedded_once(encoder, embedded, tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_other_weights_and_dtypes_have_embeddings_of_their_own(encoder, embedded, tmp_path):
+def test_other_weights_dtypes_and_windows_have_embeddings_of_their_own(encoder, embedded, tmp_path):
     Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)
     Embedder(encoder, dtype=torch.bfloat16).passages(TEXTS, tmp_path)
     with torch.no_grad():
         next(encoder.parameters()).add_(0.1)
     Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)
-    assert embedded == TEXTS * 3
+    encoder.max_seq_length = 4
+    Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)
+    assert embedded == TEXTS * 4
 
 
 def test_an_interrupted_run_goes_on(encoder, embedded, tmp_path, monkeypatch):

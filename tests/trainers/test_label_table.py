@@ -293,6 +293,9 @@ def test_what_labelers_decide_is_no_setting_of_its_own(own):
 def test_what_labels_were_measured_on_does_not_judge_them():
     with pytest.raises(ValueError, match="judge_seed must be none of seeds, got 1"):
         CompareConfig(judge_seed=1)
+    for seeds in (["0", "00"], ["1", "1"]):
+        with pytest.raises(ValueError, match="expected each seed once, without leading zeros"):
+            CompareConfig(seeds=seeds)
     with pytest.raises(ValueError, match=r"expected lead in \(0, 1\]"):
         CompareConfig(lead=0.0)
     with pytest.raises(ValueError, match=r"expected .* seed_sd > 0"):

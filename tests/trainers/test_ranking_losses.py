@@ -1,13 +1,22 @@
 """Each loss against a hand calculation, with lists of different lengths; gradients reach the encoder."""
 
 import math
+import statistics
 from functools import partial
 
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from trainers.ranking.losses import ListCollator, ListLoss, contrastive, kl_divergence, margin_mse, ranknet
+from trainers.ranking.losses import (
+    ListCollator,
+    ListLoss,
+    contrastive,
+    kl_divergence,
+    kl_regularized,
+    margin_mse,
+    ranknet,
+)
 from trainers.retriever import RetrieverConfig, list_loss
 
 NAN = math.nan
@@ -103,16 +112,58 @@ def test_contrastive_equals_the_slow_loop():
         assert float(found) == pytest.approx(slow_contrastive(scores, labels, others, **given), abs=1e-5)
 
 
-@pytest.mark.parametrize("loss", [kl_divergence, margin_mse, ranknet, contrastive])
+@pytest.mark.parametrize("loss", [kl_divergence, margin_mse, ranknet, contrastive, kl_regularized])
 def test_padding_has_no_gradient_and_none_is_nan(loss):
     scores = SCORES.clone().requires_grad_()
-    extra = (torch.full((2, 4), -torch.inf),) if loss is contrastive else ()
+    none = torch.full((2, 4), -torch.inf)
+    extra = {contrastive: (none,), kl_regularized: (none, SCORES.flip(1), none)}.get(loss, ())
     loss(scores, LABELS, *extra).backward()
     assert scores.grad.isfinite().all()
     assert scores.grad[1, 2] == 0
     assert (scores.grad != 0).sum() >= 4
     same = loss(torch.where(LABELS.isnan(), -55.0, SCORES), LABELS, *extra)
     assert torch.equal(same, loss(SCORES, LABELS, *extra))
+
+
+def slow_kl_regularized(scores, labels, others, reference, reference_others, temperature):
+    losses = []
+    for own, row, foreign, own_before, foreign_before in zip(
+        *(each.tolist() for each in (scores, labels, others, reference, reference_others)), strict=True
+    ):
+        now = [(score, 0.0) for score in foreign if score > -math.inf]
+        now = [*((score, label) for score, label in zip(own, row, strict=True) if label == label), *now]
+        before = [score for score, label in zip(own_before, row, strict=True) if label == label]
+        before += [score for score in foreign_before if score > -math.inf]
+        student = [math.exp(score / temperature) for score, _ in now]
+        best = [math.exp(b / temperature + label) for b, (_, label) in zip(before, now, strict=True)]
+        student, best = ([value / sum(row) for value in row] for row in (student, best))
+        losses.append(sum(p * math.log(p / q) for p, q in zip(student, best, strict=True)))
+    return statistics.fmean(losses)
+
+
+def test_kl_regularized_is_the_divergence_from_the_reference_tilted_by_the_labels():
+    torch.manual_seed(0)
+    for _ in range(5):
+        scores, reference, labels = torch.randn(3, 4), torch.randn(3, 4), torch.randn(3, 4)
+        others, reference_others = torch.randn(3, 6), torch.randn(3, 6)
+        labels[0, 2:] = NAN
+        others[2, 3] = reference_others[2, 3] = -torch.inf
+        given = (scores, labels, others, reference, reference_others)
+        found = kl_regularized(*given, temperature=0.7)
+        assert float(found) == pytest.approx(slow_kl_regularized(*given, 0.7), abs=1e-5)
+
+
+def test_without_labels_the_untrained_model_is_the_optimum():
+    torch.manual_seed(0)
+    scores, others = torch.randn(2, 3), torch.randn(2, 5)
+    kept = (scores.clone(), others.clone())
+    scores.requires_grad_()
+    loss = kl_regularized(scores, torch.zeros(2, 3), others, *kept, temperature=0.5)
+    loss.backward()
+    assert float(loss) == pytest.approx(0, abs=1e-6)
+    assert scores.grad.abs().max() < 1e-6
+    # unlike where a question's own passages are all there is, equal labels that are not 0 teach something
+    assert kl_regularized(scores, torch.full((2, 3), 0.8), others, *kept, temperature=0.5) > 0.01
 
 
 @pytest.fixture
@@ -181,10 +232,37 @@ def test_a_weighted_contrastive_loss_is_added_to_another(encoder, name, own):
     assert without.item() == pytest.approx(alone.item(), abs=1e-6)
 
 
+def test_list_loss_compares_with_the_untrained_model(encoder):
+    seen = []
+    reference = {
+        name: {text: vectors[at] for at, text in enumerate(texts)}
+        for name, texts in (
+            ("query", [row["query"] for row in ROWS]),
+            ("passages", ["ann built it", "sheep", "a mill", "in 1900"]),
+        )
+        for vectors in [encoder.encode(texts, convert_to_tensor=True, normalize_embeddings=True)]
+    }
+    found = ListCollator(preprocess_fn=encoder.preprocess, reference=reference)(ROWS)
+    features = [
+        {key.removeprefix(f"{name}_"): value for key, value in found.items() if key.startswith(f"{name}_")}
+        for name in ("query", "passages")
+    ]
+    ListLoss(encoder, lambda *given: seen.extend(given) or given[0].sum(), in_batch=True, reference=True)(
+        features, found["label"]
+    )
+    scores, labels, others, before, others_before = seen
+    there = ~labels.isnan()
+    assert torch.allclose(scores[there], before[there], atol=1e-5)  # nothing is trained yet
+    assert torch.equal(others.isinf(), others_before.isinf())
+    assert torch.allclose(others[~others.isinf()], others_before[~others.isinf()], atol=1e-5)
+
+
 def test_settings_of_the_contrastive_loss_that_would_do_nothing_are_refused():
     assert RetrieverConfig(loss="contrastive", false_negative_margin=0.0).false_negative_margin == 0
-    for loss, weight in (("contrastive", 0.5), ("kl", -0.5)):
-        with pytest.raises(ValueError, match="contrastive_weight must be at least 0, and 0 with loss 'contrastive'"):
+    for loss, weight in (("contrastive", 0.5), ("kl_regularized", 0.5), ("kl", -0.5)):
+        with pytest.raises(
+            ValueError, match="contrastive_weight must be at least 0, and 0 with loss 'contrastive' or"
+        ):
             RetrieverConfig(loss=loss, contrastive_weight=weight)
     with pytest.raises(ValueError, match="needs negatives of other questions, which loss 'kl' has not"):
         RetrieverConfig(loss="kl", false_negative_margin=0.05)

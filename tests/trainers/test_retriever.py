@@ -27,6 +27,7 @@ from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel,
 from tests.helpers import rebuilt
 from trainers import compare_labelers, new_head, reranker, retriever
 from trainers.compare_labelers import aggregate, leads, rank_for_test
+from trainers.models import load_encoder
 from trainers.ranking import run
 from trainers.ranking.candidates import candidates
 from trainers.ranking.data import Questions, read_questions
@@ -238,7 +239,7 @@ def test_labels_of_sets_are_measured_to_be_learned_from():
         retriever.RetrieverConfig(list_size=1)
 
 
-@pytest.mark.parametrize("loss", ["kl", "margin_mse", "contrastive", "ranknet"])
+@pytest.mark.parametrize("loss", ["kl", "margin_mse", "contrastive", "ranknet", "kl_regularized"])
 def test_every_loss_trains(settings, loss, tmp_path):
     settings += ["--labeler", "gold", "--eval_gains", "false", "--eval_strategy", "no", "--num_train_epochs", "4"]
     assert retriever.main([*settings, "--loss", loss]) == 0
@@ -550,10 +551,33 @@ def test_labels_of_sets_are_compared_with_those_of_single_passages(settings, tmp
     assert set(results["tuned"]) == {"conditional_delta_seper", "gold"}
     assert all(set(scores) == trials for scores in results["tuned"].values())
     # all trials learn from one file of labels, and the best of them is the run of the first seed
-    rows = (tmp_path / "run" / "conditional_delta_seper-tuning" / "labels.jsonl").read_text().splitlines()
-    assert len(list((tmp_path / "run" / "conditional_delta_seper-tuning").rglob("labels.jsonl"))) == 1
+    (labels,) = (tmp_path / "run" / "conditional_delta_seper-tuning").rglob("labels*.jsonl")
+    rows = labels.read_text().splitlines()
     assert not (tmp_path / "run" / "conditional_delta_seper-0").exists()
     assert all(json.loads(row)["sets"] for row in rows)
+
+
+def test_runs_share_labels_only_where_these_would_be_the_same(lane_questions, tiny_encoder, tiny_scorer, tmp_path):
+    config = retriever.RetrieverConfig(
+        input=str(lane_questions), model=str(tiny_encoder), candidates="given", dev_share=0.0
+    )
+    questions = read_questions(config)
+
+    def labels(name, scorer):
+        arguments = retriever.RetrieverArguments(output_dir=str(tmp_path / name), bf16=False)
+        run = retriever.RetrieverRun(config, arguments, questions, scorer, labels=tmp_path)
+        run._store.label(questions.train[:1])
+        return {path.name for path in tmp_path.glob("labels-*.jsonl")}
+
+    first = labels("first", tiny_scorer)
+    assert labels("second", tiny_scorer) == first
+    assert len(labels("third", tiny_scorer.with_sampling(seed=5))) == 2
+
+
+def test_more_tokens_than_the_model_has_positions_for_are_refused(tiny_encoder):
+    assert load_encoder(str(tiny_encoder), 100).max_seq_length == 100
+    with pytest.raises(ValueError, match=r"max_seq_length must be at most 128, the positions of .*, got 300"):
+        load_encoder(str(tiny_encoder), 300)
 
 
 def test_who_learned_hops_retrieves_in_hops_and_others_do_both(tiny_encoder):

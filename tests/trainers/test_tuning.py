@@ -43,9 +43,9 @@ def test_the_first_of_the_best_is_chosen_and_a_killed_tuning_resumes(given, tmp_
     config, arguments = given
     first = Trials(dies_at=2)
     with pytest.raises(KeyboardInterrupt):
-        tune(config, arguments, GRID, first.train, first.score)
+        tune(config, arguments, GRID, first.train, first.score, {"top_k": 1})
     again = Trials()
-    best, chosen, scores = tune(config, arguments, GRID, again.train, again.score)
+    best, chosen, scores = tune(config, arguments, GRID, again.train, again.score, {"top_k": 1})
     assert first.scored + again.scored == list(SCORES)  # nothing twice
     assert len(again.trained) == 4  # each may refuse its folder
     assert len({folder for _, _, folder in again.trained}) == 4
@@ -56,18 +56,25 @@ def test_the_first_of_the_best_is_chosen_and_a_killed_tuning_resumes(given, tmp_
     assert json.loads((tmp_path / "tuning" / "scores.json").read_text()) == scores
     assert scores["teacher_temperature=0.2,learning_rate=0.0003"] == 0.5
     assert arguments.learning_rate == 7e-5
+    otherwise = Trials()
+    tune(config, arguments, GRID, otherwise.train, otherwise.score, {"top_k": 5})
+    assert otherwise.scored == list(SCORES)  # those by another measure are no comparison
 
 
 def test_what_cannot_be_tuned_is_refused(given):
     for grid in ([], [*GRID, GRID[0]]):
         with pytest.raises(ValueError, match="grid must have 1 to 4 settings, got"):
-            tune(*given, grid, None, None)
+            tune(*given, grid, None, None, {})
     with pytest.raises(
         ValueError, match=r"expected names of settings or training arguments in the grid, got \['lr'\]"
     ):
-        tune(*given, [{"lr": 1.0}], None, None)
+        tune(*given, [{"lr": 1.0}], None, None, {})
+    with pytest.raises(
+        ValueError, match=r"got \['temperature', 'top_p'\], which decide the questions or their labels"
+    ):
+        tune(*given, [{"temperature": 0.5, "top_p": 0.9, "learning_rate": 1e-4}], None, None, {})
     with pytest.raises(ValueError, match=r"no dev question can be scored; give a dev_share above 0"):
-        tune(*given, GRID, lambda *_: None, lambda _: None)
+        tune(*given, GRID, lambda *_: None, lambda _: None, {})
 
 
 def test_retrievers_are_tuned_by_what_the_reader_believes(lane_questions, tiny_encoder, tiny_scorer, tmp_path):
@@ -92,7 +99,7 @@ def test_retrievers_are_tuned_by_what_the_reader_believes(lane_questions, tiny_e
 
     grid = settings_grid({"learning_rate": [1e-3, 1e-2]})
     best, chosen, scores = tune(
-        config, arguments, grid, train, lambda model: seper_on_dev(model, questions, tiny_scorer, 2)
+        config, arguments, grid, train, lambda model: seper_on_dev(model, questions, tiny_scorer, 2), {}
     )
     by_hand = [
         statistics.fmean(

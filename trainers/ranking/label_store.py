@@ -12,10 +12,23 @@ from seper_reward.data.rows import BadRowError
 from seper_reward.labels.blocks import block_size, cut, default_block, label_blocks, query_cost
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard, together
+from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, write_lines
 from seper_reward.runtime.messages import say
 from seper_reward.types import LabeledQuery, Query, UnscorableError
+
+
+def shared_store(folder: Path, name: str, labeler: PassageLabeler, data: str) -> "LabelStore":
+    """Return a store in a folder that several runs share: its file is named by all that decides the labels.
+
+    Args:
+        folder: The folder.
+        name: Beginning of the file's name.
+        labeler: Labeler of passages that have no label yet.
+        data: Hash of the questions and passages (``data_key``).
+    """
+    return LabelStore(folder / f"{name}-{content_key(labeler.fingerprint, data)[:8]}.jsonl", labeler)
 
 
 class LabelStore:
@@ -27,13 +40,16 @@ class LabelStore:
     Args:
         path: JSONL file of label rows, read if it exists; rows stand in the order in which questions came.
         labeler: Labeler of passages that have no label yet.
+
+    All processes must make it together.
     """
 
     def __init__(self, path: Path, labeler: PassageLabeler) -> None:
         self._path, self._labeler = path, labeler
-        self._rows: dict[str, dict[str, Any]] = {}
-        if path.is_file():
-            self._rows = {row["id"]: row for row in read_lines(path)}
+        # the main process tells the others: a network disk may show them an old file
+        self._rows: dict[str, dict[str, Any]] = together(
+            lambda: {row["id"]: row for row in read_lines(path)} if path.is_file() else {}
+        )
 
     def __len__(self) -> int:
         return sum(len(row["passages"]) for row in self._rows.values())

@@ -23,11 +23,10 @@ from seper_reward.evaluation.statistics import (
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.targets import chosen
 from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
-from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Passage, Query
 
 from .evaluation import RankingReaders, Rankings, rank
-from .label_store import LabelStore
+from .label_store import LabelStore, shared_store
 
 UNTRAINED = "untrained"  # name of the retriever before training, and of what it ranks first among the candidates
 
@@ -40,10 +39,7 @@ def labeler_stores(labelers: Mapping[str, PassageLabeler], folder: Path, data: s
         folder: Folder that keeps the labels.
         data: Hash of the questions and passages (``data_key``).
     """
-    return {
-        name: LabelStore(folder / f"{name}-{content_key(labeler.fingerprint, data)[:8]}.jsonl", labeler)
-        for name, labeler in labelers.items()
-    }
+    return {name: shared_store(folder, name, labeler, data) for name, labeler in labelers.items()}
 
 
 class Choices(NamedTuple):

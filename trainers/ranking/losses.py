@@ -3,7 +3,7 @@
 The losses are pure functions of scores and labels; ``ListLoss`` calls them in sentence-transformers' trainer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, normalize
 
 _NOTHING = -1e4  # logit of no probability mass; -inf would give NaN gradients
+_REFERENCE = "reference"  # key of the untrained model's vectors in a batch
 _ROUNDING = 1e-5  # tolerance: the difference of the labels 0.3 and 0.2 must reach a margin of 0.1
 
 
@@ -122,6 +123,39 @@ def contrastive(
     return losses.masked_fill(~positives, 0.0).sum() / positives.sum().clamp(min=1)
 
 
+def kl_regularized(
+    scores: Tensor,
+    labels: Tensor,
+    others: Tensor,
+    reference: Tensor,
+    reference_others: Tensor,
+    *,
+    temperature: float = 0.05,
+) -> Tensor:
+    """KL divergence from what labels make of the untrained model's own ranking, mean over questions.
+
+    Retrieval is a policy, the softmax of similarities over passages. The policy that has the highest expected label
+    less T times its KL divergence from a reference policy is reference · exp(label / T), normalized (the objective of
+    RLHF; arXiv:2305.18290, eq. 4), and this is KL(student || that policy). A label of 0 leaves a passage where the
+    reference has it, and so do passages without a label, such as those of other questions: what labels do not speak
+    of stays as it was. Unlike losses over a question's own passages, it depends on where the labels' zero is.
+
+    Args:
+        scores: ``(Q, P)`` similarities.
+        labels: ``(Q, P)`` labels, divided by T; NaN where a question has no more passages.
+        others: ``(Q, N)`` similarities with the other questions' passages; -inf at places that do not count.
+        reference: As ``scores``, by the untrained model.
+        reference_others: As ``others``, by the untrained model.
+        temperature: Number that divides the similarities, > 0.
+
+    Returns:
+        Scalar >= 0, in nats.
+    """
+    unlabeled = (reference_others / temperature).masked_fill(others.isinf(), torch.nan)
+    best = torch.cat([reference / temperature + labels, unlabeled], -1)
+    return kl_divergence(torch.cat([scores, others], -1), best, temperature=temperature, reverse=True)
+
+
 class ListLoss(nn.Module):
     """A loss over each question's list of passages, for sentence-transformers' trainer.
 
@@ -129,31 +163,37 @@ class ListLoss(nn.Module):
         model: The bi-encoder.
         loss: Function of cosine similarities ``(Q, P)`` and labels ``(Q, P)`` with NaN as padding.
         in_batch: Whether the loss takes the similarities with the other questions' passages as its third argument.
+        reference: Whether it takes both kinds of similarities by the reference, too, whose vectors the collator gives.
     """
 
-    def __init__(self, model: nn.Module, loss: Callable[..., Tensor], in_batch: bool = False) -> None:
+    def __init__(
+        self, model: nn.Module, loss: Callable[..., Tensor], in_batch: bool = False, reference: bool = False
+    ) -> None:
         super().__init__()
-        self.model, self.loss, self.in_batch = model, loss, in_batch
+        self.model, self.loss, self.in_batch, self.reference = model, loss, in_batch, reference
 
     def forward(self, features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Embed the questions and all passages of a batch made by ``ListCollator``; return the loss."""
-        query_features, passage_features = features
-        tokens = passage_features["input_ids"]
-        queries, passages = (
-            normalize(self.model(side)["sentence_embedding"].float(), dim=-1)
-            for side in (query_features, passage_features)
-        )
-        similarities = queries @ passages.T  # (Q, sum of P)
+        tokens = features[1]["input_ids"]
         there = ~labels.isnan()
         owner = there.nonzero()[:, 0]  # passages come question by question
-        own = owner == torch.arange(len(queries), device=owner.device)[:, None]  # (Q, sum of P)
-        scores = torch.zeros_like(labels).masked_scatter(there, similarities[own])
-        if not self.in_batch:
-            return self.loss(scores, labels)
+        own = owner == torch.arange(len(labels), device=owner.device)[:, None]  # (Q, sum of P)
         # a passage of another question is no negative if its text is one of this question's, too
         same = (tokens[:, None] == tokens[None]).all(-1)
         own_text = (own[:, :, None] & same[None]).any(1)  # (Q, sum of P)
-        return self.loss(scores, labels, similarities.masked_fill(own_text, -torch.inf))
+
+        def compared(queries: Tensor, passages: Tensor) -> tuple[Tensor, Tensor]:
+            """Return the similarities with a question's own passages, and with those of others."""
+            similarities = queries @ passages.T  # (Q, sum of P)
+            scores = torch.zeros_like(labels).masked_scatter(there, similarities[own])
+            return scores, similarities.masked_fill(own_text, -torch.inf)
+
+        reference = [side.pop(_REFERENCE) for side in features] if self.reference else []
+        embedded = [normalize(self.model(side)["sentence_embedding"].float(), dim=-1) for side in features]
+        scores, others = compared(*embedded)
+        if self.reference:
+            return self.loss(scores, labels, others, *compared(*reference))
+        return self.loss(scores, labels, others) if self.in_batch else self.loss(scores, labels)
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the loss and its arguments, for the model card of sentence-transformers."""
@@ -166,7 +206,12 @@ class ListCollator(SentenceTransformerDataCollator):
     """Makes batches of rows of ``query``, ``passages`` and ``labels``; all questions' passages form one list of texts.
 
     Labels become ``(Q, P)``, with NaN where a question has fewer passages than the longest list.
+
+    Attributes:
+        reference: For ``query`` and ``passages``, the untrained model's unit vectors by text; ``None`` gives none.
     """
+
+    reference: Mapping[str, Mapping[str, Tensor]] | None = None
 
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the batch."""
@@ -179,6 +224,8 @@ class ListCollator(SentenceTransformerDataCollator):
         for name, texts in columns.items():
             encoded = self.preprocess_fn(texts, prompt=self._get_prompt_for_column(prompts, name), task=None)
             batch |= {f"{name}_{key}": value for key, value in encoded.items()}
+            if self.reference is not None:
+                batch[f"{name}_{_REFERENCE}"] = torch.stack([self.reference[name][text] for text in texts])
         rows = [torch.tensor(row["labels"], dtype=torch.float32) for row in features]
         batch["label"] = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=torch.nan)
         return batch

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
+from seper_reward.config import InputConfig, LabelerConfig, ScorerConfig, SetsConfig
 from seper_reward.evaluation.rankings import downstream
 from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json
@@ -44,12 +45,22 @@ def settings_grid(values: Mapping[str, Sequence[float]]) -> list[dict[str, float
 
 
 def check_grid(grid: Sequence[Mapping[str, float]], *settings: type) -> None:
-    """Raise ``ValueError`` if a grid is empty, larger than ``MOST_TRIALS``, or names what is no setting."""
+    """Refuse a grid that cannot be tuned over.
+
+    Raises:
+        ValueError: It is empty or larger than ``MOST_TRIALS``, or names what is no setting, or what decides the
+            questions or their labels, which all trials share.
+    """
     if not 1 <= len(grid) <= MOST_TRIALS:
         raise ValueError(f"grid must have 1 to {MOST_TRIALS} settings, got {len(grid)}; leave some out")
-    known = {each.name for one in settings for each in fields(one)}
-    if unknown := sorted({name for trial in grid for name in trial} - known):
+    named = {name for trial in grid for name in trial}
+    if unknown := sorted(named - _names(*settings)):
         raise ValueError(f"expected names of settings or training arguments in the grid, got {unknown}")
+    if shared := sorted(named & _names(InputConfig, LabelerConfig, SetsConfig, ScorerConfig)):
+        raise ValueError(
+            f"expected settings of training in the grid, got {shared}, which decide the questions or their labels: "
+            "all trials share them; compare such settings in folders of their own"
+        )
 
 
 def tune(
@@ -58,6 +69,7 @@ def tune(
     grid: Sequence[Mapping[str, float]],
     train: Callable[[Config, Arguments], Model],
     score: Callable[[Model], float | None],
+    measured_by: Mapping[str, Any],
 ) -> Tuned[Config, Arguments]:
     """Train once with each setting of a grid, and return what scores best; of equal ones, the first.
 
@@ -73,6 +85,7 @@ def tune(
             finished trials, too, so that it can refuse a folder that was begun with other settings.
         score: Function that returns a model's score on dev questions, higher = better, such as ``seper_on_dev``;
             ``None`` if it cannot be scored.
+        measured_by: JSON-able; what decides a model's score. Scores by other measures are measured again.
 
     Returns:
         The best settings, with the ``output_dir`` of their trial, and all scores, which ``tuning/scores.json`` holds,
@@ -87,7 +100,8 @@ def tune(
     scores: dict[str, float] = {}
     for settings in grid:
         name = _name(settings)
-        scores[name] = _score(folder / name / "score.json", train(*_trial(config, arguments, settings)), score)
+        model = train(*_trial(config, arguments, settings))
+        scores[name] = _score(folder / name / "score.json", model, score, measured_by)
     together(lambda: write_json(folder / "scores.json", scores))
     best = max(grid, key=lambda settings: scores[_name(settings)])  # the first of equal ones
     return Tuned(*_trial(config, arguments, best), scores)
@@ -116,6 +130,10 @@ def seper_on_dev(
     return statistics.fmean(known) if known else None
 
 
+def _names(*kinds: type) -> set[str]:
+    return {each.name for kind in kinds for each in fields(kind)}
+
+
 def _name(settings: Mapping[str, float]) -> str:
     return ",".join(f"{key}={value:g}" for key, value in settings.items())
 
@@ -130,13 +148,13 @@ def _trial(config: Config, arguments: Arguments, settings: Mapping[str, float]) 
     return replace(config, **ours), replace(arguments, output_dir=str(folder), **theirs)
 
 
-def _score(path: Path, model: Model, score: Callable[[Model], float | None]) -> float:
+def _score(path: Path, model: Model, score: Callable[[Model], float | None], measured_by: Mapping[str, Any]) -> float:
     """Return the score of a trial from its file, or measure it and write the file."""
-    known = together(lambda: float(read_json(path)["score"]) if path.is_file() else None)
-    if known is not None:
-        return known
+    known = together(lambda: read_json(path) if path.is_file() else {})
+    if known.get("measured_by") == measured_by:
+        return float(known["score"])
     measured = score(model)
     if measured is None:
         raise ValueError(f"{path.parent}: no dev question can be scored; give a dev_share above 0, or other questions")
-    together(lambda: write_json(path, {"score": measured}))
+    together(lambda: write_json(path, {"score": measured, "measured_by": dict(measured_by)}))
     return measured

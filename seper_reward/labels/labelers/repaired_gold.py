@@ -29,12 +29,15 @@ class RepairedGoldLabeler(PassageLabeler):
 
     def __init__(self, scorer: SePerScorer, margin: float = 0.05) -> None:
         self.scorer, self._margin = scorer, margin
-        self._delta_seper = DeltaSePerLabeler(scorer, "delta_seper_hard")
 
     @property
     def fingerprint(self) -> dict[str, object]:
         """Everything that decides a label, JSON-able."""
         return {"labeler": self.name, "label": "delta_seper_hard", "margin": self._margin, **self.scorer.fingerprint}
+
+    @property
+    def _delta_seper(self) -> DeltaSePerLabeler:
+        return DeltaSePerLabeler(self.scorer, "delta_seper_hard")  # of the scorer that it has now (``closed_book``)
 
     def label(self, query: Query) -> LabeledQuery:
         """Return the mark of each passage, repaired.

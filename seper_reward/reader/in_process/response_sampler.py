@@ -10,7 +10,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -39,6 +39,8 @@ from seper_reward.runtime.memory import give_back, in_halves, token_batches, tok
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError
+
+R = TypeVar("R")
 
 ALGORITHM = 5  # version of how noise becomes tokens and what is kept of them, part of cache keys
 _BATCH_TOKENS = 32_768  # tokens in the key-value cache, unless the options say otherwise
@@ -175,10 +177,7 @@ class ResponseSampler:
         sampled: dict[str, Responses] = {}
         texts = self._as_responses(text for prompt in distinct for text in given.get(prompt, ()))
         after = {prompt: [texts[text] for text in given.get(prompt, ())] for prompt in distinct}
-        self._since_given_back += len(distinct)
-        if self.device.type == "cpu" and self._since_given_back >= _GIVE_BACK:
-            self._since_given_back = 0
-            give_back()
+        self._give_back(len(distinct))
         for layout, together in self._apart(encoded):
             if layout == "tree" and self.refill:
                 order = sorted(together, key=lambda prompt: (len(encoded[prompt]), prompt))
@@ -212,7 +211,7 @@ class ResponseSampler:
                 no token.
         """
         tokens = {text: encode_response(self.tokenizer, text, self.options.max_new_tokens) for text in texts}
-        by_pair = dict(self._forced(forced_log_probs, prompts, texts, tokens))
+        by_pair = dict(self._forced(forced_log_probs, prompts, texts, tokens, lambda _, log_probs: log_probs))
         return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
 
     def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
@@ -234,10 +233,9 @@ class ResponseSampler:
         """
         given = self._as_responses(texts)
         tokens = {text: row.read for text, row in given.items()}
-        by_pair = {
-            (prompt, text): self._rows.leaf(given[text], logits)
-            for (prompt, text), logits in self._forced(forced_logits, prompts, texts, tokens)
-        }
+        by_pair = dict(
+            self._forced(forced_logits, prompts, texts, tokens, lambda text, row: self._rows.leaf(given[text], row))
+        )
         return [by_pair[pair] for pair in zip(prompts, texts, strict=True)]
 
     def expect(self, prompts: Sequence[str]) -> None:
@@ -366,17 +364,28 @@ class ResponseSampler:
         prompts: Sequence[str],
         texts: Sequence[str],
         tokens: Mapping[str, list[int]],
-    ) -> Iterator[tuple[tuple[str, str], Tensor]]:
-        """Yield each distinct pair of a prompt and a text with what ``read`` (``forced_logits``) returns for it."""
+        keep: Callable[[str, Tensor], R],
+    ) -> Iterator[tuple[tuple[str, str], R]]:
+        """Yield each distinct pair of a prompt and a text with what is kept of its logits or log-probabilities.
+
+        Args:
+            read: ``forced_logits`` or ``forced_log_probs``.
+            prompts: Texts.
+            texts: One text per prompt.
+            tokens: Token ids of each text.
+            keep: Takes a text and what ``read`` returns for it, batch by batch: the logits of all do not fit.
+        """
         lines: dict[str, dict[str, list[int]]] = {}
         for prompt, text in zip(prompts, texts, strict=True):
             lines.setdefault(prompt, {})[text] = tokens[text]
         encoded = {prompt: self._encode(prompt) for prompt in lines}
+        self._give_back(len(lines))
 
-        def act(batch: list[str]) -> list[list[Tensor]]:
+        def act(batch: list[str]) -> list[list[R]]:
             asked = [(encoded[prompt], list(lines[prompt].values())) for prompt in batch]
             with timed("prefill", tokens=sum(len(ids) + sum(map(len, own)) for ids, own in asked)):
-                return read(self._model, asked, self._pad_id, self._layout)
+                found = read(self._model, asked, self._pad_id, self._layout)
+                return [list(map(keep, lines[prompt], rows)) for prompt, rows in zip(batch, found, strict=True)]
 
         sizes = {prompt: len(encoded[prompt]) + sum(map(len, own.values())) for prompt, own in lines.items()}
         for together in token_batches(sizes, self._budget):
@@ -384,6 +393,13 @@ class ResponseSampler:
                 batch = together[start : start + _FORCED_BATCH]
                 for prompt, rows in zip(batch, in_halves(act, batch), strict=True):
                     yield from zip(((prompt, text) for text in lines[prompt]), rows, strict=True)
+
+    def _give_back(self, prompts: int) -> None:
+        """Return freed memory to the system after every few prompts that are read on a CPU."""
+        self._since_given_back += prompts
+        if self.device.type == "cpu" and self._since_given_back >= _GIVE_BACK:
+            self._since_given_back = 0
+            give_back()
 
     def _batches(self, encoded: dict[str, list[int]]) -> Iterator[list[str]]:
         """Group prompts of similar length, as many as the key-value cache may hold."""
