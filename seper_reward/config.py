@@ -203,7 +203,11 @@ class ScorerConfig(EstimatorConfig):
     max_thinking_tokens: int = setting(
         1024, "Longest thought of a reader that thinks, in tokens, >= 1; then it must answer."
     )
-    prompt_date: str = setting("2024-07-26", "The date of today, YYYY-MM-DD, in chat templates that print it.")
+    prompt_date: str = setting(
+        "2024-07-26",
+        "The date, YYYY-MM-DD, in chat templates that print today's (as Llama 3's): labels do not depend on the "
+        "day; change it where answers do.",
+    )
     chat_template: str | None = setting(
         None, "File with a chat template (Jinja) for the reader; not given: its tokenizer's own."
     )
@@ -232,7 +236,9 @@ class ScorerConfig(EstimatorConfig):
     )
     stop: list[str] = setting(["\n"], "Strings that end a response and are cut from it.")
     max_batch_tokens: int = setting(
-        32768, "Most tokens in the reader's key-value cache at once; 0: as many as half of the free memory holds."
+        32768,
+        "Most tokens in the reader's key-value cache at once, in batches of prompts; lower it where memory runs out, "
+        "raise it on a large GPU; 0: as many as half of the free memory holds.",
     )
     throughput: bool = setting(
         False,
@@ -357,7 +363,8 @@ class LabelerConfig:
     item_preset: Literal["default", "paper", "official"] = setting(
         "default",
         "Options of the labeler item where the next ones are not given: paper and default (3 rounds, the 5 first "
-        "passages, 5 orders) or official (5 rounds, 6 of ar; the 10 first passages, 6 orders).",
+        "passages, 5 orders) or official, as ITEM's code (5 rounds, 6 with the methods ar_s and ar_r; the 10 first "
+        "passages, 6 orders).",
     )
     item_method: Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"] = (
         setting(

@@ -64,6 +64,8 @@ OTHER_FIELDS = ("comparison", "primary", "tuned", _TABLE)  # of the results, bes
 class CompareConfig(RetrieverConfig):
     """Compare labelers by the retrievers that their labels train."""
 
+    unused = ("labeler", "sets", "learn_from")
+
     labelers: list[str] = setting(
         ["delta_seper", "erag", "likelihood", "gold"],
         "Labelers to compare, as in labeler; the lead of the first over each other one is reported. One that starts "

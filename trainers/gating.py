@@ -10,7 +10,7 @@ question is a test question once. The same command resumes.
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -67,7 +67,12 @@ class Gate(NamedTuple):
 
 @dataclass
 class GatingConfig(RerankerConfig):
-    """Train a reranker by regression on ΔSePer, and let it decide whether to use a passage at all."""
+    """Learn to predict ΔSePer by regression, and decide by it whether to use a passage at all."""
+
+    unused = (
+        "sets", "given_top", "depth", "permutations", "both_orders", "learn_from", "hops", "shrink", "heterogeneity",
+        "min_spread", "resolution", "shift", "clip_low", "clip_high", "eval_gains", "eval_top_k",
+    )  # fmt: skip
 
     loss: str = setting("mse", "Loss: mse (regression), as the scores of others have no zero.")
     student: Literal["ridge", "cross_encoder"] = setting(
@@ -81,8 +86,9 @@ class GatingConfig(RerankerConfig):
         "passage states it. The reader is then asked before the gate.",
     )
     dev_share: float = setting(0.15, "Share of questions that the thresholds are fixed on, above 0.")
-    eval_gains: bool = setting(False, "Unused: no rankings are measured.")
-    groups: list[str] = setting([], "Groups of questions to use, by their field group; none named: all questions.")
+    labeler: str = setting("delta_seper", f"Label that the gate predicts: {', '.join(SUFFIXES)}.")
+    eval_gains: bool = setting(False, "Whether rankings are measured by labels: no.")
+    groups: list[str] = setting([], "Groups of questions to use, by their field group; not given: all questions.")
     judging_seed: int = setting(
         1, "Seed of the responses that the rules are measured on; another than that of the labels (seed)."
     )
@@ -106,6 +112,16 @@ class GatingConfig(RerankerConfig):
             raise ValueError("dev_share must be above 0: the thresholds are fixed on dev questions")
         if self.folds < 1:
             raise ValueError(f"folds must be at least 1, got {self.folds}")
+
+
+@dataclass
+class GatingArguments(RerankerArguments):
+    """sentence-transformers' training arguments, for a student that is fine-tuned."""
+
+    output_dir: str = field(
+        default="runs/gating",
+        metadata={"help": "Folder of the run; the same command resumes an interrupted run there."},
+    )
 
 
 class Decided(NamedTuple):
@@ -405,7 +421,7 @@ def markdown(results: Mapping[str, Any], config: GatingConfig) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Label, train the student, fix thresholds, and compare the rules; return 0."""
-    kinds = (GatingConfig, RerankerArguments)
+    kinds = (GatingConfig, GatingArguments)
     config, arguments = parse_settings(kinds, argv, "seper-reward train gating", __doc__)
     if config.judging_seed == arguments.seed:
         raise ValueError(f"judging_seed must differ from seed, that of the labels, got {arguments.seed} for both")

@@ -93,11 +93,13 @@ class RerankerConfig(RankingConfig):
 class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
     """sentence-transformers' training arguments, with this recipe's defaults."""
 
+    unused = ("eval_strategy",)
+
     output_dir: str = field(
         default="runs/reranker",
         metadata={"help": "Folder of the run; the same command resumes an interrupted run there."},
     )
-    eval_strategy: str = field(default="no", metadata={"help": "Unused: rankings are compared after training only."})
+    eval_strategy: str = field(default="no", metadata={"help": "When to measure: no."})
 
 
 def weighted_mse(scores: Tensor, labels: Tensor, weights: Tensor) -> Tensor:

@@ -68,7 +68,8 @@ class SftScriptConfig:
     model: str = field(
         default=PLAIN,
         metadata={
-            "help": "Model to train: 'plain' (SmolLM2-135M-Instruct), 'embedded' (with our adapter), hub id or folder."
+            "help": "Model to train: 'plain' (SmolLM2-135M-Instruct), 'embedded' (with our adapter), hub id or "
+            "folder; with data=policy it is that policy's."
         },
     )
     prompts: list[str] = field(
@@ -173,14 +174,8 @@ def training_rows(config: SftScriptConfig, tokenizer: Any, seed: int) -> list[di
 
 
 def policy_rows(config: SftScriptConfig, arguments: SFTConfig, loaded: LoadedModel) -> list[dict[str, Any]]:
-    """Return the warm-up of the policy in ``config.policy``; all processes must call this together.
-
-    Raises:
-        ValueError: That policy starts from another model.
-    """
+    """Return the warm-up of the policy in ``config.policy``; all processes must call this together."""
     task = read_policy_task(config.policy)
-    if task.model != config.model:
-        raise ValueError(f"model={config.model!r}: {config.policy} has model={task.model!r}; give the same")
     scorer = load_task_scorer(task, Path(arguments.output_dir), loaded)
     questions = read_policy_questions(task)
     rows = warm_up_rows(
@@ -278,6 +273,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Train (unless ``--evaluate_only``); for ``data: reader`` score the adapter and write its card; return 0."""
     kinds = (SftScriptConfig, SftArguments)
     config, arguments = parse_settings(kinds, argv, "seper-reward train sft", __doc__)
+    if config.data == "policy":
+        config.model = read_policy_task(config.policy).model
     adapter = Path(arguments.output_dir)
     if not config.evaluate_only:
         train(config, arguments)

@@ -12,13 +12,13 @@ from seper_reward.runtime.settings import setting
 
 @dataclass
 class SearchAuditConfig(ResultConfig, CommandConfig):
-    """Tell of an agent's log which searches were needed, useless or harmful, and at which price they break even."""
+    """Tell of an agent's log, `seper-reward audit FILE`, which searches were useful, and at which price they pay."""
 
     input: str = setting(
         "",
         "Log of rollouts: JSON, JSONL (also .gz), CSV or Parquet. Rows {question, answers, searches: [{query, "
-        "passages}], answer}, or prompt and completion as messages (TRL, verifiers, prime-rl) or as text with tags "
-        "(Search-R1). Required.",
+        "passages}], answer}, or prompt and completion (or all in messages) as messages (TRL, verifiers, prime-rl, "
+        "OpenAI), or as text with tags (Search-R1). Required; the first word of the command, too, without --input.",
     )
     answers: str | None = setting(
         None, "File with gold answers, rows of question and answers, for logs that have none, as TRL's tables."
@@ -75,4 +75,4 @@ def audit_command(arguments: list[str]) -> str:
     write_result({name: value for name, value in result.items() if name != "by_search"}, config)
     if config.plot:
         plot_search_audit(result, Path(config.plot))
-    return "seper-reward train policy --config configs/policy/demo.yaml --input YOURS.jsonl --corpus CORPUS.jsonl"
+    return "seper-reward train policy --config configs/policy/own.yaml --input YOURS.jsonl --corpus CORPUS.jsonl"

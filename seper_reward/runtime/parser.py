@@ -31,8 +31,9 @@ def parse_settings(
 ) -> tuple[Any, ...]:
     """Read settings from flags, and from the YAML file that ``--config`` names; flags win.
 
-    ``--help`` prints them by group: a class says in ``help_group`` which group its fields belong to, and fields of
-    other libraries' classes are shown by ``--help all``. The file may hold ``env``, environment variables to set.
+    ``--help`` prints them by group: a class says in ``help_group`` which group its fields belong to, and in ``unused``
+    which inherited fields do nothing, which are not shown. Fields of other libraries' classes are shown by
+    ``--help all``. The file may hold ``env``, environment variables to set.
 
     Args:
         kinds: Dataclasses of settings, those of the command first.
@@ -141,7 +142,10 @@ def _group(parser: argparse.ArgumentParser, kinds: tuple[type, ...], *, everythi
     types = {name: hint for kind in kinds for name, hint in get_type_hints(kind).items()}
     groups: dict[str, list[argparse.Action]] = {title: [] for kind in kinds for title in _titles(kind)}
     hidden: dict[str, int] = {}
+    unused = {name for kind in kinds for name in getattr(kind, "unused", ())}
     for action in parser._actions:
+        if action.dest in unused:
+            continue
         title, library = places.get(action.dest, (_OWN, None))
         if isinstance(action, argparse._StoreTrueAction | argparse._StoreFalseAction):
             continue  # --no_NAME says the same as --NAME false

@@ -1,5 +1,6 @@
 """Command lines: help by group, settings of libraries behind ``--help all``, and the nearest of a misspelt one."""
 
+import itertools
 import os
 import re
 from dataclasses import dataclass
@@ -45,6 +46,13 @@ class Arguments(TrainingArguments):
     learning_rate: float = setting(1e-3, "Peak learning rate.")
 
 
+@dataclass
+class Shorter(Command):
+    """Do less."""
+
+    unused = ("limit", "num_samples")
+
+
 def shown(words, capsys, kinds=(Command,)):
     with pytest.raises(SystemExit, match=r"^0$"):
         parse_settings(kinds, words, "seper-reward act", Command.__doc__)
@@ -78,6 +86,14 @@ def test_help_is_sorted_by_who_needs_it(capsys):
     assert "--num_samples N       Responses per prompt. (default: 10)" in text
     assert "--num-samples" not in text
     assert "--help all" not in text  # nothing is hidden
+
+
+def test_help_leaves_out_what_does_nothing(capsys):
+    text = shown(["--help"], capsys, (Shorter,))
+    assert not {"--limit", "--num_samples"} & set(itertools.chain(*groups(text).values()))
+    assert "--reader" in text
+    (found,) = parse_settings((Shorter,), ["--output", "x", "--limit", "3"], "seper-reward act")
+    assert found.limit == 3  # refused where it would mislead, by the class itself
 
 
 def test_help_hides_what_libraries_define(capsys):

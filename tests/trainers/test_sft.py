@@ -2,7 +2,6 @@
 
 import json
 import random
-from dataclasses import replace
 
 import pytest
 import torch
@@ -194,5 +193,11 @@ def test_a_policy_is_warmed_up_on_its_own_task(tiny_reader, tiny_entailment, lan
         assert set(learned) - set(calls) == {1}
     trainer.train()
     assert (tmp_path / "out" / "cache.sqlite").is_file()
-    with pytest.raises(ValueError, match=r"model='plain': .*policy\.yaml has model="):
-        sft.new_trainer(replace(config, model="plain"), arguments)
+
+
+def test_a_warm_up_trains_the_model_of_its_policy(tmp_path, monkeypatch):
+    (tmp_path / "policy.yaml").write_text("model: org/mine\n")
+    trained = []
+    monkeypatch.setattr(sft, "train", lambda config, arguments: trained.append(config.model))
+    sft.main(["--data", "policy", "--policy", str(tmp_path / "policy.yaml"), "--output_dir", str(tmp_path / "out")])
+    assert trained == ["org/mine"]

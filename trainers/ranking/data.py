@@ -66,7 +66,9 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         "one answer string is known; test questions keep all.",
     )
     turned: float = setting(
-        0.0, "Share, in [0, 1], by which all questions move round before they are split: another fold of small sets."
+        0.0,
+        "Share, in [0, 1], by which the splits move on: with test_share 0.25, 0.25 makes the next quarter of the "
+        "questions the test questions.",
     )
     labeler: str = setting(
         "delta_seper",
@@ -128,8 +130,9 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     clip_high: float | None = setting(None, "Higher labels are lowered to this; not given: no bound.")
     eval_readers: list[str] = setting(
         ["plain"],
-        "Readers that made no labels and measure the rankings, too: 'embedded', 'plain', hub ids or folders; none: "
-        "only the reader that made the labels measures.",
+        "Readers that made no labels and measure the rankings, too: 'embedded', 'plain' (SmolLM2-135M-Instruct as it "
+        "is), hub ids or folders; as good as yours, or they tell nothing. 'none': only the reader that made the "
+        "labels measures.",
     )
     eval_top_k: int = setting(1, "Best passages that a reader sees at once when a ranking is measured, >= 1.")
     eval_gains: bool = setting(
