@@ -234,7 +234,8 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
         # the path on this machine means nothing elsewhere
         base = READER_HUB_ID if config.model == PLAIN else config.model
         adapter.peft_config["default"].base_model_name_or_path = base
-        adapter.half().save_pretrained(arguments.output_dir)  # fp16 halves the file; loading merges in fp32
+        # fp16 halves the file, loading merges in fp32; the vocabulary was not touched, and no hub need say so
+        adapter.half().save_pretrained(arguments.output_dir, save_embedding_layers=False)
     trainer.accelerator.wait_for_everyone()
     return Path(arguments.output_dir)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, normalize
 
 _NOTHING = -1e4  # logit of no probability mass; -inf would give NaN gradients
-_REFERENCE = "reference"  # key of the untrained model's vectors in a batch
+_REFERENCE = "reference"  # key of the vectors of the model before it is trained, in a batch
 _ROUNDING = 1e-5  # tolerance: the difference of the labels 0.3 and 0.2 must reach a margin of 0.1
 
 
@@ -132,7 +132,7 @@ def kl_regularized(
     *,
     temperature: float = 0.05,
 ) -> Tensor:
-    """KL divergence from what labels make of the untrained model's own ranking, mean over questions.
+    """KL divergence from what labels make of a reference's own ranking, mean over questions.
 
     Retrieval is a policy, the softmax of similarities over passages. The policy that has the highest expected label
     less T times its KL divergence from a reference policy is reference · exp(label / T), normalized (the objective of
@@ -144,8 +144,8 @@ def kl_regularized(
         scores: ``(Q, P)`` similarities.
         labels: ``(Q, P)`` labels, divided by T; NaN where a question has no more passages.
         others: ``(Q, N)`` similarities with the other questions' passages; -inf at places that do not count.
-        reference: As ``scores``, by the untrained model.
-        reference_others: As ``others``, by the untrained model.
+        reference: As ``scores``, by the model before it was trained.
+        reference_others: As ``others``, by that model.
         temperature: Number that divides the similarities, > 0.
 
     Returns:
@@ -208,7 +208,8 @@ class ListCollator(SentenceTransformerDataCollator):
     Labels become ``(Q, P)``, with NaN where a question has fewer passages than the longest list.
 
     Attributes:
-        reference: For ``query`` and ``passages``, the untrained model's unit vectors by text; ``None`` gives none.
+        reference: For ``query`` and ``passages``, unit vectors by text of the model before it is trained; ``None``
+            gives none.
     """
 
     reference: Mapping[str, Mapping[str, Tensor]] | None = None
