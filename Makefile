@@ -80,11 +80,13 @@ experiment-c: setup runs/sentences/$(WARM) runs/second-reader/$(WARM)  ## a read
 	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-sentences.yaml
 experiment-d: setup  ## whether to use a passage at all, where passages mislead
 	$(BIN)/python -m trainers.gating --config configs/gating/facts.yaml
-experiment-e: setup runs/second-reader/$(WARM)  ## Natural Questions, all of them
+experiment-e: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## Natural Questions, all of them, from a weak start
 	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-nq-power.yaml
 
 runs/second-reader/$(WARM) runs/sentences/$(WARM):
 	$(BIN)/python -m trainers.sft --config configs/sft/$(notdir $(@D)).yaml
+runs/weak/modules.json:
+	$(BIN)/python -m trainers.new_head --dimension 32 --output_dir runs/weak
 
 policy-demo: setup runs/policy-warm/$(WARM)  ## a policy learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
 	$(BIN)/python -m trainers.policy --config configs/policy/demo.yaml $(POLICY)
