@@ -169,6 +169,18 @@ def test_a_run_that_failed_leaves_its_folder_to_others(ends, tmp_path):
         pass
 
 
+def test_a_run_that_failed_can_be_run_again(tmp_path):
+    labeler = Counting(1)
+    run = LabelRun(tmp_path / "out", labeler, QUERIES)
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    labeler.most = 5
+    with lock_folder(tmp_path / "out"), pytest.raises(ValueError, match="in use by another process"):
+        run.run()
+    assert run.run()["questions"] == 4
+    assert [row["id"] for row in labels_of(tmp_path / "out")] == [query.id for query in QUERIES]
+
+
 def test_only_what_really_changed_is_named(tiny_scorer, tmp_path, monkeypatch):
     from seper_reward.labels.labelers import DeltaSePerLabeler
 
