@@ -160,7 +160,7 @@ def test_without_labels_the_untrained_model_is_the_optimum():
     scores.requires_grad_()
     loss = kl_regularized(scores, torch.zeros(2, 3), others, *kept, temperature=0.5)
     loss.backward()
-    assert float(loss) == pytest.approx(0, abs=1e-6)
+    assert loss.item() == pytest.approx(0, abs=1e-6)
     assert scores.grad.abs().max() < 1e-6
     # unlike where a question's own passages are all there is, equal labels that are not 0 teach something
     assert kl_regularized(scores, torch.full((2, 3), 0.8), others, *kept, temperature=0.5) > 0.01
