@@ -291,10 +291,9 @@ class SePerScorer:
 
     def _measured(self, block: Sequence[Asked]) -> list[Measured | UnscorableError]:
         places = [place for place, each in enumerate(block) if each.contexts and each.draws == 1]
-        together = len(places) > 1
-        known = (
-            dict(zip(places, self.block_beliefs([block[place] for place in places]), strict=True)) if together else {}
-        )
+        known: dict[int, list[Belief] | UnscorableError] = {}
+        if len(places) > 1:
+            known = dict(zip(places, self.block_beliefs([block[place] for place in places]), strict=True))
         beliefs = [known[place] if place in known else self.attempt(each) for place, each in enumerate(block)]
         stated = [
             (each.question, text, each.answers)

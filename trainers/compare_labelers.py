@@ -51,7 +51,7 @@ from .ranking.label_table import (
     table_lines,
 )
 from .ranking.run import RESULTS, RankingRun, begin, labeler_for
-from .ranking.tuning import check_grid, seper_on_dev, settings_grid, tune
+from .ranking.tuning import check_grid, own_settings, seper_on_dev, settings_grid, tune
 from .retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
 from .runs import suggest
 
@@ -118,15 +118,14 @@ class CompareConfig(RetrieverConfig):
             check_labeler(self.parts(name)[1])
         self.temperatures()
         check_grid(self.grid(), RetrieverConfig, RetrieverArguments)
-        ours = {each.name for each in fields(RetrieverConfig)}
+        first = self.of(self.labelers[0])
         for trial in self.grid():
-            changes: dict[str, Any] = {name: value for name, value in trial.items() if name in ours}
-            replace(self.of(self.labelers[0]), **changes)
+            replace(first, **own_settings(first, trial))  # refuses what no trial could train with
         if self.tune and not self.dev_share:
             raise ValueError("tune needs dev questions; give a dev_share above 0")
         if not self.labelers or not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
             raise ValueError(f"expected labelers, and whole numbers as seeds, got {self.labelers} and {self.seeds}")
-        if len({int(seed) for seed in self.seeds}) < len(self.seeds) or any(str(int(s)) != s for s in self.seeds):
+        if sorted(self.seeds) != sorted({str(int(seed)) for seed in self.seeds}):
             raise ValueError(f"expected each seed once, without leading zeros, got {self.seeds}")
         if len({Path(name).name for name in self.labelers}) < len(self.labelers):
             raise ValueError(f"labelers must have names of their own, got {self.labelers}; rename a folder")

@@ -136,8 +136,7 @@ class LabelRun:
             UnscorableError: A question cannot be scored, and ``strict``; finished questions stay on disk.
         """
         # the main process reads and writes the folder, and tells the others: a network disk may show them old files
-        if self._lock is not None and self._lock.closed:  # run once more, after an error
-            self._lock = lock_folder(self.folder)
+        together(self._lock_again)
         try:
             if self.complete:
                 # anew: rows of ΔSePer hold soft and hard labels, and the earlier run may have summed up the others
@@ -156,6 +155,11 @@ class LabelRun:
     def labels(self) -> list[dict[str, Any]]:
         """Read ``labels.jsonl``."""
         return list(read_lines(self.folder / LABELS))
+
+    def _lock_again(self) -> None:
+        """Lock the folder once more where an earlier call of ``run`` has freed it."""
+        if self._lock is not None and self._lock.closed:
+            self._lock = lock_folder(self.folder)
 
     def _free(self) -> None:
         """Let other runs have the folder, also while an error's traceback keeps this one alive."""

@@ -35,13 +35,12 @@ class LabelStore:
     """Labels by question and passage, on disk, so that no passage is labelled twice.
 
     Where labels depend on a question's other passages (``PassageLabeler.whole``), all are labelled again as soon as
-    they are not the same ones: given passages that are gone take their sets with them.
+    they are not the same ones: given passages that are gone take their sets with them. All processes must make a store
+    together.
 
     Args:
         path: JSONL file of label rows, read if it exists; rows stand in the order in which questions came.
         labeler: Labeler of passages that have no label yet.
-
-    All processes must make it together.
     """
 
     def __init__(self, path: Path, labeler: PassageLabeler) -> None:

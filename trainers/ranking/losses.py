@@ -163,7 +163,8 @@ class ListLoss(nn.Module):
         model: The bi-encoder.
         loss: Function of cosine similarities ``(Q, P)`` and labels ``(Q, P)`` with NaN as padding.
         in_batch: Whether the loss takes the similarities with the other questions' passages as its third argument.
-        reference: Whether it takes both kinds of similarities by the reference, too, whose vectors the collator gives.
+        reference: Whether an ``in_batch`` loss takes both kinds of similarities by the reference, too, whose vectors
+            the collator gives.
     """
 
     def __init__(
@@ -174,26 +175,27 @@ class ListLoss(nn.Module):
 
     def forward(self, features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Embed the questions and all passages of a batch made by ``ListCollator``; return the loss."""
-        tokens = features[1]["input_ids"]
+        references = [side.pop(_REFERENCE) for side in features] if self.reference else None
+        queries, passages = (normalize(self.model(side)["sentence_embedding"].float(), dim=-1) for side in features)
         there = ~labels.isnan()
         owner = there.nonzero()[:, 0]  # passages come question by question
         own = owner == torch.arange(len(labels), device=owner.device)[:, None]  # (Q, sum of P)
+
+        def own_scores(similarities: Tensor) -> Tensor:
+            return torch.zeros_like(labels).masked_scatter(there, similarities[own])
+
+        similarities = queries @ passages.T  # (Q, sum of P)
+        if not self.in_batch:
+            return self.loss(own_scores(similarities), labels)
         # a passage of another question is no negative if its text is one of this question's, too
+        tokens = features[1]["input_ids"]
         same = (tokens[:, None] == tokens[None]).all(-1)
         own_text = (own[:, :, None] & same[None]).any(1)  # (Q, sum of P)
-
-        def compared(queries: Tensor, passages: Tensor) -> tuple[Tensor, Tensor]:
-            """Return the similarities with a question's own passages, and with those of others."""
-            similarities = queries @ passages.T  # (Q, sum of P)
-            scores = torch.zeros_like(labels).masked_scatter(there, similarities[own])
-            return scores, similarities.masked_fill(own_text, -torch.inf)
-
-        reference = [side.pop(_REFERENCE) for side in features] if self.reference else []
-        embedded = [normalize(self.model(side)["sentence_embedding"].float(), dim=-1) for side in features]
-        scores, others = compared(*embedded)
-        if self.reference:
-            return self.loss(scores, labels, others, *compared(*reference))
-        return self.loss(scores, labels, others) if self.in_batch else self.loss(scores, labels)
+        given = [own_scores(similarities), labels, similarities.masked_fill(own_text, -torch.inf)]
+        if references is not None:
+            before = references[0] @ references[1].T
+            given += [own_scores(before), before.masked_fill(own_text, -torch.inf)]
+        return self.loss(*given)
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the loss and its arguments, for the model card of sentence-transformers."""

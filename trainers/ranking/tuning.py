@@ -63,6 +63,11 @@ def check_grid(grid: Sequence[Mapping[str, float]], *settings: type) -> None:
         )
 
 
+def own_settings(one: Any, settings: Mapping[str, float]) -> dict[str, Any]:
+    """Return those of a trial's settings that are fields of a dataclass's object."""
+    return {name: value for name, value in settings.items() if name in _names(type(one))}
+
+
 def tune(
     config: Config,
     arguments: Arguments,
@@ -141,11 +146,8 @@ def _name(settings: Mapping[str, float]) -> str:
 def _trial(config: Config, arguments: Arguments, settings: Mapping[str, float]) -> tuple[Config, Arguments]:
     """Return settings and arguments of a trial, with its folder."""
     folder = Path(str(arguments.output_dir)) / TUNING / _name(settings)
-    ours: dict[str, Any] = {
-        name: settings[name] for name in settings if name in {each.name for each in fields(config)}
-    }
-    theirs: dict[str, Any] = {name: value for name, value in settings.items() if name not in ours}
-    return replace(config, **ours), replace(arguments, output_dir=str(folder), **theirs)
+    theirs = own_settings(arguments, settings)
+    return replace(config, **own_settings(config, settings)), replace(arguments, output_dir=str(folder), **theirs)
 
 
 def _score(path: Path, model: Model, score: Callable[[Model], float | None], measured_by: Mapping[str, Any]) -> float:
