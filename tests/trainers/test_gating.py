@@ -9,20 +9,20 @@ from sentence_transformers import CrossEncoder
 
 from seper_reward.types import Belief, Estimate, LabeledQuery, Passage, Query
 from trainers import gating
-from trainers.gating import (
+from trainers.gating import GatingConfig, of_groups
+from trainers.models import load_encoder
+from trainers.ranking.data import Questions
+from trainers.ranking.gates import (
     Decided,
     Gate,
-    GatingConfig,
     answered,
     compare_rules,
     decide,
+    gates,
     gating_results,
-    of_groups,
     over_folds,
     thresholds,
 )
-from trainers.models import load_encoder
-from trainers.ranking.data import Questions
 from trainers.ranking.regression import PassageRegression
 
 A, B = Passage("Ann built it.", id="a"), Passage("Bob built it.", id="b")
@@ -99,10 +99,9 @@ def test_questions_that_a_reader_cannot_be_asked_are_left_out_for_all():
 def test_readers_that_made_no_labels_have_numbers_of_their_own():
     names = ("entropy", "semantic_entropy", "baseline_seper", "predicted_of_retrieved", "predicted", "measured")
     test = decided(**{name: [0.3, 0.2, 0.1] for name in names})
-    limits = dict.fromkeys(gating.gates("delta_seper"), 0.15)
+    limits = dict.fromkeys(gates("delta_seper"), 0.15)
     first, plain = values([0.1, 0.2, 0.9], [0.3, 0.0, 0.6], [0.9, 0.8, 0.4]), values([0.0] * 3, [0.3] * 3, [0.6] * 3)
-    config = GatingConfig(eval_readers=["plain"])
-    found = gating_results(config, limits, test, {"embedded": first, "plain": plain})
+    found = gating_results("delta_seper", limits, test, {"embedded": first, "plain": plain})
     gate = found["gating"]["delta_seper"]
     assert (gate["seper"], gate["seper_plain"]) == (pytest.approx(0.8667, abs=1e-4), 0.4)
     assert found["leads"]["embedded"]["never"]["lead"] == pytest.approx(1.4 / 3, abs=1e-4)
@@ -179,7 +178,7 @@ def test_command(student, lane_questions, tmp_path, tiny_reader, tiny_entailment
     assert gating.main(settings) == 0
     folder = tmp_path / "run"
     results = json.loads((folder / "results.json").read_text())
-    assert set(results["gating"]) == {"never", "always", "always_reranked", *gating.gates("delta_seper")}
+    assert set(results["gating"]) == {"never", "always", "always_reranked", *gates("delta_seper")}
     never, gate = results["gating"]["never"], results["gating"]["delta_seper"]
     assert set(gate) >= {"seper", "exact_match", "share_with_passage", "area", "threshold", "seper_held_out"}
     assert (never["share_with_passage"], results["gating"]["always"]["share_with_passage"]) == (0.0, 1.0)
