@@ -85,14 +85,15 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
     one is worth, less what the best one is worth that has the given ones, not this one, and leaves room for it: it is
     smaller than the largest set with this one. In the first hop both passages of a pair that finds the answer only
     together thus have the label of the pair, while by themselves they are useless; a passage that adds nothing has 0,
-    beside one that suffices, too. In the last hop it is what a passage adds to the given ones. The next hops are those
-    that begin with passages of the best set: what to read after others is not worth learning.
+    beside one that suffices, too. In the last hop it is what a passage adds to the given ones. The next hops begin
+    with any passages of the best set that were measured, whatever was given when it was: the first hop may well find
+    the one that leads to the answer's first. What to read after other passages is not worth learning.
 
     The error of the set that most labels are over takes the place of the baseline's: it is part of these labels, and
-    cancels in differences. Given passages that were shown in several orders are given in the
-    first, and of several orders of a set the first measure counts. The most of several noisy measures is too high, the
-    more so the more there are, and passages are in unequally many sets: what sets are worth is therefore first drawn
-    to its mean by the part of the differences that is noise (``drawn_to_mean``). A little remains.
+    cancels in differences. Given passages are in the order in which the best set was shown, and of several orders of a
+    set the first measure counts. The most of several noisy measures is too high, the more so the more there are, and
+    passages are in unequally many sets: what sets are worth is therefore first drawn to its mean by the part of the
+    differences that is noise (``drawn_to_mean``). A little remains.
 
     Args:
         labeled: The labelled query, with ``sets``.
@@ -101,17 +102,17 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
     # by places: what a set is worth over no passage, and the error of what it is worth by itself
     worth: dict[frozenset[int], tuple[float, float]] = {frozenset(): (0.0, labeled.baseline_error)}
     worth |= {frozenset([at]): single for at, single in enumerate(singles)}
-    given: dict[frozenset[int], tuple[int, ...]] = {frozenset(): ()}  # in order
     for each in labeled.sets:
         error = math.sqrt(max(each.utility.std_error**2 - labeled.baseline_error**2, 0.0))
         worth.setdefault(frozenset(each.shown), (each.utility.value, error))
         worth.setdefault(frozenset(each.given), (each.utility.value - each.gain.value, _given_error(each)))
-        given.setdefault(frozenset(each.given), each.given)
     drawn = drawn_to_mean([value for value, _ in worth.values()], [error for _, error in worth.values()])
     worth = {places: (value, error) for (places, (_, error)), value in zip(worth.items(), drawn, strict=True)}
-    measured = [frozenset(each.shown) for each in labeled.sets]
-    best = max(measured, key=lambda places: worth[places][0], default=frozenset())
-    return [_hop_of_path(labeled, worth, shown) for places, shown in given.items() if not places or places < best]
+    best = max((each.shown for each in labeled.sets), key=lambda shown: worth[frozenset(shown)][0], default=())
+    begun = [places for places in worth if places < set(best)]
+    return [
+        _hop_of_path(labeled, worth, tuple(at for at in best if at in places)) for places in begun or [frozenset()]
+    ]
 
 
 def by_marks(labeled: LabeledQuery) -> list[Hop]:

@@ -29,13 +29,15 @@ from trainers.ranking.run import labeler_for
 from trainers.retriever import RetrieverArguments, train_once
 
 DEPTH = 2
-MARKS = "gold"
+MARKS, SETS = "gold", "conditional_delta_seper"
+WAYS = (*get_args(LearnFrom), MARKS)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     made = parser(__doc__)
     made.add_argument("--config", default="configs/retriever/compare-two-hop.yaml")
     made.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    made.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, help="what is learned from; not given: each")
     made.add_argument("--labels", help="folder that keeps the labels; not given: they are made each time")
     options = made.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
@@ -58,10 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 queries = getattr(questions, asked)
                 where = {"fold": fold, "seed": seed}
                 found["untrained"].append(where | recalls(load_encoder(config.model), questions, queries))
-                for way in (*get_args(LearnFrom), MARKS):
+                for way in options.ways:
                     model = load_encoder(config.model)
-                    kind = MARKS if way == MARKS else "conditional_delta_seper"
-                    own = config.of(kind) if way == MARKS else replace(config.of(kind), learn_from=way)
+                    kind = MARKS if way == MARKS else SETS
+                    own = config.of({MARKS: MARKS, "singles": "delta_seper"}.get(way, SETS))
+                    if kind == SETS:
+                        own = replace(own, learn_from=way)
                     train_once(model, labeled[kind, learned], own, replace(training, seed=seed))
                     found.setdefault(way, []).append(where | recalls(model, questions, queries))
                     print(way, found[way][-1], flush=True)
@@ -77,7 +81,7 @@ def labels(
 ) -> dict[tuple[str, str], list[LabeledQuery]]:
     """Return the labels by kind and split."""
     scorer, found = load_scorer(config, seed), {}
-    for kind in ("conditional_delta_seper", MARKS):
+    for kind in (SETS, MARKS):
         for split in ("train", "test"):
             store = LabelStore(folder / f"{kind}-{split}-{seed}.jsonl", labeler_for(config.of(kind), scorer))
             found[kind, split] = store.label(getattr(questions, split))

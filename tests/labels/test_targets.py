@@ -243,10 +243,15 @@ def test_what_passages_open_up_hop_by_hop():
     assert first.labeled.std_errors == pytest.approx((0.09, 0.09, 0.05, 0.09))
     assert [("".join(each.id for each in hop.given), hop.labeled.labels) for hop in hops] == [
         ("a", pytest.approx([worth[1.05] - worth[0.35], worth[0.4] - worth[0.9], worth[1.05] - worth[0.9]])),
+        ("b", pytest.approx([worth[1.05] - worth[0.0], worth[-0.1] - worth[0.0], worth[1.05] - worth[0.9]])),
         ("d", pytest.approx([worth[1.05] - worth[0.1], worth[1.05] - worth[0.35], worth[0.4] - worth[0.35]])),
-        ("ad", pytest.approx([worth[each] - worth[0.35] for each in (1.05, 0.4)])),  # shown as a, d and as d, a
-    ]  # and nothing beside c, with which the best set does not begin
-    beside_a, beside_both = hops[0].labeled, hops[2].labeled
+        ("ab", pytest.approx([worth[1.05] - worth[0.9]])),
+        (
+            "da",
+            pytest.approx([worth[each] - worth[0.35] for each in (1.05, 0.4)]),
+        ),  # the best set was shown as d, a, b
+    ]  # and nothing beside c, which is not in it
+    beside_a, beside_both = hops[0].labeled, hops[-1].labeled
     assert [each.id for each in beside_a.query.passages] == ["b", "c", "d"]
     assert (beside_a.query.id, beside_a.query.question) == ("q", "Who?")
     assert [each.id for each in beside_both.query.passages] == ["b", "c"]
@@ -276,7 +281,8 @@ def test_the_error_of_what_labels_are_over_is_common_to_them():
         beside((3, at), at, worth - 0.3, 0.2, 0.09, utility=worth, utility_error=0.13)
         for at, worth in enumerate((0.9, 0.2, 0.4))
     ]
-    first, beside_d = by_path(replace(singles, sets=tuple(pairs)))
+    first, beside_a, beside_d = by_path(replace(singles, sets=tuple(pairs)))
+    assert [each.id for each in beside_a.labeled.query.passages] == ["d"]
     assert first.labeled.baseline_error == beside_d.labeled.baseline_error == pytest.approx(0.09)  # of d alone
     assert first.labeled.passage_errors[:3] == pytest.approx((0.05, 0.05, 0.05))  # d itself is over nothing at all
     assert beside_d.labeled.passage_errors == pytest.approx((0.05, 0.05, 0.05))
@@ -285,9 +291,10 @@ def test_the_error_of_what_labels_are_over_is_common_to_them():
 def test_a_passage_that_was_in_no_set_keeps_its_own_label():
     singles = judged([0.3, 0.0, 0.2], errors=[0.0, 0.0, 0.0])
     row = replace(singles, sets=(beside((0, 1), 1, 0.4, 0.0, utility=0.7, utility_error=0.0),))
-    first, beside_a = by_path(row)
+    first, beside_a, beside_b = by_path(row)
     assert first.labeled.labels == pytest.approx((0.5, 0.4, 0.2))
     assert beside_a.labeled.labels == pytest.approx((0.4,))
+    assert beside_b.labeled.labels == pytest.approx((0.7,))  # b was never given, and what both are worth is known
     (only,) = by_path(singles)
     assert only.labeled.labels == singles.labels
 
