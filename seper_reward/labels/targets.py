@@ -39,7 +39,7 @@ def lists_to_learn(
     Args:
         labeled: The labelled queries.
         learn_from: ``"singles"``, the labels of passages by themselves; ``"hops"``, these and what passages add to
-            given ones (``by_given``); ``"paths"``, what passages lead to, hop by hop (``by_path``); or ``"best_gain"``
+            given ones (``by_given``); ``"paths"``, what passages open up, hop by hop (``by_path``); or ``"best_gain"``
             (``best_gains``). Marks are learned hop by hop in one way (``by_marks``).
         next_hop: Function that returns the query that is asked after the given passages were read.
         marks: Whether labels are people's marks, which have no sets, and need none.

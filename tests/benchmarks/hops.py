@@ -1,11 +1,13 @@
 """What is a retriever for two hops taught best: what passages do, what they add to others, or what they lead to?
 
     python -m tests.benchmarks.hops --json out.json
+    python -m tests.benchmarks.hops --ways paths gold --loss kl_regularized --contrastive_weight 0 --learning_rate 1e-4
 
 Labels the questions of a comparison that need two passages (conditional ΔSePer) and trains a bi-encoder on them, by
 each way to learn from labels of sets (`--learn_from`), and on people's marks: on the training questions, measured on
 the held-out ones, and the other way round, by two seeds of labels and training. Prints the share of the supporting
-passages among the two that are found in two hops (and at once), by fold and seed.
+passages among the two that are found in two hops (and at once), by fold and seed. Other settings are those of the
+comparison.
 """
 
 import statistics
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     made.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, help="what is learned from; not given: each")
     made.add_argument("--labels", help="folder that keeps the labels; not given: they are made each time")
-    options = made.parse_args(arguments)
+    options, more = made.parse_known_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         words = [
             "--config",
@@ -50,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "no",
             "--disable_tqdm",
             "true",
+            *more,
         ]
         config, training = parse_settings((CompareConfig, RetrieverArguments), words, "hops", __doc__)
         questions = read_questions(config)
