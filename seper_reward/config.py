@@ -44,8 +44,8 @@ CORPUS_HELP = "Corpus, rows {id, title?, text} from a file or dataset as for que
 LEARN_FROM_HELP = (
     "Labels to learn from: singles (of passages by themselves), hops (these, and what passages add to given ones, "
     "where the query is the question followed by the given ones), paths (the same queries along the best set, with "
-    "what the best measured set with a passage is worth more than the best smaller one without it) or best_gain (the "
-    "most that a passage adds to any given ones); the last three need labels of sets."
+    "what each passage leads to: the most that a measured set with it is worth) or best_gain (the most that a passage "
+    "adds to any given ones); the last three need labels of sets."
 )
 SPLIT_BY_HELP = (
     "What is not divided between splits: question, or all questions that share a passage, or a passage's title (of a "

@@ -1,7 +1,6 @@
 """From passage labels to the input of ranking losses: scaling, grades, pairs, triplets, filters. Pure functions."""
 
 import math
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -39,7 +38,7 @@ def lists_to_learn(
     Args:
         labeled: The labelled queries.
         learn_from: ``"singles"``, the labels of passages by themselves; ``"hops"``, these and what passages add to
-            given ones (``by_given``); ``"paths"``, what passages open up, hop by hop (``by_path``); or ``"best_gain"``
+            given ones (``by_given``); ``"paths"``, what passages lead to, hop by hop (``by_path``); or ``"best_gain"``
             (``best_gains``). Marks are learned hop by hop in one way (``by_marks``).
         next_hop: Function that returns the query that is asked after the given passages were read.
         marks: Whether labels are people's marks, which have no sets, and need none.
@@ -79,39 +78,45 @@ def by_given(labeled: LabeledQuery) -> list[Hop]:
 
 
 def by_path(labeled: LabeledQuery) -> list[Hop]:
-    """Return what passages open up, hop by hop, along the best set of passages that was measured.
+    """Return what passages lead to, hop by hop, along the best set of passages that was measured.
 
-    A label is how much further one comes with the passage: what the best measured set with the given passages and this
-    one is worth, less what the best one is worth that has the given ones, not this one, and leaves room for it: it is
-    smaller than the largest set with this one. In the first hop both passages of a pair that finds the answer only
-    together thus have the label of the pair, while by themselves they are useless; a passage that adds nothing has 0,
-    beside one that suffices, too. In the last hop it is what a passage adds to the given ones. The next hops begin
-    with any passages of the best set that were measured, whatever was given when it was: the first hop may well find
-    the one that leads to the answer's first. What to read after other passages is not worth learning.
+    A label is what a passage leads to: the most that a measured set with the given passages and this one is worth,
+    less the given ones alone. In the first hop a passage that finds the answer only together with another one thus has
+    the label of both, while by itself it is useless: the first hop must find it all the same. (It is the optimal value
+    of reading the passage, for as many steps as sets have passages.) The next hops are those that begin with passages
+    of the best set: what to read after others is not worth learning. A label above 0 does not say that the passage is
+    of use: beside one that suffices, a useless one leads as far, so that lists of such questions say little.
 
-    The error of the set that most labels are over takes the place of the baseline's: it is part of these labels, and
-    cancels in differences. Given passages are in the order in which the best set was shown, and of several orders of a
-    set the first measure counts. The most of several noisy measures is too high, the more so the more there are, and
-    passages are in unequally many sets: what sets are worth is therefore first drawn to its mean by the part of the
-    differences that is noise (``drawn_to_mean``). A little remains.
+    The error of the measure with the given passages alone (``given_std_error`` in the details of a set, 0 where it is
+    absent) takes the place of the baseline's: it is part of each label beside them, and cancels in differences. Given
+    passages that were shown in several orders are given in the first, and of several orders of a set the first measure
+    counts. The most of several noisy measures is too high, the more so the more there are, and passages are in
+    unequally many sets: what sets are worth is therefore first drawn to its mean by the part of the differences that
+    is noise (``drawn_to_mean``). A little remains.
 
     Args:
         labeled: The labelled query, with ``sets``.
     """
     singles = zip(labeled.labels, labeled.passage_errors, strict=True)
-    # by places: what a set is worth over no passage, and the error of what it is worth by itself
-    worth: dict[frozenset[int], tuple[float, float]] = {frozenset(): (0.0, labeled.baseline_error)}
-    worth |= {frozenset([at]): single for at, single in enumerate(singles)}
+    worth = {frozenset([at]): single for at, single in enumerate(singles)}
+    # the given ones in order, their worth and its error
+    beside: dict[frozenset[int], tuple[tuple[int, ...], float, float]] = {
+        frozenset(): ((), 0.0, labeled.baseline_error)
+    }
     for each in labeled.sets:
         error = math.sqrt(max(each.utility.std_error**2 - labeled.baseline_error**2, 0.0))
         worth.setdefault(frozenset(each.shown), (each.utility.value, error))
-        worth.setdefault(frozenset(each.given), (each.utility.value - each.gain.value, _given_error(each)))
-    drawn = drawn_to_mean([value for value, _ in worth.values()], [error for _, error in worth.values()])
-    worth = {places: (value, error) for (places, (_, error)), value in zip(worth.items(), drawn, strict=True)}
-    best = max((each.shown for each in labeled.sets), key=lambda shown: worth[frozenset(shown)][0], default=())
-    begun = [places for places in worth if places < set(best)]
+        given = (each.given, each.utility.value - each.gain.value, _given_error(each))
+        beside.setdefault(frozenset(each.given), given)
+    if labeled.sets:
+        drawn = drawn_to_mean([value for value, _ in worth.values()], [error for _, error in worth.values()])
+        worth = {places: (value, error) for (places, (_, error)), value in zip(worth.items(), drawn, strict=True)}
+    sets = [frozenset(each.shown) for each in labeled.sets]
+    best = max(sets, key=lambda places: worth[places][0], default=frozenset())
     return [
-        _hop_of_path(labeled, worth, tuple(at for at in best if at in places)) for places in begun or [frozenset()]
+        _hop_of_path(labeled, worth, given, worth.get(places, (measured, 0.0))[0], error)
+        for places, (given, measured, error) in beside.items()
+        if not places or places < best
     ]
 
 
@@ -328,28 +333,26 @@ def _hop(labeled: LabeledQuery, beside: dict[int, SetLabel]) -> Hop:
 
 
 def _hop_of_path(
-    labeled: LabeledQuery, worth: Mapping[frozenset[int], tuple[float, float]], given: tuple[int, ...]
+    labeled: LabeledQuery,
+    worth: Mapping[frozenset[int], tuple[float, float]],
+    given: tuple[int, ...],
+    worth_given: float,
+    given_error: float,
 ) -> Hop:
-    """Return the labels beside given passages, of what measured sets are worth (with its error) by their places."""
-    reachable = {places: each for places, each in worth.items() if places >= set(given)}
-    best_with, best_without = dict[int, tuple[float, float]](), dict[int, tuple[float, float]]()
-    for at in range(len(labeled.labels)):
-        along = [places for places in reachable if at in places]
-        if at not in given and along:
-            room = max(map(len, along)) - 1
-            best_with[at] = max(reachable[places] for places in along)  # by worth
-            best_without[at] = max(
-                each for places, each in reachable.items() if at not in places and len(places) <= room
-            )
+    """Return the labels beside given passages, from what sets are worth over no passage, and the errors of that."""
+    leads = {
+        at: max(options)  # by worth
+        for at in range(len(labeled.labels))
+        if at not in given and (options := [each for places, each in worth.items() if places >= {*given, at}])
+    }
     passages = labeled.query.passages
-    both = [(best_with[at], best_without[at]) for at in best_with]
     return Hop(
         tuple(passages[at] for at in given),
         LabeledQuery(
-            replace(labeled.query, passages=tuple(passages[at] for at in best_with)),
-            labels=tuple(value - other for (value, _), (other, _) in both),
-            std_errors=tuple(math.hypot(error, its_error) for (_, error), (_, its_error) in both),
-            baseline_error=statistics.mode(best_without.values())[1],
+            replace(labeled.query, passages=tuple(passages[at] for at in leads)),
+            labels=tuple(value - worth_given for value, _ in leads.values()),
+            std_errors=tuple(math.hypot(error, given_error) for _, error in leads.values()),
+            baseline_error=given_error,
         ),
     )
 

@@ -227,74 +227,43 @@ def with_paths():
     return replace(singles, sets=sets)
 
 
-def test_what_passages_open_up_hop_by_hop():
-    """The best set, 1.05, is a, b, d; c is worth at most .4, beside a and d."""
+def test_what_passages_lead_to_hop_by_hop():
+    """The best set is a, b, d: those three lead to 1.05, and c at most to .4, beside a and d."""
     row = with_paths()
-    worths = (0.0, 0.3, 0.0, -0.2, 0.1, 0.9, 0.35, -0.1, 0.4, 1.05, -0.1)  # nothing, singles, sets in their order
-    drawn = drawn_to_mean(worths, (0.12, *row.passage_errors, 0.0, 0.0, 0.0, 0.05, 0.09, 0.0))
+    worths = (0.3, 0.0, -0.2, 0.1, 0.9, 0.35, -0.1, 0.4, 1.05, -0.1)  # singles, then sets in their order
+    drawn = drawn_to_mean(worths, (*row.passage_errors, 0.0, 0.0, 0.0, 0.05, 0.09, 0.0))
     worth = dict(zip(worths, drawn, strict=True))
     first, *hops = by_path(row)
     assert first.given == ()
-    # without a, two passages are worth at most what d is alone; without b or d, a and the other; without c, a and b
-    pairs = [(1.05, 0.1), (1.05, 0.35), (0.4, 0.9), (1.05, 0.9)]
-    assert first.labeled.labels == pytest.approx([worth[best] - worth[without] for best, without in pairs])
-    assert first.labeled.baseline_error == 0.0  # of the set a, b, which two labels are over
+    assert first.labeled.labels == pytest.approx([worth[each] for each in (1.05, 1.05, 0.4, 1.05)])
+    assert first.labeled.baseline_error == 0.12
     # sqrt(.15² - .12²) = .09 and sqrt(.13² - .12²) = .05 are the errors of those sets
-    assert first.labeled.std_errors == pytest.approx((0.09, 0.09, 0.05, 0.09))
+    assert first.labeled.std_errors == pytest.approx((0.15, 0.15, 0.13, 0.15))
     assert [("".join(each.id for each in hop.given), hop.labeled.labels) for hop in hops] == [
-        ("a", pytest.approx([worth[1.05] - worth[0.35], worth[0.4] - worth[0.9], worth[1.05] - worth[0.9]])),
-        ("b", pytest.approx([worth[1.05] - worth[0.0], worth[-0.1] - worth[0.0], worth[1.05] - worth[0.9]])),
-        ("d", pytest.approx([worth[1.05] - worth[0.1], worth[1.05] - worth[0.35], worth[0.4] - worth[0.35]])),
-        ("ab", pytest.approx([worth[1.05] - worth[0.9]])),
-        (
-            "da",
-            pytest.approx([worth[each] - worth[0.35] for each in (1.05, 0.4)]),
-        ),  # the best set was shown as d, a, b
-    ]  # and nothing beside c, which is not in it
-    beside_a, beside_both = hops[0].labeled, hops[-1].labeled
+        ("a", pytest.approx([worth[each] - worth[0.3] for each in (1.05, 0.4, 1.05)])),
+        ("d", pytest.approx([worth[each] - worth[0.1] for each in (1.05, 1.05, 0.4)])),  # beside d, b only with a
+        ("ad", pytest.approx([worth[each] - worth[0.35] for each in (1.05, 0.4)])),  # shown as a, d and as d, a
+    ]  # and nothing beside c, with which the best set does not begin
+    beside_a, beside_both = hops[0].labeled, hops[2].labeled
     assert [each.id for each in beside_a.query.passages] == ["b", "c", "d"]
     assert (beside_a.query.id, beside_a.query.question) == ("q", "Who?")
+    assert beside_a.passage_errors == pytest.approx((0.09, 0.05, 0.09))  # what a alone is worth is common to all
+    assert beside_a.std_errors == pytest.approx([math.hypot(error, 0.06) for error in (0.09, 0.05, 0.09)])
     assert [each.id for each in beside_both.query.passages] == ["b", "c"]
-    assert beside_both.passage_errors == pytest.approx((0.09, 0.05))
+    assert [hop.labeled.baseline_error for hop in hops] == [0.06, 0.0, 0.04]
     assert all(not hop.labeled.sets for hop in (first, *hops))
 
 
-def test_paths_tell_what_is_of_use_from_what_is_beside_it():
-    """Both passages of a pair have the pair's worth; beside a passage that suffices, another one has 0."""
-
-    def first_hop(singles, *utilities):
-        shown = ((0, 1), (0, 2), (1, 2))
-        sets = [
-            beside(pair, pair[1], utility - singles[pair[0]], 0.0, utility=utility, utility_error=0.0)
-            for pair, utility in zip(shown, utilities, strict=True)
-        ]
-        return by_path(replace(judged(singles), sets=tuple(sets)))[0].labeled.labels
-
-    assert first_hop([0.0, 0.1, 0.0], 0.9, 0.0, 0.1) == pytest.approx((0.8, 0.9, 0.0))
-    assert first_hop([0.9, 0.0, 0.0], 0.9, 0.9, 0.0) == pytest.approx((0.9, 0.0, 0.0))
-    assert first_hop([0.9, 0.0, -0.2], 0.9, 0.3, -0.2) == pytest.approx((0.9, 0.0, -0.6))  # the third harms
-
-
-def test_the_error_of_what_labels_are_over_is_common_to_them():
-    singles = judged([0.0, 0.0, 0.0, 0.3], errors=[0.13, 0.13, 0.13, 0.15], baseline_error=0.12)
-    pairs = [
-        beside((3, at), at, worth - 0.3, 0.2, 0.09, utility=worth, utility_error=0.13)
-        for at, worth in enumerate((0.9, 0.2, 0.4))
-    ]
-    first, beside_a, beside_d = by_path(replace(singles, sets=tuple(pairs)))
-    assert [each.id for each in beside_a.labeled.query.passages] == ["d"]
-    assert first.labeled.baseline_error == beside_d.labeled.baseline_error == pytest.approx(0.09)  # of d alone
-    assert first.labeled.passage_errors[:3] == pytest.approx((0.05, 0.05, 0.05))  # d itself is over nothing at all
-    assert beside_d.labeled.passage_errors == pytest.approx((0.05, 0.05, 0.05))
-
-
-def test_a_passage_that_was_in_no_set_keeps_its_own_label():
+def test_what_leads_nowhere_keeps_its_own_label():
     singles = judged([0.3, 0.0, 0.2], errors=[0.0, 0.0, 0.0])
-    row = replace(singles, sets=(beside((0, 1), 1, 0.4, 0.0, utility=0.7, utility_error=0.0),))
-    first, beside_a, beside_b = by_path(row)
-    assert first.labeled.labels == pytest.approx((0.5, 0.4, 0.2))
-    assert beside_a.labeled.labels == pytest.approx((0.4,))
-    assert beside_b.labeled.labels == pytest.approx((0.7,))  # b was never given, and what both are worth is known
+    sets = (
+        beside((0, 1), 1, -0.2, 0.0, utility=0.1, utility_error=0.0),
+        beside((0, 2), 2, 0.4, 0.0, utility=0.7, utility_error=0.0),
+    )
+    row = replace(singles, sets=sets)
+    first, beside_a = by_path(row)
+    assert first.labeled.labels == (0.7, 0.1, 0.7)
+    assert beside_a.labeled.labels == pytest.approx((-0.2, 0.4))
     (only,) = by_path(singles)
     assert only.labeled.labels == singles.labels
 
