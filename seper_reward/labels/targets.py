@@ -83,41 +83,36 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
     A label is what a passage leads to: the most that a measured set with the given passages and this one is worth,
     less the given ones alone. In the first hop a passage that finds the answer only together with another one thus has
     the label of both, while by itself it is useless: the first hop must find it all the same. (It is the optimal value
-    of reading the passage, for as many steps as sets have passages.) The next hops are those that begin with passages
-    of the best set: what to read after others is not worth learning. A label above 0 does not say that the passage is
-    of use: beside one that suffices, a useless one leads as far, so that lists of such questions say little.
+    of reading the passage, for as many steps as sets have passages.) The next hops begin with any passages of the best
+    set that were measured, whatever was given when it was: that is mostly the answer's passage, and the first hop may
+    well find the one that leads there first. What to read after others is not worth learning. A label above 0 does not
+    say that the passage is of use: beside one that suffices, a useless one leads as far, so that lists of such
+    questions say little.
 
-    The error of the measure with the given passages alone (``given_std_error`` in the details of a set, 0 where it is
-    absent) takes the place of the baseline's: it is part of each label beside them, and cancels in differences. Given
-    passages that were shown in several orders are given in the first, and of several orders of a set the first measure
-    counts. The most of several noisy measures is too high, the more so the more there are, and passages are in
-    unequally many sets: what sets are worth is therefore first drawn to its mean by the part of the differences that
-    is noise (``drawn_to_mean``). A little remains.
+    The error of the measure with the given passages alone takes the place of the baseline's: it is part of each label
+    beside them, and cancels in differences. Given passages are in the order in which the best set was shown, and of
+    several orders of a set the first measure counts. The most of several noisy measures is too high, the more so the
+    more there are, and passages are in unequally many sets: what sets are worth is therefore first drawn to its mean
+    by the part of the differences that is noise (``drawn_to_mean``). A little remains.
 
     Args:
         labeled: The labelled query, with ``sets``.
     """
     singles = zip(labeled.labels, labeled.passage_errors, strict=True)
+    # by places: what a set is worth over no passage, and the error of its own measure
     worth = {frozenset([at]): single for at, single in enumerate(singles)}
-    # the given ones in order, their worth and its error
-    beside: dict[frozenset[int], tuple[tuple[int, ...], float, float]] = {
-        frozenset(): ((), 0.0, labeled.baseline_error)
-    }
     for each in labeled.sets:
         error = math.sqrt(max(each.utility.std_error**2 - labeled.baseline_error**2, 0.0))
         worth.setdefault(frozenset(each.shown), (each.utility.value, error))
-        given = (each.given, each.utility.value - each.gain.value, _given_error(each))
-        beside.setdefault(frozenset(each.given), given)
+        if each.given:
+            worth.setdefault(frozenset(each.given), (each.utility.value - each.gain.value, _given_error(each)))
     if labeled.sets:
         drawn = drawn_to_mean([value for value, _ in worth.values()], [error for _, error in worth.values()])
         worth = {places: (value, error) for (places, (_, error)), value in zip(worth.items(), drawn, strict=True)}
-    sets = [frozenset(each.shown) for each in labeled.sets]
-    best = max(sets, key=lambda places: worth[places][0], default=frozenset())
-    return [
-        _hop_of_path(labeled, worth, given, worth.get(places, (measured, 0.0))[0], error)
-        for places, (given, measured, error) in beside.items()
-        if not places or places < best
-    ]
+    best = max((each.shown for each in labeled.sets), key=lambda shown: worth[frozenset(shown)][0], default=())
+    begun = [tuple(at for at in best if at in places) for places in worth if places < set(best)]
+    worth[frozenset()] = (0.0, labeled.baseline_error)
+    return [_hop_of_path(labeled, worth, given) for given in ((), *begun)]
 
 
 def by_marks(labeled: LabeledQuery) -> list[Hop]:
@@ -333,11 +328,7 @@ def _hop(labeled: LabeledQuery, beside: dict[int, SetLabel]) -> Hop:
 
 
 def _hop_of_path(
-    labeled: LabeledQuery,
-    worth: Mapping[frozenset[int], tuple[float, float]],
-    given: tuple[int, ...],
-    worth_given: float,
-    given_error: float,
+    labeled: LabeledQuery, worth: Mapping[frozenset[int], tuple[float, float]], given: tuple[int, ...]
 ) -> Hop:
     """Return the labels beside given passages, from what sets are worth over no passage, and the errors of that."""
     leads = {
@@ -345,7 +336,7 @@ def _hop_of_path(
         for at in range(len(labeled.labels))
         if at not in given and (options := [each for places, each in worth.items() if places >= {*given, at}])
     }
-    passages = labeled.query.passages
+    passages, (worth_given, given_error) = labeled.query.passages, worth[frozenset(given)]
     return Hop(
         tuple(passages[at] for at in given),
         LabeledQuery(

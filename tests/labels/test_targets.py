@@ -241,16 +241,21 @@ def test_what_passages_lead_to_hop_by_hop():
     assert first.labeled.std_errors == pytest.approx((0.15, 0.15, 0.13, 0.15))
     assert [("".join(each.id for each in hop.given), hop.labeled.labels) for hop in hops] == [
         ("a", pytest.approx([worth[each] - worth[0.3] for each in (1.05, 0.4, 1.05)])),
+        ("b", pytest.approx([worth[each] - worth[0.0] for each in (1.05, -0.1, 1.05)])),  # though b was never given
         ("d", pytest.approx([worth[each] - worth[0.1] for each in (1.05, 1.05, 0.4)])),  # beside d, b only with a
-        ("ad", pytest.approx([worth[each] - worth[0.35] for each in (1.05, 0.4)])),  # shown as a, d and as d, a
-    ]  # and nothing beside c, with which the best set does not begin
-    beside_a, beside_both = hops[0].labeled, hops[2].labeled
+        ("ab", pytest.approx([worth[1.05] - worth[0.9]])),
+        (
+            "da",
+            pytest.approx([worth[each] - worth[0.35] for each in (1.05, 0.4)]),
+        ),  # the best set was shown as d, a, b
+    ]  # and nothing beside c, which is not in it
+    beside_a, beside_both = hops[0].labeled, hops[-1].labeled
     assert [each.id for each in beside_a.query.passages] == ["b", "c", "d"]
     assert (beside_a.query.id, beside_a.query.question) == ("q", "Who?")
-    assert beside_a.passage_errors == pytest.approx((0.09, 0.05, 0.09))  # what a alone is worth is common to all
-    assert beside_a.std_errors == pytest.approx([math.hypot(error, 0.06) for error in (0.09, 0.05, 0.09)])
+    assert beside_a.passage_errors == pytest.approx((0.09, 0.05, 0.09))  # what a alone is worth is common to all,
+    assert beside_a.std_errors == pytest.approx([math.hypot(error, 0.05) for error in (0.09, 0.05, 0.09)])  # ± .05
     assert [each.id for each in beside_both.query.passages] == ["b", "c"]
-    assert [hop.labeled.baseline_error for hop in hops] == [0.06, 0.0, 0.04]
+    assert [hop.labeled.baseline_error for hop in hops] == pytest.approx([0.05, 0.0, 0.0, 0.0, 0.0])
     assert all(not hop.labeled.sets for hop in (first, *hops))
 
 
@@ -261,9 +266,10 @@ def test_what_leads_nowhere_keeps_its_own_label():
         beside((0, 2), 2, 0.4, 0.0, utility=0.7, utility_error=0.0),
     )
     row = replace(singles, sets=sets)
-    first, beside_a = by_path(row)
+    first, beside_a, beside_c = by_path(row)
     assert first.labeled.labels == (0.7, 0.1, 0.7)
     assert beside_a.labeled.labels == pytest.approx((-0.2, 0.4))
+    assert beside_c.labeled.labels == pytest.approx((0.5,))
     (only,) = by_path(singles)
     assert only.labeled.labels == singles.labels
 
