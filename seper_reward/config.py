@@ -242,8 +242,8 @@ class ScorerConfig(EstimatorConfig):
     )
     throughput: bool = setting(
         False,
-        "Whether waiting prompts take the room of finished ones in a running batch; faster where many questions are "
-        "measured side by side, but low digits of labels then depend on their neighbours.",
+        "Whether waiting prompts take the room of finished ones in a running batch, for accelerators (on a CPU it is "
+        "slower): many questions are measured side by side, and low digits of labels depend on their neighbours.",
     )
     compile_reader: bool = setting(
         False,
