@@ -28,7 +28,7 @@ from trainers.ranking.data import Questions, read_questions
 from trainers.ranking.evaluation import rank
 from trainers.ranking.label_store import LabelStore
 from trainers.ranking.run import labeler_for
-from trainers.retriever import RetrieverArguments, train_once
+from trainers.retriever import RetrieverArguments, RetrieverConfig, train_once
 
 DEPTH = 2
 MARKS, SETS = "gold", "conditional_delta_seper"
@@ -66,10 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 for way in options.ways:
                     model = load_encoder(config.model)
                     kind = MARKS if way == MARKS else SETS
-                    own = config.of({MARKS: MARKS, "singles": "delta_seper"}.get(way, SETS))
-                    if kind == SETS:
-                        own = replace(own, learn_from=way)
-                    train_once(model, labeled[kind, learned], own, replace(training, seed=seed))
+                    train_once(model, labeled[kind, learned], recipe(config, way), replace(training, seed=seed))
                     found.setdefault(way, []).append(where | recalls(model, questions, queries))
                     print(way, found[way][-1], flush=True)
     mean = {way: {key: mean_of(rows, key) for key in ("in_two_hops", "at_once")} for way, rows in found.items()}
@@ -77,6 +74,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         {"questions": {"train": len(questions.train), "test": len(questions.test)}, "mean": mean, "runs": found},
         options.json,
     )
+
+
+def recipe(config: CompareConfig, way: str) -> RetrieverConfig:
+    """Return the settings of a retriever that learns in one of ``WAYS``."""
+    if way == MARKS:
+        return config.of(MARKS)
+    if way == "singles":  # of the same labels those of passages by themselves; settings refuse sets that nothing uses
+        return config.of("delta_seper")
+    return replace(config.of(SETS), learn_from=way)
 
 
 def labels(

@@ -244,10 +244,7 @@ def test_what_passages_lead_to_hop_by_hop():
         ("b", pytest.approx([worth[each] - worth[0.0] for each in (1.05, -0.1, 1.05)])),  # though b was never given
         ("d", pytest.approx([worth[each] - worth[0.1] for each in (1.05, 1.05, 0.4)])),  # beside d, b only with a
         ("ab", pytest.approx([worth[1.05] - worth[0.9]])),
-        (
-            "da",
-            pytest.approx([worth[each] - worth[0.35] for each in (1.05, 0.4)]),
-        ),  # the best set was shown as d, a, b
+        ("da", pytest.approx([worth[each] - worth[0.35] for each in (1.05, 0.4)])),  # as the best set was shown
     ]  # and nothing beside c, which is not in it
     beside_a, beside_both = hops[0].labeled, hops[-1].labeled
     assert [each.id for each in beside_a.query.passages] == ["b", "c", "d"]
