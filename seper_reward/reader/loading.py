@@ -157,6 +157,7 @@ def embedded_reader_folder() -> Path:
     target = cache_dir() / "smollm2-135m-instruct"
     if (target / "model.safetensors").is_file():
         return target
+    from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils.quantization_config import GgufConfig
 
@@ -171,7 +172,13 @@ def embedded_reader_folder() -> Path:
             dtype=torch.bfloat16,  # SmolLM2 was released in bf16
             quantization_config=GgufConfig(dequantize=True),
         )
-        model.save_pretrained(scratch)
+        # save_pretrained would write on the first of several processes only, and each of them is to have a whole copy;
+        # the head is tied to the embeddings
+        model.config.architectures = [type(model).__name__]
+        model.config.save_pretrained(scratch)
+        model.generation_config.save_pretrained(scratch)
+        weights = {name: weight for name, weight in model.state_dict().items() if name != "lm_head.weight"}
+        save_file(weights, scratch / "model.safetensors", metadata={"format": "pt"})
         scratch.rename(target)
     except OSError:
         if not (target / "model.safetensors").is_file():  # else another process made the copy meanwhile

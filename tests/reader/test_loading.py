@@ -1,7 +1,11 @@
 """Loading: embedded wheels, local folders, and errors that say what would work."""
 
 import importlib.util
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -53,12 +57,29 @@ def test_a_folder_says_how_its_reader_is_asked(tmp_path):
             reader_defaults(str(tmp_path))
 
 
+CONVERT = """
+import torch.distributed
+from seper_reward.reader.loading import embedded_reader_folder
+torch.distributed.init_process_group("gloo")
+print(embedded_reader_folder())
+torch.distributed.destroy_process_group()
+"""
+
+
 @pytest.mark.slow
-def test_conversion_from_the_wheel(tmp_path, monkeypatch):
-    monkeypatch.setenv("SEPER_REWARD_HOME", str(tmp_path))
-    folder = embedded_reader_folder()
-    assert folder == tmp_path / "smollm2-135m-instruct"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["smollm2-135m-instruct"]  # no scratch left
+def test_conversion_from_the_wheel_by_two_processes_at_once(tmp_path, monkeypatch):
+    """Whichever ends first, its copy is whole: transformers itself saves on the first of several processes only."""
+    (tmp_path / "convert.py").write_text(CONVERT)
+    home = tmp_path / "home"
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    environment = {**os.environ, "SEPER_REWARD_HOME": str(home), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path.cwd())}
+    ended = subprocess.run(
+        [*torchrun, tmp_path / "convert.py"], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert ended.returncode == 0, ended.stderr
+    monkeypatch.setenv("SEPER_REWARD_HOME", str(home))
+    assert embedded_reader_folder() == home / "smollm2-135m-instruct"
+    assert sorted(path.name for path in home.iterdir()) == ["smollm2-135m-instruct"]  # no scratch left
     assert weights_hash(load_reader("plain", LoadOptions(device="cpu", dtype="bfloat16")).model) == "e1abb9b743129b40"
 
 

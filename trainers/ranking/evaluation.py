@@ -78,7 +78,12 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
             max_new_tokens=defaults.max_new_tokens,
         )
         scorers[name] = SePerScorer(
-            sampler, scorer.entailment, prompt=defaults.prompt, estimator=scorer.estimator, cache=scorer.cache
+            sampler,
+            scorer.entailment,
+            prompt=defaults.prompt,
+            max_passage_tokens=config.max_passage_tokens,
+            estimator=scorer.estimator,
+            cache=scorer.cache,
         )
     gains = None
     if config.eval_gains:
