@@ -23,12 +23,10 @@ from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
-from sentence_transformers.base.modules import Dense
 from torch import Tensor
 
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
-from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
@@ -61,6 +59,7 @@ from .ranking.run import (
     publish,
     teacher_rows,
 )
+from .ranking.vectors import split_at_head, through, vectors_by_text
 from .runs import last_checkpoint, model_card, stopwatch, suggest, tracked_run
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
@@ -195,56 +194,31 @@ def train_once(
         ValueError: No question has labels that differ.
     """
     rows = teacher_rows(labeled, config)
-    reference = vectors_by_text(model, rows) if config.loss == "kl_regularized" else None
+    learner, below, before = model, None, None
+    if config.only_head:  # what is below it stays, and is run once
+        body, learner = split_at_head(model)
+        below = vectors_by_text(body, rows, unit=False)
+    if config.loss == "kl_regularized":
+        before = vectors_by_text(model, rows) if below is None else through(learner, below)
     if config.lora_r:
         torch.manual_seed(arguments.seed)  # for the new adapter: the trainer sets its seed only later
         model.add_adapter(new_lora(TaskType.FEATURE_EXTRACTION, config.lora_r))
-    if config.only_head:
-        freeze_body(model)
     # a batch for each process, however few rows there are: otherwise there would be no step
     most = max(1, len(rows) // process_state().num_processes)
     arguments = replace(arguments, per_device_train_batch_size=min(arguments.per_device_train_batch_size, most))
     prompts = {"query": model.prompts.get("query", ""), "passages": model.prompts.get("document", "")}
     trainer = SentenceTransformerTrainer(
-        model=model,
+        model=learner,
         args=arguments if evaluator else replace(arguments, eval_strategy="no"),
         train_dataset=Dataset.from_list(rows),
-        loss=list_loss(config, model),
+        loss=list_loss(config, learner),
         evaluator=evaluator,
-        data_collator=ListCollator(preprocess_fn=model.preprocess, prompts=prompts, reference=reference),
+        data_collator=ListCollator(preprocess_fn=model.preprocess, prompts=prompts, reference=before, below=below),
     )
     trainer.train(resume_from_checkpoint=last_checkpoint(Path(arguments.output_dir)))
     if config.lora_r:
         merge_adapter(model)
     return [row for row in trainer.state.log_history if "loss" in row or any("eval" in key for key in row)]
-
-
-def vectors_by_text(model: SentenceTransformer, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Tensor]]:
-    """Return the unit vectors of all texts of ``teacher_rows``; all processes must call this together.
-
-    Returns:
-        By ``query`` and ``passages``, ``(D,)`` vectors by text.
-    """
-    embedder = Embedder(model)
-    queries = list(dict.fromkeys(row["query"] for row in rows))
-    passages = list(dict.fromkeys(text for row in rows for text in row["passages"]))
-    return {
-        "query": dict(zip(queries, torch.from_numpy(embedder.questions(queries)), strict=True)),
-        "passages": dict(zip(passages, torch.from_numpy(embedder.passages(passages, share=True)), strict=True)),
-    }
-
-
-def freeze_body(model: SentenceTransformer) -> None:
-    """Let only the last linear layer of a bi-encoder learn.
-
-    Raises:
-        ValueError: It has none behind its transformer.
-    """
-    heads = [module for module in model if isinstance(module, Dense)]
-    if not heads:
-        raise ValueError("only_head needs a model with a linear layer at its end; see `seper-reward train new-head`")
-    model.requires_grad_(False)
-    heads[-1].requires_grad_(True)
 
 
 def merge_adapter(model: SentenceTransformer) -> None:
@@ -320,7 +294,7 @@ class RetrieverRun:
         statistics = label_statistics(labeled, self._config.margin)
         log({"round": number, **{f"labels/{key}": value for key, value in statistics.items()}})
         with stopwatch(seconds, "training"):
-            history = train_once(model, labeled, self._config, self._round_arguments(folder), self._evaluator())
+            history = train_once(model, labeled, self._config, self._round_arguments(folder), self._evaluator(model))
         log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
         process_state().wait_for_everyone()
         if process_state().is_main_process:
@@ -339,10 +313,10 @@ class RetrieverRun:
     def _round_arguments(self, folder: Path) -> SentenceTransformerTrainingArguments:
         return replace(self._arguments, output_dir=str(folder / "checkpoints"))
 
-    def _evaluator(self) -> RankingEvaluator | None:
+    def _evaluator(self, model: SentenceTransformer) -> RankingEvaluator | None:
         if self._arguments.eval_strategy == "no" or not self._questions.dev:
             return None
-        return RankingEvaluator(self._questions.corpus, self._questions.dev, self._config.hops)
+        return RankingEvaluator(model, self._questions.corpus, self._questions.dev, self._config.hops)
 
 
 def card(config: RetrieverConfig, arguments: Any, questions: Questions, results: Mapping[str, Any]) -> str:

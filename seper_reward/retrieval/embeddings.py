@@ -18,17 +18,20 @@ CHUNK = 2048  # passages that are embedded together, sorted by length, and kept 
 
 
 class Embedder:
-    """Makes unit vectors of questions and passages.
+    """Makes vectors of questions and passages.
 
     Args:
         encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
         batch_size: Number of texts per forward pass; texts of similar length share one.
         dtype: The dtype of the encoder's matrix products: ``torch.float32`` leaves the encoder as it is, a shorter one
             is autocast; ``None`` takes bf16 where the device multiplies it natively (``fast_dtype``).
+        unit: Whether vectors get the length 1.
     """
 
-    def __init__(self, encoder: Any, batch_size: int = 64, dtype: torch.dtype | None = None) -> None:
-        self._encoder, self._batch_size, self._given_dtype = encoder, batch_size, dtype
+    def __init__(
+        self, encoder: Any, batch_size: int = 64, dtype: torch.dtype | None = None, unit: bool = True
+    ) -> None:
+        self._encoder, self._batch_size, self._given_dtype, self._unit = encoder, batch_size, dtype, unit
 
     def __getstate__(self) -> dict[str, Any]:
         """Put the encoder of a pickle on the CPU: the process that reads it may have no accelerator."""
@@ -40,11 +43,11 @@ class Embedder:
         return self._given_dtype or fast_dtype(self._encoder.device)
 
     def questions(self, texts: Sequence[str]) -> np.ndarray:
-        """Return fp32 vectors of shape (number of texts, dimension), of length 1."""
+        """Return fp32 vectors of shape (number of texts, dimension)."""
         return self._embed(self._encoder.encode_query, texts)
 
     def passages(self, texts: Sequence[str], cache_dir: Path | None = None, share: bool = False) -> np.ndarray:
-        """Return fp32 vectors of shape (number of texts, dimension), of length 1; at least one text is needed.
+        """Return fp32 vectors of shape (number of texts, dimension); at least one text is needed.
 
         Args:
             texts: The passages' texts.
@@ -69,7 +72,7 @@ class Embedder:
     def _embed(self, encode: Callable[..., Any], texts: Sequence[str]) -> np.ndarray:
         with torch.autocast(self._encoder.device.type, self._dtype, enabled=self._dtype != torch.float32):
             vectors = encode(
-                list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
+                list(texts), batch_size=self._batch_size, normalize_embeddings=self._unit, show_progress_bar=False
             )
         return vectors.astype(np.float32)  # type: ignore[no-any-return]
 
@@ -78,7 +81,9 @@ class Embedder:
         encoder = self._encoder
         modules = str(encoder)  # the kinds of modules and their settings: pooling, lower case
         vocabulary, window = encoder.tokenizer.get_vocab(), encoder.max_seq_length
-        return content_key(weights_hash(encoder), modules, encoder.prompts, vocabulary, window, str(self._dtype))
+        return content_key(
+            weights_hash(encoder), modules, encoder.prompts, vocabulary, window, str(self._dtype), self._unit
+        )
 
 
 class _Kept:

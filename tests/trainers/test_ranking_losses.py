@@ -8,6 +8,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+from trainers.new_head import with_new_head
 from trainers.ranking.losses import (
     ListCollator,
     ListLoss,
@@ -17,6 +18,7 @@ from trainers.ranking.losses import (
     margin_mse,
     ranknet,
 )
+from trainers.ranking.vectors import split_at_head, through, vectors_by_text
 from trainers.retriever import RetrieverConfig, list_loss
 
 NAN = math.nan
@@ -177,8 +179,8 @@ ROWS = [
 ]
 
 
-def batch(encoder):
-    found = ListCollator(preprocess_fn=encoder.preprocess)(ROWS)
+def batch(encoder, **vectors):
+    found = ListCollator(preprocess_fn=encoder.preprocess, **vectors)(ROWS)
     features = [
         {key.removeprefix(f"{name}_"): value for key, value in found.items() if key.startswith(f"{name}_")}
         for name in ("query", "passages")
@@ -242,19 +244,31 @@ def test_list_loss_compares_with_the_untrained_model(encoder):
         )
         for vectors in [encoder.encode(texts, convert_to_tensor=True, normalize_embeddings=True)]
     }
-    found = ListCollator(preprocess_fn=encoder.preprocess, reference=reference)(ROWS)
-    features = [
-        {key.removeprefix(f"{name}_"): value for key, value in found.items() if key.startswith(f"{name}_")}
-        for name in ("query", "passages")
-    ]
+    features, labels = batch(encoder, reference=reference)
     ListLoss(encoder, lambda *given: seen.extend(given) or given[0].sum(), in_batch=True, reference=True)(
-        features, found["label"]
+        features, labels
     )
     scores, labels, others, before, others_before = seen
     there = ~labels.isnan()
     assert torch.allclose(scores[there], before[there], atol=1e-5)  # nothing is trained yet
     assert torch.equal(others.isinf(), others_before.isinf())
     assert torch.allclose(others[~others.isinf()], others_before[~others.isinf()], atol=1e-5)
+
+
+def test_a_head_on_vectors_made_once_learns_what_it_learns_on_tokens(encoder):
+    model = with_new_head(encoder, 8, seed=0).eval()
+    body, head = split_at_head(model)
+    below = vectors_by_text(body, ROWS, unit=False)
+    assert below["query"].keys() == {"who built the mill", "when did it sink"}
+    gradients = []
+    for part, vectors in ((model, {}), (head, {"below": below, "reference": through(head, below)})):
+        config = RetrieverConfig(loss="kl_regularized")
+        given = {"reference": vectors_by_text(model, ROWS)} | vectors
+        list_loss(config, part)(*batch(encoder, **given)).backward()
+        gradients.append(head[0].linear.weight.grad.clone())
+        head.zero_grad()
+    assert gradients[0].abs().max() > 0.01
+    assert torch.allclose(*gradients, rtol=0.1, atol=0.02 * gradients[0].abs().max().item())  # bodies run in bf16
 
 
 def test_settings_of_the_contrastive_loss_that_would_do_nothing_are_refused():

@@ -33,6 +33,7 @@ from trainers.ranking.candidates import candidates
 from trainers.ranking.data import Questions, read_questions
 from trainers.ranking.evaluation import changes, rank
 from trainers.ranking.label_store import LabelStore
+from trainers.ranking.vectors import split_at_head
 from trainers.runs import last_checkpoint
 
 ROOT = Path(__file__).parents[2]
@@ -627,7 +628,7 @@ def test_only_the_new_head_learns(settings, tmp_path, tiny_encoder):
     assert [name.partition(".")[2] for name in changed] == ["linear.weight"]
     assert len(before[changed[0]]) == 8
     with pytest.raises(ValueError, match=r"needs a model with a linear layer at its end"):
-        retriever.freeze_body(SentenceTransformer(str(tiny_encoder), device="cpu"))
+        split_at_head(SentenceTransformer(str(tiny_encoder), device="cpu"))
 
 
 def test_feedback_rows_are_texts_as_the_reader_sees_them():

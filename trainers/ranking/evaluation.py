@@ -210,21 +210,24 @@ class RankingEvaluator(BaseEvaluator):
     """Measures a bi-encoder's ranking of the corpus by people's marks, for sentence-transformers' trainer.
 
     Args:
+        model: The whole bi-encoder, also where the trainer has only the part of it that learns.
         corpus: Passages by id.
         queries: Held-out questions, with marks of relevance in the metadata of their passages.
         hops: How often is retrieved for a question.
     """
 
-    def __init__(self, corpus: Mapping[str, Passage], queries: Sequence[Query], hops: int = 1) -> None:
+    def __init__(
+        self, model: SentenceTransformer, corpus: Mapping[str, Passage], queries: Sequence[Query], hops: int = 1
+    ) -> None:
         super().__init__()
-        self._corpus, self._queries, self._hops = corpus, queries, hops
+        self._model, self._corpus, self._queries, self._hops = model, corpus, queries, hops
         self.primary_metric = MEASURES[0]
 
     def __call__(
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Return the measures of ``rank_metrics`` that are defined for these questions."""
-        rows = rank(model, self._corpus, self._queries, hops=self._hops)
+        rows = rank(self._model, self._corpus, self._queries, hops=self._hops)
         measures = rank_metrics(rows, [gold_relevance(query) for query in self._queries])
         return {name: value for name, value in measures.items() if value is not None}
 

@@ -3,7 +3,7 @@
 The losses are pure functions of scores and labels; ``ListLoss`` calls them in sentence-transformers' trainer.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,8 +13,11 @@ from sentence_transformers.sentence_transformer.data_collator import SentenceTra
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, normalize
 
+from .vectors import TextVectors
+
 _NOTHING = -1e4  # logit of no probability mass; -inf would give NaN gradients
 _REFERENCE = "reference"  # key of the vectors of the model before it is trained, in a batch
+_BELOW = "sentence_embedding"  # key of the vectors that a head takes: sentence-transformers' own
 _ROUNDING = 1e-5  # tolerance: the difference of the labels 0.3 and 0.2 must reach a margin of 0.1
 
 
@@ -176,6 +179,7 @@ class ListLoss(nn.Module):
     def forward(self, features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Embed the questions and all passages of a batch made by ``ListCollator``; return the loss."""
         references = [side.pop(_REFERENCE) for side in features] if self.reference else None
+        texts = features[1]["input_ids" if "input_ids" in features[1] else _BELOW]  # the same row for the same text
         queries, passages = (normalize(self.model(side)["sentence_embedding"].float(), dim=-1) for side in features)
         there = ~labels.isnan()
         owner = there.nonzero()[:, 0]  # passages come question by question
@@ -188,8 +192,7 @@ class ListLoss(nn.Module):
         if not self.in_batch:
             return self.loss(own_scores(similarities), labels)
         # a passage of another question is no negative if its text is one of this question's, too
-        tokens = features[1]["input_ids"]
-        same = (tokens[:, None] == tokens[None]).all(-1)
+        same = (texts[:, None] == texts[None]).all(-1)
         own_text = (own[:, :, None] & same[None]).any(1)  # (Q, sum of P)
         given = [own_scores(similarities), labels, similarities.masked_fill(own_text, -torch.inf)]
         if references is not None:
@@ -210,11 +213,12 @@ class ListCollator(SentenceTransformerDataCollator):
     Labels become ``(Q, P)``, with NaN where a question has fewer passages than the longest list.
 
     Attributes:
-        reference: For ``query`` and ``passages``, unit vectors by text of the model before it is trained; ``None``
-            gives none.
+        reference: Unit vectors of the model before it is trained; ``None`` gives none.
+        below: Vectors below the head that alone learns, which are given in the place of tokens; ``None`` gives tokens.
     """
 
-    reference: Mapping[str, Mapping[str, Tensor]] | None = None
+    reference: TextVectors | None = None
+    below: TextVectors | None = None
 
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the batch."""
@@ -225,7 +229,10 @@ class ListCollator(SentenceTransformerDataCollator):
         batch: dict[str, Any] = {}
         prompts = self._resolve_prompts(batch) or {}
         for name, texts in columns.items():
-            encoded = self.preprocess_fn(texts, prompt=self._get_prompt_for_column(prompts, name), task=None)
+            if self.below is None:
+                encoded = self.preprocess_fn(texts, prompt=self._get_prompt_for_column(prompts, name), task=None)
+            else:
+                encoded = {_BELOW: torch.stack([self.below[name][text] for text in texts])}
             batch |= {f"{name}_{key}": value for key, value in encoded.items()}
             if self.reference is not None:
                 batch[f"{name}_{_REFERENCE}"] = torch.stack([self.reference[name][text] for text in texts])

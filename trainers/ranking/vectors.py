@@ -1,0 +1,69 @@
+"""Vectors of the texts of training rows, made once: those of a reference model, and those below a head that learns."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from seper_reward.retrieval.embeddings import Embedder
+
+#: Vectors of shape ``(D,)`` by text, for ``query`` and ``passages``.
+TextVectors = Mapping[str, Mapping[str, Tensor]]
+
+
+class Split(NamedTuple):
+    """A bi-encoder in two: the ``body``, and the ``head`` that takes its vectors. Both share the weights with it."""
+
+    body: SentenceTransformer
+    head: SentenceTransformer
+
+
+def split_at_head(model: SentenceTransformer) -> Split:
+    """Divide a bi-encoder before its last linear layer; only that layer can learn then.
+
+    Raises:
+        ValueError: It has none behind its transformer.
+    """
+    modules = list(model)
+    places = [place for place, module in enumerate(modules) if isinstance(module, Dense)]
+    if not places:
+        raise ValueError("only_head needs a model with a linear layer at its end; see `seper-reward train new-head`")
+    model.requires_grad_(False)
+    modules[places[-1]].requires_grad_(True)
+    below, above = modules[: places[-1]], modules[places[-1] :]
+    body = SentenceTransformer(modules=below, device=str(model.device), prompts=model.prompts)
+    head = SentenceTransformer(modules=above, device=str(model.device))
+    head.model_card_data = model.model_card_data  # the trainer counts tokens for it, which a head cannot
+    return Split(body, head)
+
+
+def vectors_by_text(model: SentenceTransformer, rows: Sequence[Mapping[str, Any]], unit: bool = True) -> TextVectors:
+    """Return the vectors of all texts of ``teacher_rows``; all processes must call this together.
+
+    Args:
+        model: The bi-encoder, or its body.
+        rows: The rows.
+        unit: Whether vectors get the length 1.
+    """
+    embedder = Embedder(model, unit=unit)
+    queries = list(dict.fromkeys(row["query"] for row in rows))
+    passages = list(dict.fromkeys(text for row in rows for text in row["passages"]))
+    return {
+        "query": dict(zip(queries, torch.from_numpy(embedder.questions(queries)), strict=True)),
+        "passages": dict(zip(passages, torch.from_numpy(embedder.passages(passages, share=True)), strict=True)),
+    }
+
+
+@torch.no_grad()
+def through(head: SentenceTransformer, vectors: TextVectors) -> TextVectors:
+    """Return the unit vectors that a head makes of a body's vectors, on the CPU."""
+    found = {}
+    for side, by_text in vectors.items():
+        below = torch.stack(list(by_text.values())).to(head.device)
+        above = head({"sentence_embedding": below})["sentence_embedding"]
+        found[side] = dict(zip(by_text, normalize(above.float(), dim=-1).cpu(), strict=True))
+    return found
