@@ -73,10 +73,10 @@ runs/tables/labels/%/summary.json: configs/tables/labels.yaml
 # Experiments on public sets (docs/results.md); hours on 2 cores, and each goes on where it was stopped.
 experiment-a: setup runs/second-reader/$(WARM)  ## two hops: labels of sets against labels of single passages
 	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-2wiki.yaml
-experiment-b: setup runs/second-reader/$(WARM)  ## one alias of the answer known
+experiment-b: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## one alias of the answer known
 	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-popqa.yaml
 	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-nq-alias.yaml
-experiment-c: setup runs/sentences/$(WARM) runs/second-reader/$(WARM)  ## a reader that answers in sentences
+experiment-c: setup runs/weak/modules.json runs/sentences/$(WARM) runs/second-reader/$(WARM)  ## a reader that answers in sentences
 	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-sentences.yaml
 experiment-d: setup  ## whether to use a passage at all, where passages mislead
 	$(BIN)/python -m trainers.gating --config configs/gating/facts.yaml

@@ -59,7 +59,7 @@ from .ranking.run import (
     publish,
     teacher_rows,
 )
-from .ranking.vectors import split_at_head, through, vectors_by_text
+from .ranking.vectors import below_head, split_at_head, through, vectors_by_text
 from .runs import last_checkpoint, model_card, stopwatch, suggest, tracked_run
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
@@ -97,7 +97,9 @@ class RetrieverConfig(RankingConfig):
         0.2, "Number that divides labels in the losses kl, reverse_kl, kl_regularized and margin_mse, > 0."
     )
     only_head: bool = setting(
-        False, "Whether only the model's last linear layer learns, such as that of `seper-reward train new-head`."
+        False,
+        "Whether only the model's last linear layer learns, such as that of `seper-reward train new-head`; what is "
+        "below it is run once for each text of the training.",
     )
     lora_r: int = setting(
         0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights instead."
@@ -194,10 +196,10 @@ def train_once(
         ValueError: No question has labels that differ.
     """
     rows = teacher_rows(labeled, config)
-    learner, below, before = model, None, None
+    learner, below, before = model.to(arguments.device), None, None
     if config.only_head:  # what is below it stays, and is run once
-        body, learner = split_at_head(model)
-        below = vectors_by_text(body, rows, unit=False)
+        split = split_at_head(model)
+        learner, below = split.head, below_head(split, rows)
     if config.loss == "kl_regularized":
         before = vectors_by_text(model, rows) if below is None else through(learner, below)
     if config.lora_r:

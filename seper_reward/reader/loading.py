@@ -179,6 +179,8 @@ def embedded_reader_folder() -> Path:
         model.generation_config.save_pretrained(scratch)
         weights = {name: weight for name, weight in model.state_dict().items() if name != "lm_head.weight"}
         save_file(weights, scratch / "model.safetensors", metadata={"format": "pt"})
+        if target.is_dir() and not (target / "model.safetensors").is_file():  # what older versions could leave
+            shutil.rmtree(target, ignore_errors=True)
         scratch.rename(target)
     except OSError:
         if not (target / "model.safetensors").is_file():  # else another process made the copy meanwhile

@@ -81,8 +81,9 @@ class Embedder:
         encoder = self._encoder
         modules = str(encoder)  # the kinds of modules and their settings: pooling, lower case
         vocabulary, window = encoder.tokenizer.get_vocab(), encoder.max_seq_length
+        length = () if self._unit else ("not unit",)  # unit vectors keep the name that they always had
         return content_key(
-            weights_hash(encoder), modules, encoder.prompts, vocabulary, window, str(self._dtype), self._unit
+            weights_hash(encoder), modules, encoder.prompts, vocabulary, window, str(self._dtype), *length
         )
 
 

@@ -18,7 +18,7 @@ from trainers.ranking.losses import (
     margin_mse,
     ranknet,
 )
-from trainers.ranking.vectors import split_at_head, through, vectors_by_text
+from trainers.ranking.vectors import below_head, split_at_head, through, vectors_by_text
 from trainers.retriever import RetrieverConfig, list_loss
 
 NAN = math.nan
@@ -257,8 +257,8 @@ def test_list_loss_compares_with_the_untrained_model(encoder):
 
 def test_a_head_on_vectors_made_once_learns_what_it_learns_on_tokens(encoder):
     model = with_new_head(encoder, 8, seed=0).eval()
-    body, head = split_at_head(model)
-    below = vectors_by_text(body, ROWS, unit=False)
+    split = split_at_head(model)
+    head, below = split.head, below_head(split, ROWS)
     assert below["query"].keys() == {"who built the mill", "when did it sink"}
     gradients = []
     for part, vectors in ((model, {}), (head, {"below": below, "reference": through(head, below)})):

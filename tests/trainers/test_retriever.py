@@ -621,12 +621,21 @@ def test_with_other_passages_all_sets_of_a_question_are_labelled_again(tmp_path,
 def test_only_the_new_head_learns(settings, tmp_path, tiny_encoder):
     weak = tmp_path / "weak"
     assert new_head.main(["--model", str(tiny_encoder), "--dimension", "8", "--output_dir", str(weak)]) == 0
-    settings = [*settings, "--model", str(weak), "--only_head", "true", "--eval_gains", "false", "--max_steps", "3"]
-    assert retriever.main([*settings, "--warmup_steps", "0"]) == 0
+    settings = [*settings, "--model", str(weak), "--only_head", "true", "--eval_gains", "false", "--max_steps", "4"]
+    each_step = ["--eval_strategy", "steps", "--eval_steps", "1", "--save_steps", "1", "--save_total_limit", "9"]
+    best = ["--load_best_model_at_end", "true", "--metric_for_best_model", "eval_ndcg@5", "--save_strategy", "steps"]
+    assert retriever.main([*settings, "--warmup_steps", "0", *each_step, *best]) == 0
     before, after = weights(weak), weights(tmp_path / "run" / "model")
     changed = [name for name in before if not torch.equal(before[name], after[name])]
     assert [name.partition(".")[2] for name in changed] == ["linear.weight"]
     assert len(before[changed[0]]) == 8
+    # checkpoints hold the head alone, and the best of them is taken
+    checkpoints = tmp_path / "run" / "round-1" / "checkpoints"
+    states = [json.loads(path.read_text()) for path in checkpoints.glob("*/trainer_state.json")]
+    (found,) = {state["best_model_checkpoint"] for state in states if state["global_step"] == 4}
+    heads = {path.name: next(iter(weights(path).values())) for path in checkpoints.glob("checkpoint-*")}
+    assert len(heads) == 4
+    assert [name for name, head in heads.items() if torch.equal(head, after[changed[0]])] == [Path(found).name]
     with pytest.raises(ValueError, match=r"needs a model with a linear layer at its end"):
         split_at_head(SentenceTransformer(str(tiny_encoder), device="cpu"))
 

@@ -210,7 +210,8 @@ class RankingEvaluator(BaseEvaluator):
     """Measures a bi-encoder's ranking of the corpus by people's marks, for sentence-transformers' trainer.
 
     Args:
-        model: The whole bi-encoder, also where the trainer has only the part of it that learns.
+        model: The whole bi-encoder, also where the trainer has only the part of it that learns: then the main process
+            embeds everything, and the others wait.
         corpus: Passages by id.
         queries: Held-out questions, with marks of relevance in the metadata of their passages.
         hops: How often is retrieved for a question.

@@ -192,7 +192,8 @@ class ListLoss(nn.Module):
         if not self.in_batch:
             return self.loss(own_scores(similarities), labels)
         # a passage of another question is no negative if its text is one of this question's, too
-        same = (texts[:, None] == texts[None]).all(-1)
+        number = texts.unique(dim=0, return_inverse=True)[1]  # type: ignore[no-untyped-call]
+        same = number[:, None] == number[None]
         own_text = (own[:, :, None] & same[None]).any(1)  # (Q, sum of P)
         given = [own_scores(similarities), labels, similarities.masked_fill(own_text, -torch.inf)]
         if references is not None:

@@ -26,10 +26,14 @@ def split_at_head(model: SentenceTransformer) -> Split:
     """Divide a bi-encoder before its last linear layer; only that layer can learn then.
 
     Raises:
-        ValueError: It has none behind its transformer.
+        ValueError: It has none that takes the vectors of whole texts.
     """
     modules = list(model)
-    places = [place for place, module in enumerate(modules) if isinstance(module, Dense)]
+    places = [
+        place
+        for place, module in enumerate(modules)
+        if isinstance(module, Dense) and module.module_input_name == "sentence_embedding"
+    ]
     if not places:
         raise ValueError("only_head needs a model with a linear layer at its end; see `seper-reward train new-head`")
     model.requires_grad_(False)
@@ -58,9 +62,18 @@ def vectors_by_text(model: SentenceTransformer, rows: Sequence[Mapping[str, Any]
     }
 
 
+def below_head(split: Split, rows: Sequence[Mapping[str, Any]]) -> TextVectors:
+    """Return the vectors that the head takes, for all texts of ``teacher_rows``, in the dtype of its weights."""
+    vectors = vectors_by_text(split.body, rows, unit=False)
+    return {
+        side: {text: vector.to(split.head.dtype) for text, vector in found.items()} for side, found in vectors.items()
+    }
+
+
 @torch.no_grad()
 def through(head: SentenceTransformer, vectors: TextVectors) -> TextVectors:
     """Return the unit vectors that a head makes of a body's vectors, on the CPU."""
+    head.eval()
     found = {}
     for side, by_text in vectors.items():
         below = torch.stack(list(by_text.values())).to(head.device)
