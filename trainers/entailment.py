@@ -5,6 +5,7 @@
     seper-reward train entailment --config configs/entailment/forms.yaml         # then also forms of answers
     seper-reward train entailment --config configs/entailment/traps.yaml         # then also texts that state nothing
     seper-reward train entailment --config configs/entailment/traps-more.yaml    # then twice as many of them
+    seper-reward train entailment --config configs/entailment/modified.yaml      # then also answers that say more
 
 A killed run goes on from its last checkpoint. Training uses only sets whose licences allow shipping weights
 (``LICENCES``). Scores are on held-out premises and questions. The adapter (safetensors), ``scores.json`` and the model
@@ -86,6 +87,10 @@ class EntailmentTrainingConfig:
         default=0,
         metadata={"help": "Number of texts that state nothing to train on, too: prose, gibberish, echoes, lists, ..."},
     )
+    modified: int = field(
+        default=0,
+        metadata={"help": "Number of answers to train on, too, that say more than was asked: an American actress."},
+    )
     lora_r: int = field(default=32, metadata={"help": "Rank of the LoRA matrices on all linear layers."})
     learning_rate: float = field(default=1e-3, metadata={"help": "Peak learning rate."})
     batch_size: int = field(default=64, metadata={"help": "Pairs of premise and hypothesis per step."})
@@ -132,7 +137,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
         model = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True)
     else:
         model = get_peft_model(model, lora)
-    pairs = training_pairs(data_dir, config.seed, config.confusable, config.forms, config.traps)
+    pairs = training_pairs(data_dir, config.seed, config.confusable, config.forms, config.traps, config.modified)
     print(f"{len(pairs)} training pairs", Counter(pair.source for pair in pairs))
     inputs = StatementEncoder(tokenizer, model.config)
     encoded = inputs.encode(_short_statements(inputs, pairs))

@@ -23,6 +23,7 @@ from .answer_forms import (
     stated_forms,
     yes_no_forms,
 )
+from .answer_modifiers import modified_forms
 from .answer_traps import (
     asked_kindly,
     denied_forms,
@@ -186,6 +187,11 @@ def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
     yield from _labeled(forms, "answer_forms")
 
 
+def modified_pairs(count: int, rng: random.Random) -> Iterator[LabeledPair]:
+    """Yield answers that say more than was asked, and what only looks so (``answer_modifiers.py``)."""
+    yield from _labeled(modified_forms(count, rng), "answer_modifiers")
+
+
 def trap_pairs(data_dir: Path, count: int, rng: random.Random) -> Iterator[LabeledPair]:
     """Yield about ``count`` texts that state nothing, or are long and do state the answer (``answer_traps.py``)."""
     facts = [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
@@ -295,7 +301,7 @@ def _nq_rows(data_dir: Path) -> list[Row]:
 
 
 def training_pairs(
-    data_dir: Path, seed: int, confusable: bool = True, forms: bool = False, traps: int = 0
+    data_dir: Path, seed: int, confusable: bool = True, forms: bool = False, traps: int = 0, modified: int = 0
 ) -> list[LabeledPair]:
     """Return the training pairs in random order.
 
@@ -306,6 +312,7 @@ def training_pairs(
         forms: Whether to add generated forms of answers (negated, hedged, lists, numbers, dates, yes/no, paragraphs).
         traps: About how many texts that state nothing are added. With any, there is politeness around one question in
             eight, and of the NLI sets, which an earlier stage has learned, a third is kept.
+        modified: How many answers that say more than was asked are added.
     """
     rng = random.Random(seed)
     pairs: list[LabeledPair] = []
@@ -320,6 +327,7 @@ def training_pairs(
             pairs += rng.sample(nli, most // 3 if traps else most)
     pairs += typed_pairs(10_000, rng) if confusable else ()
     pairs += form_pairs(data_dir, rng) if forms else ()
+    pairs += modified_pairs(modified, rng)
     if traps:
         pairs += trap_pairs(data_dir, traps, rng)
         pairs = [
