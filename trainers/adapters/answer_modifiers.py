@@ -144,25 +144,8 @@ def _modified(noun: str, other: str, rng: random.Random) -> str:
 
 
 def _related(one: str, other: str) -> bool:
-    """Tell whether two occupations share a word, or one may be a kind of the other."""
-    wide = {
-        "athlete",
-        "model",
-        "editor",
-        "general",
-        "critic",
-        "soldier",
-        "professor",
-        "teacher",
-        "businessman",
-        "banker",
-    }
-    return (
-        bool(set(one.split()) & set(other.split()))
-        or one in wide
-        or other in wide
-        or {one, other} == {"actor", "actress"}
-    )
+    """Tell whether two occupations share a word, or are one for a man and a woman."""
+    return bool(set(one.split()) & set(other.split())) or {one, other} == {"actor", "actress"}
 
 
 def _place(rng: random.Random) -> Form:
