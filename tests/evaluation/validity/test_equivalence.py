@@ -150,6 +150,7 @@ def test_our_own_set_is_large_mixed_and_apart_from_what_is_trained_on(shared_dat
     assert len(rows) >= 200
     forms = {
         "short_long", "number", "date", "negation", "yes_no", "alias", "answer_list", "other_entity", "abstention",
+        "modified",
     }  # fmt: skip
     traps = {"unrelated", "gibberish", "echo", "shotgun", "not_gold", "politeness", "question_mark"}
     assert {row.column for row in rows} == forms | traps
