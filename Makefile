@@ -146,6 +146,7 @@ adapters: setup  ## train the two shipped adapters again, into runs/ (hours on 2
 	$(BIN)/python -m trainers.entailment --config configs/entailment/forms.yaml
 	$(BIN)/python -m trainers.entailment --config configs/entailment/traps.yaml
 	$(BIN)/python -m trainers.entailment --config configs/entailment/traps-more.yaml
+	$(BIN)/python -m trainers.entailment --config configs/entailment/modified.yaml
 	$(BIN)/python -m trainers.sft --config configs/sft/reader.yaml
 	$(BIN)/python -m trainers.sft --config configs/sft/reader-sharpen.yaml
 

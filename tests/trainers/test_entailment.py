@@ -127,7 +127,7 @@ def test_confusable_answers_entail_only_their_own_spellings():
 
 def test_the_shipped_card_is_what_the_recipe_writes_from_the_shipped_scores():
     (config,) = TrlParser((trainer.EntailmentTrainingConfig,)).parse_args_and_config(
-        ["--config", str(ROOT / "configs/entailment/traps-more.yaml")]
+        ["--config", str(ROOT / "configs/entailment/modified.yaml")]
     )
     written = trainer.card(config, read_json(ENTAILMENT_ADAPTER / "scores.json"))
     assert (ENTAILMENT_ADAPTER / "README.md").read_text(encoding="utf-8") == written
