@@ -172,11 +172,11 @@ def embedded_reader_folder() -> Path:
             dtype=torch.bfloat16,  # SmolLM2 was released in bf16
             quantization_config=GgufConfig(dequantize=True),
         )
-        # save_pretrained would write on the first of several processes only, and each of them is to have a whole copy;
-        # the head is tied to the embeddings
+        # save_pretrained would write on the first of several processes only, and each of them is to have a whole copy
         model.config.architectures = [type(model).__name__]
         model.config.save_pretrained(scratch)
         model.generation_config.save_pretrained(scratch)
+        # the head is tied to the embeddings
         weights = {name: weight for name, weight in model.state_dict().items() if name != "lm_head.weight"}
         save_file(weights, scratch / "model.safetensors", metadata={"format": "pt"})
         if target.is_dir() and not (target / "model.safetensors").is_file():  # what older versions could leave

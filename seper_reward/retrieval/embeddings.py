@@ -79,12 +79,10 @@ class Embedder:
     def _identity(self) -> str:
         """Return a hash of all that decides the vector of a passage."""
         encoder = self._encoder
-        modules = str(encoder)  # the kinds of modules and their settings: pooling, lower case
+        # the kinds of modules and their settings: pooling, lower case
+        modules = str(encoder) + ("" if self._unit else ", vectors as they are")
         vocabulary, window = encoder.tokenizer.get_vocab(), encoder.max_seq_length
-        length = () if self._unit else ("not unit",)  # unit vectors keep the name that they always had
-        return content_key(
-            weights_hash(encoder), modules, encoder.prompts, vocabulary, window, str(self._dtype), *length
-        )
+        return content_key(weights_hash(encoder), modules, encoder.prompts, vocabulary, window, str(self._dtype))
 
 
 class _Kept:

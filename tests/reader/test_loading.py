@@ -1,11 +1,7 @@
 """Loading: embedded wheels, local folders, and errors that say what would work."""
 
 import importlib.util
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -24,6 +20,7 @@ from seper_reward.reader.loading import (
 )
 from seper_reward.runtime.hashing import weights_hash
 from seper_reward.runtime.pretrained import LoadOptions
+from tests.helpers import run
 from tests.reader.in_process.architectures import ARCHITECTURES
 
 
@@ -58,7 +55,9 @@ def test_a_folder_says_how_its_reader_is_asked(tmp_path):
 
 
 CONVERT = """
+import os, sys
 import torch.distributed
+os.environ["SEPER_REWARD_HOME"] = sys.argv[1]
 from seper_reward.reader.loading import embedded_reader_folder
 torch.distributed.init_process_group("gloo")
 print(embedded_reader_folder())
@@ -71,11 +70,8 @@ def test_conversion_from_the_wheel_by_two_processes_at_once(tmp_path, monkeypatc
     """Whichever ends first, its copy is whole: transformers itself saves on the first of several processes only."""
     (tmp_path / "convert.py").write_text(CONVERT)
     home = tmp_path / "home"
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    environment = {**os.environ, "SEPER_REWARD_HOME": str(home), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path.cwd())}
-    ended = subprocess.run(
-        [*torchrun, tmp_path / "convert.py"], env=environment, capture_output=True, text=True, timeout=300
-    )
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", tmp_path / "convert.py")
+    ended = run([home], launcher=torchrun)
     assert ended.returncode == 0, ended.stderr
     monkeypatch.setenv("SEPER_REWARD_HOME", str(home))
     assert embedded_reader_folder() == home / "smollm2-135m-instruct"
