@@ -7,6 +7,7 @@ import pytest
 from tests.benchmarks import (
     compiled,
     dense,
+    dtypes,
     false_negatives,
     label_noise,
     ranks,
@@ -49,6 +50,13 @@ def test_the_benchmark_of_dense_retrieval_writes_its_numbers(tiny_encoder, tmp_p
     assert found["speedup_of_bfloat16"] > 0
     assert 0 <= found["same_best"] <= 1
     assert 0 < found["overlap_of_10"] <= 1
+
+
+def test_the_benchmark_of_dtypes_writes_its_numbers(tiny_reader, tmp_path):
+    dtypes.main(["--reader", str(tiny_reader), "--repeats", "1", "--json", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert min(found["bfloat16_over_float32"].values()) > 0
+    assert found["fast_dtype"] in dtypes.DTYPES
 
 
 def test_the_benchmark_of_searches_writes_its_numbers(tiny_encoder, tmp_path):

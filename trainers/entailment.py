@@ -38,7 +38,7 @@ from seper_reward.evaluation.validity.stress import stress
 from seper_reward.reports.tables import trap_rows
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.pretrained import ENCODER_HUB_ID, no_accelerator
+from seper_reward.runtime.pretrained import ENCODER_HUB_ID, fast_dtype, no_accelerator, resolve_device
 
 from .adapters.entailment_data import (
     CAPS,
@@ -151,7 +151,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
         lr_scheduler_type="cosine",
         warmup_steps=config.max_steps // 20,
         weight_decay=0.01,
-        bf16=True,
+        bf16=fast_dtype(resolve_device(None)) == torch.bfloat16,
         use_cpu=no_accelerator(),
         train_sampling_strategy="group_by_length",
         logging_steps=50,

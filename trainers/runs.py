@@ -8,22 +8,31 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import TrainingArguments
 
 from seper_reward.reports.tracking import PROJECT, Run
 from seper_reward.runtime.distributed import process_state
-from seper_reward.runtime.pretrained import no_accelerator
+from seper_reward.runtime.pretrained import fast_dtype, no_accelerator, resolve_device
 
 _CARDS = Path(__file__).parent / "cards"
 
 
 class ThisMachine:
-    """Mixin for training arguments that uses the CPU where there is no accelerator; stands before their class."""
+    """Mixin for training arguments, before their class: the CPU where nothing else is, bf16 autocast where it is fast.
+
+    ``bf16`` stays as it is if it is given.
+    """
 
     use_cpu: bool
+    fp16: bool
+    bf16: bool | None
 
     def __post_init__(self) -> None:
         self.use_cpu = self.use_cpu or no_accelerator()
+        if self.bf16 is None:
+            device = resolve_device("cpu" if self.use_cpu else None)
+            self.bf16 = not self.fp16 and fast_dtype(device) == torch.bfloat16
         super().__post_init__()  # type: ignore[misc]
 
 

@@ -24,7 +24,7 @@ class Embedder:
         encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
         batch_size: Number of texts per forward pass; texts of similar length share one.
         dtype: The dtype of the encoder's matrix products: ``torch.float32`` leaves the encoder as it is, a shorter one
-            is autocast; ``None`` takes bf16 where the device multiplies it natively (``fast_dtype``).
+            is autocast; ``None`` takes bf16 where the device is faster with it (``fast_dtype``).
         unit: Whether vectors get the length 1.
     """
 

@@ -72,9 +72,15 @@ def embedded_encoder_folder() -> Path:
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """Return bf16 where the processor multiplies it natively, else fp32."""
+    """Return bf16 where the processor multiplies it faster than fp32, else fp32.
+
+    Processors with avx512_fp16, Intel's since Sapphire Rapids, do so in their AMX tiles only: where a virtual
+    machine hides those, avx512_bf16 remains, which is slower there than fp32 (``tests.benchmarks.dtypes``).
+    """
     if device.type == "cpu":
-        return torch.bfloat16 if torch.cpu.get_capabilities().get("avx512_bf16", False) else torch.float32
+        found = torch.cpu.get_capabilities()
+        vectors = found.get("avx512_bf16", False) and not found.get("avx512_fp16", False)
+        return torch.bfloat16 if found.get("amx_bf16", False) or vectors else torch.float32
     if device.type == "cuda" and not torch.cuda.is_bf16_supported():
         return torch.float32
     return torch.bfloat16

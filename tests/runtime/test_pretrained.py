@@ -13,10 +13,23 @@ from seper_reward.runtime.pretrained import LoadOptions, fast_dtype, resolve_dty
 
 def test_dtypes():
     assert resolve_dtype("float32", torch.device("cpu")) == torch.float32
-    assert fast_dtype(torch.device("cpu")) in (torch.float32, torch.bfloat16)
     for wrong in ("int8", "fast"):
         with pytest.raises(ValueError, match="dtype must be"):
             resolve_dtype(wrong, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("found", "dtype"),
+    [
+        ({}, torch.float32),
+        ({"avx512_bf16": True}, torch.bfloat16),
+        ({"avx512_bf16": True, "avx512_fp16": True}, torch.float32),  # tiles hidden by a virtual machine
+        ({"avx512_bf16": True, "avx512_fp16": True, "amx_bf16": True}, torch.bfloat16),
+    ],
+)
+def test_a_cpu_gets_bf16_where_that_is_faster(monkeypatch, found, dtype):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found)
+    assert fast_dtype(torch.device("cpu")) == resolve_dtype("auto", torch.device("cpu")) == dtype
 
 
 class Zero3:

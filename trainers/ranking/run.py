@@ -24,7 +24,6 @@ from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
-from seper_reward.runtime.pretrained import fast_dtype, no_accelerator, resolve_device
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
@@ -72,9 +71,6 @@ class ListArguments(ThisMachine, BaseTrainingArguments):
     report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
 
     def __post_init__(self) -> None:
-        if self.bf16 is None:
-            device = resolve_device("cpu" if self.use_cpu or no_accelerator() else None)
-            self.bf16 = not self.fp16 and fast_dtype(device) == torch.bfloat16
         self.disable_tqdm = self.disable_tqdm or not sys.stderr.isatty()  # type: ignore[has-type]
         super().__post_init__()
 
