@@ -5,8 +5,8 @@
 First prints what each kind of label chooses, and how many questions would show a lead (label_table.json and .md;
 `--table_only true` ends there). Then trains one retriever per labeler and seed with `trainers.retriever`'s settings,
 measures all of them and the untrained one on the held-out questions, and writes results.json, results.md and
-results.svg. Each seed draws labels of its own, so that what labels owe to chance is in the intervals. The same command
-resumes.
+results.svg. Each seed draws labels of its own, so that what labels owe to chance is in the intervals. Where labels
+differ for no question there is nothing to learn, and the retriever stays the untrained one. The same command resumes.
 """
 
 import statistics
@@ -32,6 +32,7 @@ from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.messages import say
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Query
@@ -50,14 +51,14 @@ from .ranking.label_table import (
     seed_lines,
     table_lines,
 )
-from .ranking.run import RESULTS, RankingRun, begin, labeler_for
+from .ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
 from .ranking.tuning import check_grid, own_settings, seper_on_dev, settings_grid, tune
 from .retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
 from .runs import suggest
 
 _MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
 _TABLE = "label_table"  # the table's field in the results, and the name of its files
-OTHER_FIELDS = ("comparison", "primary", "tuned", _TABLE)  # of the results, beside those of the labelers
+OTHER_FIELDS = ("comparison", "primary", "tuned", "untaught", _TABLE)  # of the results, beside those of the labelers
 
 
 @dataclass
@@ -350,6 +351,12 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
         "",
         measures_table(measures),
     ]
+    for name, seeds in results["untaught"].items():
+        which = ", ".join(map(str, seeds))
+        lines += [
+            "",
+            f"Labels by `{name}` of seeds {which} differ for no question: their retriever is the untrained one.",
+        ]
     for reader in sorted(results["comparison"], key=lambda reader: reader != config.primary_reader):
         primary = f"Primary measure (`{results['primary']}`): " if reader == config.primary_reader else ""
         held_out = "" if reader == config.reader else " (made no labels)"
@@ -389,8 +396,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     rankings = rank_for_test(untrained, UNTRAINED, "", config, questions)
 
-    def train(own: RetrieverConfig, arguments: RetrieverArguments, labels: Path | None = None) -> SentenceTransformer:
-        return RetrieverRun(own, arguments, questions, labeling[str(arguments.seed)], pool, labels).train()
+    untaught: dict[str, list[int]] = {}  # seeds by labeler
+
+    def train(
+        title: str, own: RetrieverConfig, arguments: RetrieverArguments, labels: Path | None = None
+    ) -> SentenceTransformer:
+        try:
+            return RetrieverRun(own, arguments, questions, labeling[str(arguments.seed)], pool, labels).train()
+        except NothingToLearn as reason:
+            if own.rounds > 1:  # an earlier round may have taught something
+                raise
+            if arguments.seed not in untaught.setdefault(title, []):
+                untaught[title].append(arguments.seed)
+                if process_state().is_main_process:
+                    say(f"{title}, seed {arguments.seed}: {reason}; its retriever is the untrained one")
+            return load_encoder(config.model, config.max_seq_length)
 
     tuned: dict[str, dict[str, float]] = {}
     for name in config.labelers:
@@ -403,12 +423,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             score = partial(seper_on_dev, questions=questions, scorer=scorer, top_k=config.eval_top_k, hops=hops)
             measured_by = {"scorer": content_key(scorer.fingerprint), "top_k": config.eval_top_k, "hops": hops}
             own, own_arguments, tuned[title] = tune(
-                own, first, config.grid(), partial(train, labels=place), score, measured_by
+                own, first, config.grid(), partial(train, title, labels=place), score, measured_by
             )
-            rankings |= rank_for_test(train(own, own_arguments), title, f"-{config.seeds[0]}", own, questions)
+            rankings |= rank_for_test(train(title, own, own_arguments), title, f"-{config.seeds[0]}", own, questions)
         for seed in config.seeds[1:] if config.tune else config.seeds:
             place = folder / f"{title}-{seed}"
-            model = train(own, replace(own_arguments, output_dir=str(place), seed=int(seed)))
+            model = train(title, own, replace(own_arguments, output_dir=str(place), seed=int(seed)))
             rankings |= rank_for_test(model, title, f"-{seed}", own, questions)
     measures = measure_rankings(rankings, questions.test, readers)
     by_question = {name: row.pop("questions") for name, row in measures.items()}
@@ -417,7 +437,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         for reader in readers.scorers
     }
     by_labeler = aggregate(measures)
-    results = {**by_labeler, "comparison": comparison, "primary": primary, "tuned": tuned, _TABLE: table}
+    results = {
+        **by_labeler,
+        "comparison": comparison,
+        "primary": primary,
+        "tuned": tuned,
+        "untaught": untaught,
+        _TABLE: table,
+    }
     if process_state().is_main_process:
         write_json(folder / RESULTS, results)
         write_json(folder / "questions.json", by_question)

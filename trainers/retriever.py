@@ -193,7 +193,7 @@ def train_once(
         The trainer's log.
 
     Raises:
-        ValueError: No question has labels that differ.
+        NothingToLearn: No question has labels that differ.
     """
     rows = teacher_rows(labeled, config)
     learner, below, before = model.to(arguments.device), None, None

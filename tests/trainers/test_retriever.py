@@ -527,7 +527,7 @@ def test_each_seed_of_a_comparison_draws_labels_of_its_own(settings, tmp_path):
     for others in json.loads((folder / "results.json").read_text())["comparison"].values():
         assert set(others["untrained"]) == {"lead", "interval"}
     results = json.loads((folder / "results.json").read_text())
-    assert set(results) == {"untrained", "delta_seper", "comparison", "primary", "tuned", "label_table"}
+    assert set(results) == {"untrained", "delta_seper", "comparison", "primary", "tuned", "untaught", "label_table"}
     assert results["primary"] == "seper@1_held_out"
     assert results["label_table"] == {
         key: value for key, value in json.loads((folder / "label_table.json").read_text()).items() if key != "primary"
@@ -538,6 +538,20 @@ def test_each_seed_of_a_comparison_draws_labels_of_its_own(settings, tmp_path):
     assert (folder / "label_table.md").read_text() in text
 
 
+def test_labels_that_teach_nothing_leave_the_retriever_untrained(settings, tmp_path, capsys):
+    settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "1", "--dev_share", "0.2"]
+    settings += ["--seeds", "0", "1", "--tune", "learning_rate=1e-4,1e-3"]
+    settings += ["--labelers", "delta_seper", "erag"]  # the tiny reader never answers as the reference does
+    assert compare_labelers.main(settings) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["untaught"] == {"erag": [0, 1]}
+    assert results["erag"] == results["untrained"]
+    assert all(row["erag"]["lead"] == row["untrained"]["lead"] for row in results["comparison"].values())
+    assert "Labels by `erag` of seeds 0, 1 differ for no question" in (tmp_path / "run" / "results.md").read_text()
+    assert capsys.readouterr().err.count("its retriever is the untrained one") == 2  # once a seed
+    assert compare_labelers.main(settings) == 0  # and resumes
+
+
 def test_labels_of_sets_are_compared_with_those_of_single_passages(settings, tmp_path):
     settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "2", "--dev_share", "0.2"]
     settings += ["--labelers", "conditional_delta_seper", "gold", "--seeds", "0", "--hops", "2", "--eval_top_k", "2"]
@@ -545,7 +559,7 @@ def test_labels_of_sets_are_compared_with_those_of_single_passages(settings, tmp
     assert compare_labelers.main(settings) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     runs = {"untrained", "untrained_in_hops", "conditional_delta_seper", "gold"}  # gold learns hops, too
-    assert set(results) == {*runs, "comparison", "primary", "tuned", "label_table"}
+    assert set(results) == {*runs, "comparison", "primary", "tuned", "untaught", "label_table"}
     assert {"seper@2", "recall@2"} <= set(results["conditional_delta_seper"])
     assert {"conditional_delta_seper", "gold", "untrained"} == set(results["label_table"]["test"]["measures"])
     trials = {"learning_rate=1e-05", "learning_rate=0.001"}

@@ -122,6 +122,10 @@ def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
     return load_labeler(config.labeler, lambda: scorer, sets, LabelerOptions(**config.labeler_options))
 
 
+class NothingToLearn(ValueError):  # noqa: N818, it is an outcome as much as an error
+    """No question has labels that differ enough to learn from."""
+
+
 def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for the losses: filtered, shrunk, rounded, clipped and shifted.
 
@@ -132,7 +136,7 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
         config: Settings of filters and scale; ``list_size`` is the most passages of a row, chosen by ``shortened``.
 
     Raises:
-        ValueError: No query is left.
+        NothingToLearn: No query is left.
     """
     labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
     if config.max_std_error is not None:
@@ -149,7 +153,7 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
             passages = [passage.full_text for passage in row.query.passages]
             kept.append({"query": row.query.question, "passages": passages, "labels": targets.tolist()})
     if not kept:
-        raise ValueError(
+        raise NothingToLearn(
             f"expected questions whose labels differ by more than chance (heterogeneity={config.heterogeneity}) and "
             f"by more than min_spread={config.min_spread}, got none of {len(labeled)}; raise the one or lower the "
             "other, or check the labels"
