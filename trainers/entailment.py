@@ -38,7 +38,7 @@ from seper_reward.evaluation.validity.stress import stress
 from seper_reward.reports.tables import trap_rows
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.pretrained import ENCODER_HUB_ID, fast_dtype, no_accelerator, resolve_device
+from seper_reward.runtime.pretrained import ENCODER_HUB_ID
 
 from .adapters.entailment_data import (
     CAPS,
@@ -54,9 +54,16 @@ from .adapters.entailment_data import (
 )
 from .adapters.substitution import words_of
 from .models import new_lora
-from .runs import model_card, suggest
+from .runs import ThisMachine, model_card, suggest
 
 SCORES = "scores.json"
+
+
+@dataclass
+class EntailmentArguments(ThisMachine, TrainingArguments):
+    """Transformers' training arguments; the CPU and bf16 as they suit the machine."""
+
+    bf16: bool | None = None
 
 
 @dataclass
@@ -143,7 +150,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
     encoded = inputs.encode(_short_statements(inputs, pairs))
     rows = [{**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(pairs)]
     checkpoints = output / "checkpoints"
-    arguments = TrainingArguments(
+    arguments = EntailmentArguments(
         output_dir=str(checkpoints),
         max_steps=config.max_steps,
         per_device_train_batch_size=config.batch_size,
@@ -151,8 +158,6 @@ def train(config: EntailmentTrainingConfig) -> Path:
         lr_scheduler_type="cosine",
         warmup_steps=config.max_steps // 20,
         weight_decay=0.01,
-        bf16=fast_dtype(resolve_device(None)) == torch.bfloat16,
-        use_cpu=no_accelerator(),
         train_sampling_strategy="group_by_length",
         logging_steps=50,
         save_steps=50,

@@ -4,12 +4,13 @@ import pytest
 import torch
 
 from trainers import runs
+from trainers.entailment import EntailmentArguments
 from trainers.policy import PolicyArguments
 from trainers.retriever import RetrieverArguments
 from trainers.sft import SftArguments
 
 
-@pytest.mark.parametrize("kind", [SftArguments, PolicyArguments, RetrieverArguments])
+@pytest.mark.parametrize("kind", [SftArguments, PolicyArguments, RetrieverArguments, EntailmentArguments])
 @pytest.mark.parametrize("fast", [torch.float32, torch.bfloat16])
 def test_training_takes_bf16_where_that_is_fast(tmp_path, monkeypatch, kind, fast):
     monkeypatch.setattr(runs, "fast_dtype", lambda device: fast)
