@@ -28,7 +28,6 @@ from seper_reward.labels.plans import SetPlan
 from seper_reward.labels.targets import BY_HOP
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table
-from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
@@ -53,7 +52,7 @@ from .ranking.label_table import (
 )
 from .ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
 from .ranking.tuning import check_grid, own_settings, seper_on_dev, settings_grid, tune
-from .retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
+from .retriever import RetrieverArguments, RetrieverConfig, RetrieverRun, retriever_of
 from .runs import suggest
 
 _MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
@@ -247,7 +246,7 @@ def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> d
 def rank_for_test(
     model: SentenceTransformer, name: str, seed: str, config: RetrieverConfig, questions: Questions
 ) -> dict[str, Rankings]:
-    """Return how a retriever ranks the corpus for the test questions, by name.
+    """Return how a retriever ranks the corpus for the test questions, by name; all processes must call this together.
 
     One that learned from hops retrieves in as many; one that did not retrieves at once and, under a name that ends in
     ``_in_hops``, in hops, too, so that it is compared at its best.
@@ -264,8 +263,7 @@ def rank_for_test(
         learned = seed and config.learn_from in BY_HOP
         ways = {name: config.hops} if learned else {name: 1, f"{name}_in_hops": config.hops}
     # embeddings of trained weights are used here alone, and not kept
-    kept = Path(config.embeddings_dir) if config.embeddings_dir and not seed else None
-    retriever = DenseRetriever(model, questions.corpus, cache_dir=kept)
+    retriever = retriever_of(model, config, questions.corpus, keep=not seed)
     return {f"{way}{seed}": rank_by(retriever, questions.test, config.eval_top_k, hops) for way, hops in ways.items()}
 
 
@@ -377,6 +375,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     config, arguments = parse_settings(kinds, argv, "seper-reward train compare-labelers", __doc__)
     started = begin(config, arguments)
     folder, questions, scorer, readers = started
+    if config.only_head:  # all retrievers have one body
+        config.embeddings_dir = config.embeddings_dir or str(folder / "embeddings")
     labeling = {seed: scorer.with_sampling(seed=int(seed)) for seed in config.seeds}
     untrained = load_encoder(config.model, config.max_seq_length)
     # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
@@ -412,6 +412,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                     say(f"{title}, seed {arguments.seed}: {reason}; its retriever is the untrained one")
             return load_encoder(config.model, config.max_seq_length)
 
+    def dev_score(own: RetrieverConfig, hops: int, model: SentenceTransformer) -> float | None:
+        retriever = retriever_of(model, own, questions.corpus)
+        return seper_on_dev(retriever, questions, scorer, config.eval_top_k, hops)
+
     tuned: dict[str, dict[str, float]] = {}
     for name in config.labelers:
         own, own_arguments = config.of(name), arguments
@@ -420,7 +424,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             place = folder / f"{title}-tuning"
             first = replace(arguments, output_dir=str(place), seed=int(config.seeds[0]))
             hops = config.hops if own.learn_from in BY_HOP else 1
-            score = partial(seper_on_dev, questions=questions, scorer=scorer, top_k=config.eval_top_k, hops=hops)
+            score = partial(dev_score, own, hops)
             measured_by = {"scorer": content_key(scorer.fingerprint), "top_k": config.eval_top_k, "hops": hops}
             own, own_arguments, tuned[title] = tune(
                 own, first, config.grid(), partial(train, title, labels=place), score, measured_by

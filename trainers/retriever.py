@@ -27,18 +27,19 @@ from torch import Tensor
 
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
+from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import LabeledQuery, Query
+from seper_reward.types import LabeledQuery, Passage, Query
 
 from .models import base_name, load_encoder, new_lora
 from .ranking.candidates import propose
 from .ranking.data import Questions, RankingConfig, data_key
-from .ranking.evaluation import RankingEvaluator, rank
+from .ranking.evaluation import RankingEvaluator, rank_by
 from .ranking.label_store import LabelStore, shared_store
 from .ranking.losses import (
     ListCollator,
@@ -59,7 +60,7 @@ from .ranking.run import (
     publish,
     teacher_rows,
 )
-from .ranking.vectors import below_head, split_at_head, through, vectors_by_text
+from .ranking.vectors import below_head, index_above, split_at_head, through, vectors_by_text
 from .runs import last_checkpoint, model_card, stopwatch, suggest, tracked_run
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
@@ -321,6 +322,23 @@ class RetrieverRun:
         return RankingEvaluator(model, self._questions.corpus, self._questions.dev, self._config.hops)
 
 
+def retriever_of(
+    model: SentenceTransformer, config: RetrieverConfig, corpus: Mapping[str, Passage], keep: bool = False
+) -> DenseRetriever:
+    """Return a retriever over a corpus; all processes must call this together.
+
+    Args:
+        model: The bi-encoder.
+        config: Settings of the recipe. With ``only_head``, ``embeddings_dir`` keeps what is below the head.
+        corpus: Passages by id.
+        keep: Whether ``embeddings_dir`` keeps the embeddings of these weights, which are used again.
+    """
+    kept = Path(config.embeddings_dir) if config.embeddings_dir else None
+    if config.only_head:
+        return DenseRetriever(model, corpus, index=index_above(model, corpus, kept))
+    return DenseRetriever(model, corpus, share=True, cache_dir=kept if keep else None)
+
+
 def card(config: RetrieverConfig, arguments: Any, questions: Questions, results: Mapping[str, Any]) -> str:
     """Return the model card."""
     return model_card(
@@ -343,7 +361,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tracked_run(config, arguments, "retriever") as tracked:
         model = run.train(tracked.log)
         before, after = (
-            rank(each, questions.corpus, questions.test, config.eval_top_k, config.hops)
+            rank_by(retriever_of(each, config, questions.corpus), questions.test, config.eval_top_k, config.hops)
             for each in (load_encoder(config.model, config.max_seq_length), model)
         )
         results = {**compare(before, after, questions.test, readers), "rounds": run.rounds()}

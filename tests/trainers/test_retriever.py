@@ -22,6 +22,8 @@ from seper_reward.labels.rows import read_labels
 from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
+from seper_reward.retrieval import DenseRetriever
+from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
 from tests.helpers import rebuilt
@@ -375,6 +377,17 @@ def test_questions_are_split_by_id(lane_questions):
         read_questions(replace(config, limit=3, dev_share=0.01))
 
 
+def test_questions_with_few_aliases_are_left_out(tmp_path):
+    answers = {"q1": ["Ann"], "q26": ["Ann", "Anna"], "q3": [["Ann", "Anna"], ["Bob"]], "q4": [["Ann"], ["Bob"]]}
+    path = tmp_path / "questions.jsonl"
+    rows = [{"id": name, "question": "Who?", "answers": own, "passages": [name]} for name, own in answers.items()]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config = retriever.RetrieverConfig(input=str(path), test_share=0.5, dev_share=0.0, least_aliases=2)
+    assert sorted(query.id for split in read_questions(config)[1:] for query in split) == ["q26", "q3"]
+    with pytest.raises(ValueError, match="least_aliases must be at least 1, got 0"):
+        replace(config, least_aliases=0)
+
+
 def test_questions_that_share_a_supporting_passage_are_not_divided(capsys):
     def supporting(rows):
         return {each.id for query in rows for each in query.passages if each.metadata["role"] == "supporting"}
@@ -652,6 +665,25 @@ def test_only_the_new_head_learns(settings, tmp_path, tiny_encoder):
     assert [name for name, head in heads.items() if torch.equal(head, after[changed[0]])] == [Path(found).name]
     with pytest.raises(ValueError, match=r"needs a model with a linear layer at its end"):
         split_at_head(SentenceTransformer(str(tiny_encoder), device="cpu"))
+
+
+def test_retrievers_of_one_body_share_what_is_below_the_head(tmp_path, tiny_encoder, monkeypatch):
+    corpus = {str(at): Passage(text, id=str(at)) for at, text in enumerate(("The mill.", "A ferry.", "Ida Voss."))}
+    body = load_encoder(str(tiny_encoder))
+    models = [new_head.with_new_head(body, 8, seed) for seed in (0, 1)]
+    expected = [DenseRetriever(model, corpus, dtype=torch.float32) for model in models]
+    config = retriever.RetrieverConfig(only_head=True, embeddings_dir=str(tmp_path))
+    questions = ["Who owns the mill?", "When does the ferry leave?"]
+    found = []
+    for model, whole in zip(models, expected, strict=True):
+        if found:  # the first one has read the corpus for all
+            monkeypatch.setattr(Embedder, "_passage_chunk", None)
+        found.append(retriever.retriever_of(model, config, corpus))
+        vectors, other = (each.index.reconstruct_n(0, 3) for each in (found[-1], whole))
+        assert vectors == pytest.approx(other, abs=0.02)  # of bf16, where that is fast
+        assert found[-1].retrieve(questions, 3) == whole.retrieve(questions, 3)
+    assert len(list(tmp_path.glob("*.npy"))) == 1
+    assert found[0].index.reconstruct(0) != pytest.approx(found[1].index.reconstruct(0), abs=0.05)
 
 
 def test_feedback_rows_are_texts_as_the_reader_sees_them():

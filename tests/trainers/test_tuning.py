@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from seper_reward.retrieval import DenseRetriever
 from trainers.ranking.data import read_questions
 from trainers.ranking.evaluation import rank
 from trainers.ranking.tuning import seper_on_dev, settings_grid, tune
@@ -99,7 +100,12 @@ def test_retrievers_are_tuned_by_what_the_reader_believes(lane_questions, tiny_e
 
     grid = settings_grid({"learning_rate": [1e-3, 1e-2]})
     best, chosen, scores = tune(
-        config, arguments, grid, train, lambda model: seper_on_dev(model, questions, tiny_scorer, 2), {}
+        config,
+        arguments,
+        grid,
+        train,
+        lambda model: seper_on_dev(DenseRetriever(model, questions.corpus), questions, tiny_scorer, 2),
+        {},
     )
     by_hand = [
         statistics.fmean(
@@ -118,5 +124,5 @@ def test_retrievers_are_tuned_by_what_the_reader_believes(lane_questions, tiny_e
 
 def test_nothing_to_score_is_none(lane_questions, tiny_encoder, tiny_scorer):
     questions = read_questions(RetrieverConfig(input=str(lane_questions), dev_share=0.0))
-    encoder = SentenceTransformer(str(tiny_encoder), device="cpu")
-    assert seper_on_dev(encoder, questions, tiny_scorer, 1) is None
+    retriever = DenseRetriever(SentenceTransformer(str(tiny_encoder), device="cpu"), questions.corpus)
+    assert seper_on_dev(retriever, questions, tiny_scorer, 1) is None

@@ -46,6 +46,9 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         None, "Only questions with this many passages that people marked as supporting; not given: all."
     )
     yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.")
+    least_aliases: int = setting(
+        1, "Only questions whose answer has at least this many aliases, >= 1; of a list, one of its items."
+    )
     substituted_copies: float = setting(
         0.0,
         "Share of questions, in [0, 1], whose supporting passages get copies that state the answer of another "
@@ -177,7 +180,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
             raise ValueError(f"eval_readers must have names of their own, got {self.eval_readers}; rename a folder")
         if self.reader in self.eval_readers:
             raise ValueError(f"eval_readers must not have the labelling one, {self.reader!r}; leave it out")
-        for name in ("top_k", "hops", "eval_top_k", "limit"):
+        for name in ("top_k", "hops", "eval_top_k", "limit", "least_aliases"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
@@ -239,7 +242,11 @@ def data_key(questions: Questions) -> str:
 def _wanted(query: Query, config: RankingConfig) -> bool:
     """Tell whether the settings take a question, by its marks and its answer."""
     marks = sum(is_relevant(passage) for passage in query.passages) if config.marked is not None else None
-    return marks == config.marked and (config.yes_no or not says_yes_or_no(answer_aliases(query.answers)))
+    return (
+        marks == config.marked
+        and max(map(len, answer_items(query.answers))) >= config.least_aliases
+        and (config.yes_no or not says_yes_or_no(answer_aliases(query.answers)))
+    )
 
 
 def split_questions(

@@ -98,14 +98,9 @@ def rank(
     queries: Sequence[Query],
     least: int = 1,
     hops: int = 1,
-    embeddings_dir: str | None = None,
 ) -> Rankings:
-    """Return what ``rank_by`` returns of a dense retriever over the corpus.
-
-    ``embeddings_dir`` keeps the corpus's embeddings, as the setting of that name says.
-    """
-    retriever = DenseRetriever(encoder, corpus, cache_dir=Path(embeddings_dir) if embeddings_dir else None)
-    return rank_by(retriever, queries, least, hops)
+    """Return what ``rank_by`` returns of a dense retriever over the corpus."""
+    return rank_by(DenseRetriever(encoder, corpus), queries, least, hops)
 
 
 def rank_by(retriever: Retriever, queries: Sequence[Query], least: int = 1, hops: int = 1) -> Rankings:

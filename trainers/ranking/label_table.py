@@ -23,9 +23,10 @@ from seper_reward.evaluation.statistics import (
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.targets import chosen
 from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
+from seper_reward.retrieval import DenseRetriever
 from seper_reward.types import Passage, Query
 
-from .evaluation import RankingReaders, Rankings, rank
+from .evaluation import RankingReaders, Rankings, rank_by
 from .label_store import LabelStore, shared_store
 
 UNTRAINED = "untrained"  # name of the retriever before training, and of what it ranks first among the candidates
@@ -58,11 +59,13 @@ def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], embeddings_d
     """Return the questions with their candidates in the order in which a bi-encoder ranks them.
 
     So equal labels choose what the retriever ranks first, and not what a file gives first, which is often marked.
-    ``embeddings_dir`` keeps the candidates' embeddings, as the setting of that name says.
+    ``embeddings_dir`` keeps the candidates' embeddings, as the setting of that name says. All processes must call this
+    together.
     """
     corpus = {passage.id: passage for query in pools for passage in query.passages}
     ordered = []
-    rankings = rank(encoder, corpus, pools, len(corpus), embeddings_dir=embeddings_dir)
+    kept = Path(embeddings_dir) if embeddings_dir else None
+    rankings = rank_by(DenseRetriever(encoder, corpus, share=True, cache_dir=kept), pools, len(corpus))
     for query, passages in zip(pools, rankings, strict=True):
         candidates = {passage.id: passage for passage in query.passages}
         ranked = tuple(candidates[passage.id] for passage in passages if passage.id in candidates)

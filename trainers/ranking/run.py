@@ -40,7 +40,9 @@ _DECISIVE = (
     "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "load_best_model_at_end", "metric_for_best_model",
 )  # fmt: skip
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
-_INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device"} | set(InputConfig.__dataclass_fields__)
+_INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device", "embeddings_dir"} | set(
+    InputConfig.__dataclass_fields__
+)
 
 
 @dataclass

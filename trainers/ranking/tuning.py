@@ -7,17 +7,17 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
 from seper_reward.config import InputConfig, LabelerConfig, ScorerConfig, SetsConfig
 from seper_reward.evaluation.rankings import downstream
+from seper_reward.retrieval import Retriever
 from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.scorer import SePerScorer
 
 from .data import Questions, RankingConfig
-from .evaluation import rank
+from .evaluation import rank_by
 
 MOST_TRIALS = 4
 TUNING = "tuning"
@@ -113,15 +113,15 @@ def tune(
 
 
 def seper_on_dev(
-    model: SentenceTransformer, questions: Questions, scorer: SePerScorer, top_k: int, hops: int = 1
+    retriever: Retriever, questions: Questions, scorer: SePerScorer, top_k: int, hops: int = 1
 ) -> float | None:
-    """Return the mean SePer of a reader with a bi-encoder's ``top_k`` best passages for each dev question.
+    """Return the mean SePer of a reader with a retriever's ``top_k`` best passages for each dev question.
 
     All processes must call this together.
 
     Args:
-        model: The bi-encoder.
-        questions: Questions with a dev split, and the corpus.
+        retriever: The retriever.
+        questions: Questions with a dev split.
         scorer: Scorer of the labelling reader.
         top_k: Number of passages that the reader sees at once, >= 1.
         hops: How often is retrieved for a question.
@@ -129,7 +129,7 @@ def seper_on_dev(
     Returns:
         Mean over the questions that can be scored, in [0, 1]; ``None`` if none can.
     """
-    retrieved = rank(model, questions.corpus, questions.dev, top_k, hops)
+    retrieved = rank_by(retriever, questions.dev, top_k, hops)
     rows = downstream(scorer, questions.dev, retrieved, top_k)
     known = [row["seper"] for row in rows if row["seper"] is not None]
     return statistics.fmean(known) if known else None

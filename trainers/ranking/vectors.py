@@ -1,6 +1,7 @@
-"""Vectors of the texts of training rows, made once: those of a reference model, and those below a head that learns."""
+"""Vectors that are made once: of training rows by a reference model, and of all texts below a head that learns."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -9,7 +10,9 @@ from sentence_transformers.base.modules import Dense
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from seper_reward.retrieval.dense import build_index
 from seper_reward.retrieval.embeddings import Embedder
+from seper_reward.types import Passage
 
 #: Vectors of shape ``(D,)`` by text, for ``query`` and ``passages``.
 TextVectors = Mapping[str, Mapping[str, Tensor]]
@@ -70,13 +73,32 @@ def below_head(split: Split, rows: Sequence[Mapping[str, Any]]) -> TextVectors:
     }
 
 
-@torch.no_grad()
 def through(head: SentenceTransformer, vectors: TextVectors) -> TextVectors:
     """Return the unit vectors that a head makes of a body's vectors, on the CPU."""
-    head.eval()
     found = {}
     for side, by_text in vectors.items():
-        below = torch.stack(list(by_text.values())).to(head.device)
-        above = head({"sentence_embedding": below})["sentence_embedding"]
-        found[side] = dict(zip(by_text, normalize(above.float(), dim=-1).cpu(), strict=True))
+        found[side] = dict(zip(by_text, _above(head, torch.stack(list(by_text.values()))), strict=True))
     return found
+
+
+@torch.no_grad()
+def _above(head: SentenceTransformer, below: Tensor) -> Tensor:
+    """Return the unit vectors, on the CPU, that a head makes of ``below``, one row per text."""
+    head.eval()
+    vectors = head({"sentence_embedding": below.to(head.device, head.dtype)})["sentence_embedding"]
+    return normalize(vectors.float(), dim=-1).cpu()
+
+
+def index_above(model: SentenceTransformer, corpus: Mapping[str, Passage], cache_dir: Path | None = None) -> Any:
+    """Return the index of a corpus by a model of which only the head learns; all processes must call this together.
+
+    Args:
+        model: The bi-encoder.
+        corpus: Passages by id.
+        cache_dir: Folder that keeps the vectors below the head, which serve all models of one body; ``None`` keeps
+            none.
+    """
+    split = split_at_head(model)
+    texts = [passage.full_text for passage in corpus.values()]
+    below = Embedder(split.body, unit=False).passages(texts, cache_dir, share=True)
+    return build_index(_above(split.head, torch.from_numpy(below)).numpy())
