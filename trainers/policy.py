@@ -398,8 +398,10 @@ def learn(
     questions = scorable(questions, scorer)
     style = scorer.reader.prompts.style
     corpus = list(questions.corpus.values()) if config.gain_over == "random" else []
-    reward = new_reward(config, scorer, cast(Variant, config.variant), corpus)
-    judge = new_reward(replace(config, pool_draws=1), scorer, "delta")  # what is needed stays so, asked ever so often
+    variant = cast(Variant, config.variant)
+    reward = new_reward(config, scorer, variant, corpus)
+    once = replace(config, pool_draws=1)  # what is needed stays so, asked ever so often
+    payer, judge = new_reward(once, scorer, variant, corpus), new_reward(once, scorer, "delta")
     retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
     tool = new_tool(config, retriever, style, reward)
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
@@ -410,9 +412,9 @@ def learn(
                 f"reader={config.reader!r}: this recipe measures policies question by question, on each rank its own, "
                 "while sharded weights (FSDP, ZeRO-3) are gathered on all ranks together; give --reader separate"
             )
-        for each in (reward, judge):
+        for each in (reward, payer, judge):
             each.attach(trainer)
-    bench = Bench(reward, judge, tool, trainer.processing_class, config.max_turns)
+    bench = Bench(reward, payer, judge, tool, trainer.processing_class, config.max_turns)
     with project_completions_only():  # also for measuring, which computes the loss
         rules = fixed_rules(bench, questions.test, questions.dev or questions.train)
         played = measure(trainer, bench, questions.test, "before")

@@ -51,6 +51,7 @@ class Bench(NamedTuple):
 
     Attributes:
         reward: The policy's reward.
+        payer: The same reward on one draw of responses, which pays for the reader's answers.
         judge: A reward of the variant ``delta`` with the same reader, prices and ``needed``; it measures beliefs.
         tool: Function that makes a search tool.
         tokenizer: The policy's tokenizer, which counts tokens.
@@ -58,6 +59,7 @@ class Bench(NamedTuple):
     """
 
     reward: SePerReward
+    payer: SePerReward
     judge: SePerReward
     tool: Callable[[], SearchTool]
     tokenizer: Any
@@ -188,7 +190,7 @@ def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: 
     if score is None:
         return None
     belief = score.beliefs[-1]
-    rewards = bench.reward.score([replace(asked, answer=stated_answer(text)) for text in belief.responses])
+    rewards = bench.payer.score([replace(asked, answer=stated_answer(text)) for text in belief.responses])
     if any(each is None for each in rewards):
         return None
     return Episode(

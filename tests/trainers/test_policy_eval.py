@@ -126,8 +126,10 @@ def tokenizer():
 def bench(tokenizer, variant="delta"):
     retriever = SimpleNamespace(retrieve=lambda questions, top_k: [(PASSAGE,) for _ in questions])
     make = environment_factory(retriever)
-    reward, judge = (SePerReward(ScriptedReader(), variant=each, price=0.2, needed=0.5) for each in (variant, "delta"))
-    return Bench(reward, judge, lambda: SearchTool(make(), STYLES["brief"]), tokenizer, max_turns=1)
+    reward, payer, judge = (
+        SePerReward(ScriptedReader(), variant=each, price=0.2, needed=0.5) for each in (variant, variant, "delta")
+    )
+    return Bench(reward, payer, judge, lambda: SearchTool(make(), STYLES["brief"]), tokenizer, max_turns=1)
 
 
 def test_rules_by_hand(tokenizer):
