@@ -225,7 +225,7 @@ def test_measured_tables_are_put_between_their_marks(tmp_path, monkeypatch):
 
 def test_the_pages_build_and_fetch_nothing(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
