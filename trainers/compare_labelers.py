@@ -381,7 +381,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     untrained = load_encoder(config.model, config.max_seq_length)
     # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
     everyone = propose(untrained, config, questions._replace(train=[*questions.train, *questions.test]))
-    everyone = as_ranked(untrained, everyone, config.embeddings_dir)
+    everyone = as_ranked(untrained, everyone, config.embeddings_folder)
     pool, test_pool = everyone[: len(questions.train)], everyone[len(questions.train) :]
     pools = {"test": as_known(test_pool, config)}
     if config.table_train:

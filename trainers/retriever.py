@@ -333,10 +333,9 @@ def retriever_of(
         corpus: Passages by id.
         keep: Whether ``embeddings_dir`` keeps the embeddings of these weights, which are used again.
     """
-    kept = Path(config.embeddings_dir) if config.embeddings_dir else None
     if config.only_head:
-        return DenseRetriever(model, corpus, index=index_above(model, corpus, kept))
-    return DenseRetriever(model, corpus, share=True, cache_dir=kept if keep else None)
+        return DenseRetriever(model, corpus, index=index_above(model, corpus, config.embeddings_folder))
+    return DenseRetriever(model, corpus, share=True, cache_dir=config.embeddings_folder if keep else None)
 
 
 def card(config: RetrieverConfig, arguments: Any, questions: Questions, results: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from sentence_transformers import SentenceTransformer
 
@@ -21,8 +20,7 @@ def propose(model: SentenceTransformer, config: RankingConfig, questions: Questi
 
 def corpus_retriever(model: SentenceTransformer, config: RankingConfig, questions: Questions) -> DenseRetriever:
     """Return a retriever over the whole corpus, whose embedding the processes share; all must call this together."""
-    kept = Path(config.embeddings_dir) if config.embeddings_dir else None
-    return DenseRetriever(model, questions.corpus, share=True, cache_dir=kept)
+    return DenseRetriever(model, questions.corpus, share=True, cache_dir=config.embeddings_folder)
 
 
 def candidates(

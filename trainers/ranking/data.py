@@ -184,6 +184,11 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
+    @property
+    def embeddings_folder(self) -> Path | None:
+        """``embeddings_dir`` as a path."""
+        return Path(self.embeddings_dir) if self.embeddings_dir else None
+
 
 class Questions(NamedTuple):
     """Questions by split, and the corpus to retrieve from, by passage id."""

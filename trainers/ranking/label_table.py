@@ -55,17 +55,15 @@ class Choices(NamedTuple):
     passages: dict[str, Rankings]
 
 
-def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], embeddings_dir: str | None = None) -> list[Query]:
+def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], cache_dir: Path | None = None) -> list[Query]:
     """Return the questions with their candidates in the order in which a bi-encoder ranks them.
 
     So equal labels choose what the retriever ranks first, and not what a file gives first, which is often marked.
-    ``embeddings_dir`` keeps the candidates' embeddings, as the setting of that name says. All processes must call this
-    together.
+    ``cache_dir`` keeps the candidates' embeddings, as in ``DenseRetriever``. All processes must call this together.
     """
     corpus = {passage.id: passage for query in pools for passage in query.passages}
     ordered = []
-    kept = Path(embeddings_dir) if embeddings_dir else None
-    rankings = rank_by(DenseRetriever(encoder, corpus, share=True, cache_dir=kept), pools, len(corpus))
+    rankings = rank_by(DenseRetriever(encoder, corpus, share=True, cache_dir=cache_dir), pools, len(corpus))
     for query, passages in zip(pools, rankings, strict=True):
         candidates = {passage.id: passage for passage in query.passages}
         ranked = tuple(candidates[passage.id] for passage in passages if passage.id in candidates)
