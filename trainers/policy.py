@@ -33,7 +33,7 @@ from seper_reward.reward.formula import Variant
 from seper_reward.reward.prefetch import prefetch_searches
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.sharding import is_sharded
-from seper_reward.reward.trainer import TurnCreditGRPOTrainer
+from seper_reward.reward.trainer import CreditBaseline, TurnCreditGRPOTrainer
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json, write_lines
@@ -113,6 +113,12 @@ class PolicyConfig(PolicyTaskConfig):
     )
     potential: bool = setting(
         False, "Whether gains are credited in their potential-based form; for credit turn and variant both."
+    )
+    credit_baseline: CreditBaseline = setting(
+        "group",
+        "What the advantages of turns are taken over: group (means over the rollouts of a question), or reader (what "
+        "the reader would earn by answering in a turn's place; for variant both). The reader tells what a search is "
+        "worth also where all rollouts of a question search.",
     )
     price: float = setting(0.15, "Price of a search, in units of belief, >= 0.")
     word_price: float = setting(0.0, "Price of a retrieved word, in units of belief, >= 0.")
@@ -252,9 +258,10 @@ def new_trainer(
         style: The reader's wording.
     """
     torch.manual_seed(arguments.seed)  # for a new adapter: the trainer sets its seed only later
-    trainer_class, credit = GRPOTrainer, {}
+    trainer_class, credit = GRPOTrainer, dict[str, Any]()
     if config.credit == "turn":
-        trainer_class, credit = TurnCreditGRPOTrainer, {"discount": config.discount, "potential": config.potential}
+        trainer_class = TurnCreditGRPOTrainer
+        credit = {each: getattr(config, each) for each in ("discount", "potential", "credit_baseline")}
     return trainer_class(
         model=new_policy(config, loaded.model),
         reward_funcs=[reward],

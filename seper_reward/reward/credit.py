@@ -17,6 +17,16 @@ group, not over those that came so far: otherwise a policy that ends early is co
 goes on, a hidden prize or fine on going on. With γ = 1 the first message's advantage is that of the whole rollout,
 reward less the group's mean reward, and a later one's is the same without what had been earned before.
 
+Such means tell little where the rollouts of a group do the same: if all of them search, nothing tells what that was
+worth. The reader's belief does: SePer(q, A | D_t) is what answering at once would earn after t searches, if the policy
+answered as the reader does. With that for the value V of where message m stands, and ``r_l`` for what message l
+earned,
+
+    A(m)     Σ_{l ≥ m} γ^(l−m) r_l − V(m)
+
+A baseline that the message has no part in leaves the mean of the gradient as it is (Williams, 1992). The variance is
+least if the baseline of two actions is nearly the value of the rarer one, which this is where most rollouts search.
+
 The potential-based form (Ng, Harada and Russell, ICML 1999; TIPS, arXiv:2603.22293, whose potential is a teacher's
 log-likelihood of the answer) takes Φ = β SePer(q, A | D_t) for a potential: a message earns γ Φ after it less Φ before
 it, and the last one, after which Φ is 0, pays Φ back. What is credited to a message is then compared with what the
@@ -132,6 +142,26 @@ def message_advantages(group: Sequence[Credit | None], discount: float) -> list[
         _means([credit.by_message for credit in known]),
     )
     return [[] if credit is None else _advantages(credit, mean, discount) for credit in group]
+
+
+def advantages_over_reader(credit: Credit, beliefs: Sequence[float], discount: float) -> list[float]:
+    """Return the advantages of a rollout's messages over the reader answering in their place, as at the top.
+
+    Args:
+        credit: What its parts earned.
+        beliefs: What the reader's answer would earn without a search and after each: SePer, in [0, 1].
+        discount: γ, in [0, 1].
+
+    >>> advantages_over_reader(Credit((1, 0), (0.5,), 1.0), [0.25, 0.75], discount=1.0)
+    [1.25, 0.25]
+    >>> advantages_over_reader(Credit((1, 0), (0.5,), 1.0), [0.25, 0.75], discount=0.0)
+    [0.25, 0.25]
+    """
+    before = itertools.accumulate(credit.calls[:-1], initial=0)
+    returns: list[float] = []
+    for earned in reversed(turn_rewards(credit)):
+        returns.insert(0, earned + discount * (returns[0] if returns else 0.0))
+    return [total - beliefs[done] for total, done in zip(returns, before, strict=True)]
 
 
 def _advantages(credit: Credit, mean: Credit, discount: float) -> list[float]:

@@ -91,6 +91,11 @@ class Formula:
         """Return the weighted beliefs of ``"both"`` without passages and after each search: β SePer(q, A | D_t)."""
         return [_on_grid(self.gain_weight * belief.seper) for belief in score.beliefs]
 
+    def answer_values(self, score: Score) -> list[float]:
+        """Return what the reader's answer would earn in ``"both"`` without passages and after each search."""
+        paid = score.beliefs[0].seper if self.closed_book else 0.0
+        return [belief.seper - paid for belief in score.beliefs]
+
     def score(self, rollout: Rollout, measured: Measured) -> Score:
         """Return the score of a rollout from what was measured about ``asks(rollout)``.
 

@@ -3,18 +3,20 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
 from trl import GRPOTrainer
 
-from seper_reward.reward.credit import Credit, credit_of, message_advantages, shaped
+from seper_reward.reward.credit import Credit, advantages_over_reader, credit_of, message_advantages, shaped
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, Score, tagged_block
 
 Records = list[tuple[Rollout, Score | None]]
+#: What advantages are taken over.
+CreditBaseline = Literal["group", "reader"]
 
 
 class TurnCreditGRPOTrainer(GRPOTrainer):
@@ -33,6 +35,9 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         discount: γ, in [0, 1]: how much of what its successors earned is credited to a message. 1 credits all, so that
             a first search is paid for what a second one could find by it; 0 credits each search with its own gain.
         potential: Whether gains are put in their potential-based form; needs the variant ``"both"``.
+        credit_baseline: What advantages are taken over: ``"group"``, the means over the rollouts of a question, or
+            ``"reader"``, what the reader would earn by answering in a message's place, which needs the variant
+            ``"both"`` and no potential. It tells what a search is worth also where all rollouts of a group search.
         **kwargs: Further arguments of ``GRPOTrainer``.
 
     Attributes:
@@ -43,14 +48,25 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         RuntimeError: TRL has no such method any more as this class overrides.
     """
 
-    def __init__(self, *args: Any, discount: float = 1.0, potential: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        discount: float = 1.0,
+        potential: bool = False,
+        credit_baseline: CreditBaseline = "group",
+        **kwargs: Any,
+    ) -> None:
+        if credit_baseline not in get_args(CreditBaseline):
+            raise ValueError(
+                f"credit_baseline must be one of {', '.join(get_args(CreditBaseline))}, got {credit_baseline!r}"
+            )
         if not 0 <= discount <= 1:
             raise ValueError(f"discount must be in [0, 1], got {discount}")
         for name in ("_calculate_rewards", "_generate_and_score_completions"):
             if not hasattr(GRPOTrainer, name):
                 raise RuntimeError(f"this release of TRL has no GRPOTrainer.{name}; credit per turn needs trl 1.16")
         super().__init__(*args, **kwargs)
-        self.discount, self.potential = discount, potential
+        self.discount, self.potential, self.credit_baseline = discount, potential, credit_baseline
         self.undivided: Counter[str] = Counter()
         self._credited = {at: each for at, each in enumerate(self.reward_funcs) if isinstance(each, SePerReward)}
         self._gathered_rewards: Tensor | None = None
@@ -66,6 +82,11 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         if self.potential and set(variants) != {"both"}:
             raise ValueError(
                 f"potential leaves nothing of ΔSePer in the sum, so that it needs variant='both', got {variants}"
+            )
+        if self.credit_baseline == "reader" and (self.potential or set(variants) != {"both"}):
+            raise ValueError(
+                "credit_baseline='reader' needs variant='both', which measures what the reader believes after each "
+                f"search, and no potential, got {variants} and potential={self.potential}"
             )
         wanted = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
         for name, value in wanted.items():
@@ -95,7 +116,12 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         for at, rows in records.items():
             reward, weight = self._credited[at], float(self.reward_weights[at])
             earned = [self._credit(reward, *row) for row in rows]
-            by_message = _advantages_by_group(gather_object(earned), size, self.discount)[here]
+            if self.credit_baseline == "reader":
+                by_message = [
+                    self._over_reader(reward, credit, row[1]) for credit, row in zip(earned, rows, strict=True)
+                ]
+            else:
+                by_message = _advantages_by_group(gather_object(earned), size, self.discount)[here]
             shares = _less_group_mean(rewards, at, size)[here]
             for row, credit in enumerate(earned):
                 messages = self._messages_of_tokens(batch, row, credit, reward.passage_tag)
@@ -114,6 +140,12 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         if not self.potential or isinstance(credit, str) or score is None:
             return credit
         return shaped(credit, reward.formula.potentials(score), self.discount)
+
+    def _over_reader(self, reward: SePerReward, credit: Credit | str, score: Score | None) -> list[float]:
+        """Return a rollout's advantages over the reader; none where its credit is not known."""
+        if isinstance(credit, str) or score is None:
+            return []
+        return advantages_over_reader(credit, reward.formula.answer_values(score), self.discount)
 
     def _messages_of_tokens(
         self, batch: Mapping[str, Any], row: int, credit: Credit | str, passage_tag: str | None

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from seper_reward.reward import SePerReward, TurnCreditGRPOTrainer
-from seper_reward.reward.credit import Credit, credit_of, message_advantages, shaped, turn_rewards
+from seper_reward.reward.credit import (
+    Credit,
+    advantages_over_reader,
+    credit_of,
+    message_advantages,
+    shaped,
+    turn_rewards,
+)
 from seper_reward.reward.environment import Turn, environment_factory
 from seper_reward.reward.formula import Formula
 from seper_reward.reward.rollouts import Rollout, read_rollouts
@@ -110,12 +117,8 @@ def test_advantages_are_those_of_the_slow_loop(group, discount):
         assert found == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_gradient_is_that_of_the_expected_reward():
-    """All groups of two rollouts of a policy that may search, once or twice, and answers; each weighed exactly.
-
-    Means over those messages only that came so far would favour or hinder the policy's going on.
-    """
-    logits = torch.tensor([0.3, -0.5, 0.2, -0.4, 0.6], dtype=torch.float64, requires_grad=True)
+def every_rollout(logits):
+    """Return each rollout of a policy that may search, once or twice, and answers: chances of its messages, credit."""
     search, again, right = torch.sigmoid(logits[0]), torch.sigmoid(logits[1]), torch.sigmoid(logits[2:])
     rollouts = []  # the probability of each message, and what the parts earned
     for count, answered in itertools.product(range(3), (True, False)):
@@ -123,6 +126,16 @@ def test_the_gradient_is_that_of_the_expected_reward():
         asked = [[(1 - search) * said], [search, (1 - again) * said], [search, again, said]][count]
         earned = ((), (0.5,), (0.5, -0.3))[count]
         rollouts.append((asked, Credit((*[1] * count, 0), earned, float(answered))))
+    return rollouts
+
+
+def test_the_gradient_is_that_of_the_expected_reward():
+    """All groups of two rollouts, each weighed exactly.
+
+    Means over those messages only that came so far would favour or hinder the policy's going on.
+    """
+    logits = torch.tensor([0.3, -0.5, 0.2, -0.4, 0.6], dtype=torch.float64, requires_grad=True)
+    rollouts = every_rollout(logits)
     chances = [torch.stack(asked).prod() for asked, _ in rollouts]
     assert float(sum(chances).detach()) == pytest.approx(1)
     expected = sum(chance * sum(turn_rewards(credit)) for chance, (_, credit) in zip(chances, rollouts, strict=True))
@@ -137,6 +150,43 @@ def test_the_gradient_is_that_of_the_expected_reward():
     (found,) = torch.autograd.grad(objective, logits)
     # each rollout is part of its own mean, so that a group of two gives half of the gradient, as in GRPO
     assert torch.allclose(found, gradient / 2, atol=1e-12)
+
+
+def test_over_the_reader_the_gradient_is_that_of_the_expected_reward_whatever_it_believes():
+    logits = torch.tensor([0.3, -0.5, 0.2, -0.4, 0.6], dtype=torch.float64, requires_grad=True)
+    rollouts = every_rollout(logits)
+    chances = [torch.stack(asked).prod() for asked, _ in rollouts]
+    expected = sum(chance * sum(turn_rewards(credit)) for chance, (_, credit) in zip(chances, rollouts, strict=True))
+    (gradient,) = torch.autograd.grad(expected, logits, retain_graph=True)
+    objective = 0.0
+    for chance, (asked, credit) in zip(chances, rollouts, strict=True):
+        advantages = advantages_over_reader(credit, [0.4, 0.9, 0.1], discount=1.0)
+        objective = objective + chance.detach() * (torch.stack(asked).log() * torch.tensor(advantages)).sum()
+    (found,) = torch.autograd.grad(objective, logits)
+    assert torch.allclose(found, gradient, atol=1e-6)
+
+
+def test_where_most_rollouts_search_the_reader_says_more_than_the_group():
+    """Mean and variance of a group's gradient of the decision, over all groups of four; a search loses .25."""
+    search = 0.9
+    memory, searching = Credit((0,), (), 0.75), Credit((1, 0), (-0.25,), 0.75)
+    gradients = {"group": [], "reader": []}  # one and its probability, per group
+    for searches in itertools.product((True, False), repeat=4):
+        group = [searching if each else memory for each in searches]
+        chance = search ** sum(searches) * (1 - search) ** (4 - sum(searches))
+        over_reader = [advantages_over_reader(each, [0.75, 0.75], discount=1.0) for each in group]
+        for name, found in (("group", message_advantages(group, discount=1.0)), ("reader", over_reader)):
+            slopes = [each - search for each in searches]  # of the log probability, by the logit of searching
+            gradients[name].append((chance, sum(s * a[0] for s, a in zip(slopes, found, strict=True)) / 4))
+    mean = {name: sum(chance * value for chance, value in rows) for name, rows in gradients.items()}
+    sd = {
+        name: sum(chance * (value - mean[name]) ** 2 for chance, value in rows) ** 0.5
+        for name, rows in gradients.items()
+    }
+    true = search * (1 - search) * -0.25
+    assert mean == {"group": pytest.approx(0.75 * true), "reader": pytest.approx(true)}  # each is in its own mean
+    assert sd["group"] > 1.3 * abs(mean["group"])
+    assert sd["reader"] < 0.2 * abs(mean["reader"])
 
 
 def estimates(*sepers):
@@ -310,7 +360,7 @@ def scripted(monkeypatch):
     monkeypatch.setattr(trl.trainer.grpo_trainer, "parse_response", parse)
 
 
-@pytest.mark.parametrize("credit", [{}, {"discount": 0.5, "potential": True}])
+@pytest.mark.parametrize("credit", [{}, {"discount": 0.5, "potential": True}, {"credit_baseline": "reader"}])
 def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, monkeypatch, credit):
     """Tokens of each message have its advantage, beside another reward that counts for all of them."""
     scripted(monkeypatch)
@@ -343,7 +393,15 @@ def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, mo
         if "potential" in credit:
             potentials = [reward.formula.potentials(recorded[row][1]) for row in rows]
             group = [shaped(each, row, discount) for each, row in zip(group, potentials, strict=True)]
-        for row, found in zip(rows, slowly(group, discount), strict=True):
+        expected = slowly(group, discount)
+        if "credit_baseline" in credit:  # what followed, less what the reader believed when the message was written
+            earned = [turn_rewards(each) for each in group]
+            believed = [[belief.seper for belief in recorded[row][1].beliefs] for row in rows]
+            expected = [
+                [sum(own[at:]) - beliefs[at] for at in range(len(own))]
+                for own, beliefs in zip(earned, believed, strict=True)
+            ]
+        for row, found in zip(rows, expected, strict=True):
             runs = messages_by_mask(mask[row])
             beside = lengths[row] - sum(lengths[start : start + 4]) / 4
             for message, value in enumerate(found):
@@ -438,6 +496,13 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_reader, tiny_scorer, maske
     [
         ({}, {}, "must hold a SePerReward, with a variant that tells what each search gained, got delta; take"),
         ({"variant": "stepwise"}, {"credit": {"potential": True}}, "needs variant='both', got"),
+        ({"variant": "stepwise"}, {"credit": {"credit_baseline": "reader"}}, "'reader' needs variant='both'"),
+        ({"variant": "both"}, {"credit": {"credit_baseline": "mean"}}, "must be one of group, reader, got 'mean'"),
+        (
+            {"variant": "both"},
+            {"credit": {"credit_baseline": "reader", "potential": True}},
+            "and no potential, got .* and potential=True",
+        ),
         ({"variant": "both"}, {"credit": {"discount": 1.5}}, r"discount must be in \[0, 1\], got 1.5"),
         ({"variant": "both"}, {"scale_rewards": "group"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
         (
