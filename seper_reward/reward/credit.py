@@ -19,8 +19,8 @@ reward less the group's mean reward, and a later one's is the same without what 
 
 Such means tell little where the rollouts of a group do the same: if all of them search, nothing tells what that was
 worth. The reader's belief does: SePer(q, A | D_t) is what answering at once would earn after t searches, if the policy
-answered as the reader does. With that for the value V of where message m stands (VinePPO, arXiv:2410.01679, measures it
-by rollouts of the policy), and ``r_l`` for what message l earned,
+answered as the reader does. With that for the value V of where message m stands (which VinePPO, arXiv:2410.01679,
+measures by rollouts of the policy), and ``r_l`` for what message l earned,
 
     A(m)     Σ_{l ≥ m} γ^(l−m) r_l − V(m)
 
