@@ -161,6 +161,17 @@ class PolicyArguments(ThisMachine, GRPOConfig):
     )
     report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # TRL asks this only of runs that evaluate while they train; here every run is measured before and after
+        size = self.per_device_eval_batch_size * self.world_size
+        generations = self.num_generations_eval or self.num_generations
+        if size % generations:
+            raise ValueError(
+                f"per_device_eval_batch_size must give whole groups of {generations} rollouts (num_generations_eval, "
+                f"or num_generations), got {size} over {self.world_size} processes; take a multiple of {generations}"
+            )
+
 
 def rows_of(queries: Sequence[Query], style: PromptStyle) -> Dataset:
     """Return a data set for TRL: prompts in the reader's wording, and the columns that the reward needs."""

@@ -203,6 +203,11 @@ def test_prices_grow(settings, tmp_path, monkeypatch):
         policy.PolicyConfig(init_adapter="none", price_warmup=-0.5)
 
 
+def test_held_out_rollouts_must_come_in_whole_groups(settings):
+    with pytest.raises(ValueError, match=r"whole groups of 2 rollouts .* got 7 over 1 processes; take a multiple of 2"):
+        policy.main([*settings, "--per_device_eval_batch_size", "7"])
+
+
 def test_a_users_own_questions(settings, tmp_path, lane_questions):
     place = settings.index("--groups")
     own = [*settings[:place], *settings[place + 3 :], "--input", str(lane_questions), "--split_by", "passage"]
