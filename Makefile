@@ -101,8 +101,11 @@ policy-two-hop: setup runs/policy-two-hop-warm/$(WARM)  ## up to two searches: c
 runs/policy-warm/$(WARM): POLICY_CONFIG := demo
 runs/policy-real-warm/$(WARM): POLICY_CONFIG := real
 runs/policy-two-hop-warm/$(WARM): POLICY_CONFIG := two-hop
+# few questions: after one epoch the policy does not call yet
+runs/policy-two-hop-warm/$(WARM): EPOCHS := 5
+EPOCHS := 1
 runs/policy%warm/$(WARM):
-	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml --policy configs/policy/$(POLICY_CONFIG).yaml --output_dir $(@D)
+	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml --policy configs/policy/$(POLICY_CONFIG).yaml --num_train_epochs $(EPOCHS) --output_dir $(@D)
 
 test: setup lint  ## the checks and the quick tests
 	$(PYTEST)

@@ -37,6 +37,7 @@ from seper_reward.reward.trainer import CreditBaseline, TurnCreditGRPOTrainer
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json, write_lines
+from seper_reward.runtime.messages import say
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.run_folder import claim_settings
@@ -50,6 +51,7 @@ from .policy_data import messages_of, read_policy_questions
 from .policy_eval import (
     TRAINING,
     Bench,
+    Episode,
     Played,
     Rules,
     fixed_rules,
@@ -346,6 +348,11 @@ def claim_policy_folder(
         raise ValueError(f"{folder} has done {done} steps, got max_steps={arguments.max_steps}; give no fewer")
 
 
+def never_calls(episodes: Sequence[Episode | None]) -> bool:
+    """Return whether nobody tried to search: without a call, right or faulty, there is nothing to learn from."""
+    return not any(episode.queries or episode.failed for episode in episodes if episode is not None)
+
+
 def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
     """Return the questions that the reader can be asked, after it was asked all of them without a search.
 
@@ -437,6 +444,11 @@ def learn(
         rules = fixed_rules(bench, questions.test, questions.dev or questions.train)
         played = measure(trainer, bench, questions.test, "before")
         log_results(trainer, results_of(played, rules, "before"))
+        if never_calls(played["before"]):
+            say(
+                "the policy calls its search tool for no held-out question, so that it has no search to learn from; "
+                "warm it up for longer: `seper-reward train sft --config configs/sft/policy.yaml --num_train_epochs 5`"
+            )
         if not config.evaluate_only:
             trainer.train(resume_from_checkpoint=last_checkpoint(folder))
             trainer.save_model(str(folder / "model"))

@@ -43,7 +43,7 @@ def results_of(folder):
 
 
 @pytest.mark.parametrize(("reader", "over"), [("separate", "random"), ("policy-base", "nothing")])
-def test_command(settings, tmp_path, reader, over):
+def test_command(settings, tmp_path, capsys, reader, over):
     assert policy.main([*settings, "--reader", reader, "--gain_over", over, "--logging_steps", "1"]) == 0
     results = results_of(tmp_path / "run")
     policies = ["before", "before_reader_answers", "after", "after_reader_answers"]
@@ -65,6 +65,7 @@ def test_command(settings, tmp_path, reader, over):
     assert (tmp_path / "run" / "model" / "adapter_model.safetensors").is_file()
     assert "before" in (tmp_path / "run" / "results.svg").read_text()
     assert print_over_seeds(["--runs", str(tmp_path / "run")]) == 0
+    assert "calls its search tool for no held-out question" in capsys.readouterr().err
 
 
 def test_a_warmed_up_policy_may_be_held_near_its_start(settings, tmp_path):
