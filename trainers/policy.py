@@ -444,7 +444,7 @@ def learn(
         rules = fixed_rules(bench, questions.test, questions.dev or questions.train)
         played = measure(trainer, bench, questions.test, "before")
         log_results(trainer, results_of(played, rules, "before"))
-        if never_calls(played["before"]):
+        if process_state().is_main_process and never_calls(played["before"]):
             say(
                 "the policy calls its search tool for no held-out question, so that it has no search to learn from; "
                 "warm it up for longer: `seper-reward train sft --config configs/sft/policy.yaml --num_train_epochs 5`"
