@@ -102,10 +102,9 @@ runs/policy-warm/$(WARM): POLICY_CONFIG := demo
 runs/policy-real-warm/$(WARM): POLICY_CONFIG := real
 runs/policy-two-hop-warm/$(WARM): POLICY_CONFIG := two-hop
 # few questions: after one epoch the policy does not call yet
-runs/policy-two-hop-warm/$(WARM): EPOCHS := 5
-EPOCHS := 1
+runs/policy-two-hop-warm/$(WARM): WARM_UP := --num_train_epochs 5
 runs/policy%warm/$(WARM):
-	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml --policy configs/policy/$(POLICY_CONFIG).yaml --num_train_epochs $(EPOCHS) --output_dir $(@D)
+	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml --policy configs/policy/$(POLICY_CONFIG).yaml --output_dir $(@D) $(WARM_UP)
 
 test: setup lint  ## the checks and the quick tests
 	$(PYTEST)

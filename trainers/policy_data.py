@@ -139,7 +139,7 @@ def warm_up_rows(
         from_memory = _likeliest(belief, right=belief.seper >= needed) or _likeliest(belief)
         told = [] if from_memory is None else [(messages, _answer(from_memory), "memory")]
         rows.append(told + _after_searches(query, messages, scorer, tool(), max_turns))
-    return [_row(tokenizer, *row) for rows_of_question in gather_in_order(rows) for row in rows_of_question]
+    return [row_of(tokenizer, *row) for rows_of_question in gather_in_order(rows) for row in rows_of_question]
 
 
 _Reply = tuple[list[dict[str, Any]], dict[str, Any], str]  # messages, what is said to them, and its kind
@@ -187,7 +187,8 @@ def _answer(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
 
 
-def _row(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any], kind: str) -> dict[str, Any]:
+def row_of(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return one ``{prompt, completion, kind}`` row: a conversation in the policy's template, and its reply."""
     prompt = tokenizer.apply_chat_template(messages, tools=[SEARCH], add_generation_prompt=True, tokenize=False)
     whole = tokenizer.apply_chat_template([*messages, reply], tools=[SEARCH], tokenize=False)
     if not whole.startswith(prompt):

@@ -30,7 +30,7 @@ from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import Query
 from tests.benchmarks.common import finish, parser
 from trainers.closed_book import closed_book_beliefs
-from trainers.policy_data import SEARCH, call_of, messages_of, read_policy_questions
+from trainers.policy_data import call_of, messages_of, read_policy_questions, row_of
 from trainers.policy_task import PolicyTaskConfig, load_task_scorer, read_policy_task
 
 ENTROPIES = ("entropy", "semantic_entropy")
@@ -59,13 +59,12 @@ def measure(task: PolicyTaskConfig, policies: Sequence[str]) -> dict[str, Any]:
     test = {query.id for query in questions.test}
     held_out = np.array([query.id in test for query, _ in asked])
     needed = np.array([belief.seper < task.needed for _, belief in asked])
-    prompts = prompts_of(task, [query for query, _ in asked], scorer.reader.prompts.style)
+    prompts, call = decisions(task, [query for query, _ in asked], scorer.reader.prompts.style)
     scores = {name: np.array([getattr(belief, name) for _, belief in asked]) for name in ENTROPIES}
     for layer, states in hidden_states(loaded.model, prompts).items():
         probe = make_pipeline(StandardScaler(), LogisticRegressionCV(Cs=STRENGTHS, scoring="roc_auc", max_iter=2000))
         probe.fit(states[~held_out], needed[~held_out])
         scores[f"probe of layer {layer}"] = probe.decision_function(states)
-    call = first_of_call(task)
     for folder in policies:
         policy = PeftModel.from_pretrained(loaded.model, folder).eval()
         scores[folder] = np.array([call_probability(policy, ids, call) for ids in prompts])
@@ -77,33 +76,23 @@ def measure(task: PolicyTaskConfig, policies: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def prompts_of(task: PolicyTaskConfig, queries: Sequence[Query], style: Any) -> list[torch.Tensor]:
-    """Return what a policy is asked, up to where it decides: tokens ``(1, T)``."""
+def decisions(task: PolicyTaskConfig, queries: Sequence[Query], style: Any) -> tuple[list[torch.Tensor], int]:
+    """Return what a policy is asked, tokens ``(1, T)`` up to its decision, and the token that a call begins with."""
     tokenizer = with_tool_template(load_tokenizer(task.model))
-    return [
-        tokenizer.apply_chat_template(
-            messages_of(query.question, style), tools=[SEARCH], add_generation_prompt=True, return_tensors="pt",
-            return_dict=True,
-        )["input_ids"]
-        for query in queries
-    ]  # fmt: skip
-
-
-def first_of_call(task: PolicyTaskConfig) -> int:
-    """Return the token that a call of the search tool begins with."""
-    tokenizer = with_tool_template(load_tokenizer(task.model))
-    ask = [{"role": "user", "content": "?"}]
-    before = tokenizer.apply_chat_template(ask, tools=[SEARCH], add_generation_prompt=True, tokenize=False)
-    whole = tokenizer.apply_chat_template([*ask, call_of("?")], tools=[SEARCH], tokenize=False)
-    return tokenizer(whole[len(before) :], add_special_tokens=False).input_ids[0]
+    rows = [row_of(tokenizer, messages_of(query.question, style), call_of("?"), "search") for query in queries]
+    prompts = [tokenizer(row["prompt"], add_special_tokens=False, return_tensors="pt").input_ids for row in rows]
+    return prompts, tokenizer(rows[0]["completion"], add_special_tokens=False).input_ids[0]
 
 
 @torch.inference_mode()
 def hidden_states(model: Any, prompts: Sequence[torch.Tensor]) -> dict[int, np.ndarray]:
     """Return the hidden states of the last token, ``(N, H)``, by layer."""
-    found = [model(ids, output_hidden_states=True, logits_to_keep=1).hidden_states for ids in prompts]
-    layers = [round(depth * (len(found[0]) - 1)) for depth in DEPTHS]
-    return {layer: torch.stack([states[layer][0, -1].float() for states in found]).numpy() for layer in layers}
+    layers = [round(depth * model.config.num_hidden_layers) for depth in DEPTHS]
+    found = []
+    for ids in prompts:
+        states = model(input_ids=ids, output_hidden_states=True, logits_to_keep=1).hidden_states
+        found.append(torch.stack([states[layer][0, -1].float() for layer in layers]))
+    return {layer: states.numpy() for layer, states in zip(layers, torch.stack(found, dim=1), strict=True)}
 
 
 @torch.inference_mode()

@@ -161,9 +161,20 @@ def test_over_the_reader_the_gradient_is_that_of_the_expected_reward_whatever_it
     objective = 0.0
     for chance, (asked, credit) in zip(chances, rollouts, strict=True):
         advantages = advantages_over_reader(credit, [0.4, 0.9, 0.1], discount=1.0)
-        objective = objective + chance.detach() * (torch.stack(asked).log() * torch.tensor(advantages)).sum()
+        logs = torch.stack(asked).log()
+        objective = objective + chance.detach() * (logs * torch.tensor(advantages, dtype=torch.float64)).sum()
     (found,) = torch.autograd.grad(objective, logits)
-    assert torch.allclose(found, gradient, atol=1e-6)
+    assert torch.allclose(found, gradient, atol=1e-12)
+
+
+def test_over_the_reader_it_does_not_matter_whether_the_start_is_subtracted():
+    rollout = Rollout("q", ("a",), (Turn("a", (Passage("x"),)),), "a", calls=(1, 0))
+    measured = Measured(estimates(0.25, 0.75), (1.0,))
+    for closed_book in (False, True):
+        formula = Formula("both", price=0.5, closed_book=closed_book)
+        score = formula.score(rollout, measured)
+        found = advantages_over_reader(credit_of(rollout, score), formula.answer_values(score), discount=1.0)
+        assert found == [0.75, 0.25]  # .5 - .5 + 1 - .25, and 1 - .75
 
 
 def test_where_most_rollouts_search_the_reader_says_more_than_the_group():
