@@ -369,15 +369,90 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
     return "\n".join(lines) + "\n\n" + table_markdown(results[_TABLE], config, results["primary"])
 
 
+class Trainings:
+    """The retrievers of a comparison: one per labeler and seed, on the same questions and candidates.
+
+    All processes must call its methods together.
+
+    Args:
+        config: Settings of the comparison.
+        arguments: How retrievers are trained.
+        run: The comparison's folder, questions and scorer.
+        pool: The training questions with their candidates of the first round.
+
+    Attributes:
+        tuned: The score of each trial on the dev questions, by labeler and trial; empty without ``config.tune``.
+        untaught: Seeds whose labels differ for no question, by labeler; their retriever is the untrained one.
+    """
+
+    def __init__(
+        self, config: CompareConfig, arguments: RetrieverArguments, run: RankingRun, pool: list[Query]
+    ) -> None:
+        self._config, self._arguments, self._pool = config, arguments, pool
+        self._folder, self._questions, self._scorer, _ = run
+        self._labeling = {seed: self._scorer.with_sampling(seed=int(seed)) for seed in config.seeds}
+        self.tuned: dict[str, dict[str, float]] = {}
+        self.untaught: dict[str, list[int]] = {}
+
+    def rank(self, name: str) -> dict[str, Rankings]:
+        """Train a labeler's retrievers, tuned if the comparison tunes; return their test rankings by run."""
+        config, own, arguments = self._config, self._config.of(name), self._arguments
+        title = Path(name).name
+        rankings: dict[str, Rankings] = {}
+        seeds = list(config.seeds)
+        if config.tune:  # the best trial is the first seed's run
+            own, arguments = self._tune(title, own)
+            model = self._train(title, own, arguments)
+            rankings |= rank_for_test(model, title, f"-{seeds.pop(0)}", own, self._questions)
+        for seed in seeds:
+            model = self._train(title, own, _placed(arguments, self._folder / f"{title}-{seed}", seed))
+            rankings |= rank_for_test(model, title, f"-{seed}", own, self._questions)
+        return rankings
+
+    def _tune(self, title: str, own: RetrieverConfig) -> tuple[RetrieverConfig, RetrieverArguments]:
+        config, place = self._config, self._folder / f"{title}-tuning"
+        first = _placed(self._arguments, place, config.seeds[0])
+        hops = config.hops if own.learn_from in BY_HOP else 1
+
+        def on_dev(model: SentenceTransformer) -> float | None:
+            retriever = retriever_of(model, own, self._questions.corpus)
+            return seper_on_dev(retriever, self._questions, self._scorer, config.eval_top_k, hops)
+
+        train = partial(self._train, title, labels=place)
+        measured_by = {"scorer": content_key(self._scorer.fingerprint), "top_k": config.eval_top_k, "hops": hops}
+        own, arguments, self.tuned[title] = tune(own, first, config.grid(), train, on_dev, measured_by)
+        return own, arguments
+
+    def _train(
+        self, title: str, own: RetrieverConfig, arguments: RetrieverArguments, labels: Path | None = None
+    ) -> SentenceTransformer:
+        labeling = self._labeling[str(arguments.seed)]
+        try:
+            return RetrieverRun(own, arguments, self._questions, labeling, self._pool, labels).train()
+        except NothingToLearn as reason:
+            if own.rounds > 1:  # an earlier round may have taught something
+                raise
+            if arguments.seed not in self.untaught.setdefault(title, []):
+                self.untaught[title].append(arguments.seed)
+                if process_state().is_main_process:
+                    say(f"{title}, seed {arguments.seed}: {reason}; its retriever is the untrained one")
+            return load_encoder(own.model, own.max_seq_length)
+
+
+def _placed(arguments: RetrieverArguments, folder: Path, seed: str) -> RetrieverArguments:
+    """Return the arguments for a run in a folder, with a seed."""
+    own: dict[str, Any] = {"output_dir": str(folder), "seed": int(seed)}  # fields that mypy does not see
+    return replace(arguments, **own)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the label table, train a retriever per labeler and seed, measure all, and write the results; return 0."""
     kinds = (CompareConfig, RetrieverArguments)
     config, arguments = parse_settings(kinds, argv, "seper-reward train compare-labelers", __doc__)
     started = begin(config, arguments)
-    folder, questions, scorer, readers = started
+    folder, questions, _, readers = started
     if config.only_head:  # all retrievers have one body
         config.embeddings_dir = config.embeddings_dir or str(folder / "embeddings")
-    labeling = {seed: scorer.with_sampling(seed=int(seed)) for seed in config.seeds}
     untrained = load_encoder(config.model, config.max_seq_length)
     # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
     everyone = propose(untrained, config, questions._replace(train=[*questions.train, *questions.test]))
@@ -395,45 +470,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if config.table_only:
         return 0
     rankings = rank_for_test(untrained, UNTRAINED, "", config, questions)
-
-    untaught: dict[str, list[int]] = {}  # seeds by labeler
-
-    def train(
-        title: str, own: RetrieverConfig, arguments: RetrieverArguments, labels: Path | None = None
-    ) -> SentenceTransformer:
-        try:
-            return RetrieverRun(own, arguments, questions, labeling[str(arguments.seed)], pool, labels).train()
-        except NothingToLearn as reason:
-            if own.rounds > 1:  # an earlier round may have taught something
-                raise
-            if arguments.seed not in untaught.setdefault(title, []):
-                untaught[title].append(arguments.seed)
-                if process_state().is_main_process:
-                    say(f"{title}, seed {arguments.seed}: {reason}; its retriever is the untrained one")
-            return load_encoder(config.model, config.max_seq_length)
-
-    def dev_score(own: RetrieverConfig, hops: int, model: SentenceTransformer) -> float | None:
-        retriever = retriever_of(model, own, questions.corpus)
-        return seper_on_dev(retriever, questions, scorer, config.eval_top_k, hops)
-
-    tuned: dict[str, dict[str, float]] = {}
+    trainings = Trainings(config, arguments, started, pool)
     for name in config.labelers:
-        own, own_arguments = config.of(name), arguments
-        title = Path(name).name
-        if config.tune:
-            place = folder / f"{title}-tuning"
-            first = replace(arguments, output_dir=str(place), seed=int(config.seeds[0]))
-            hops = config.hops if own.learn_from in BY_HOP else 1
-            score = partial(dev_score, own, hops)
-            measured_by = {"scorer": content_key(scorer.fingerprint), "top_k": config.eval_top_k, "hops": hops}
-            own, own_arguments, tuned[title] = tune(
-                own, first, config.grid(), partial(train, title, labels=place), score, measured_by
-            )
-            rankings |= rank_for_test(train(title, own, own_arguments), title, f"-{config.seeds[0]}", own, questions)
-        for seed in config.seeds[1:] if config.tune else config.seeds:
-            place = folder / f"{title}-{seed}"
-            model = train(title, own, replace(own_arguments, output_dir=str(place), seed=int(seed)))
-            rankings |= rank_for_test(model, title, f"-{seed}", own, questions)
+        rankings |= trainings.rank(name)
     measures = measure_rankings(rankings, questions.test, readers)
     by_question = {name: row.pop("questions") for name, row in measures.items()}
     comparison = {
@@ -445,8 +484,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         **by_labeler,
         "comparison": comparison,
         "primary": primary,
-        "tuned": tuned,
-        "untaught": untaught,
+        "tuned": trainings.tuned,
+        "untaught": trainings.untaught,
         _TABLE: table,
     }
     if process_state().is_main_process:
