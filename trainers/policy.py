@@ -8,13 +8,14 @@ The settings are those below and those of TRL's ``GRPOConfig``; ``scorer`` names
 
 import hashlib
 import math
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, cast
 
 import torch
 import trl
@@ -29,11 +30,11 @@ from seper_reward.reader.prompts import PromptStyle
 from seper_reward.reports.policy_figures import plot_tradeoff
 from seper_reward.retrieval import CachedRetriever, load_retriever
 from seper_reward.reward.chat_template import with_tool_template
-from seper_reward.reward.formula import Variant
+from seper_reward.reward.formula import Formula, Variant
 from seper_reward.reward.prefetch import prefetch_searches
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.sharding import is_sharded
-from seper_reward.reward.trainer import CreditBaseline, TurnCreditGRPOTrainer
+from seper_reward.reward.trainer import CreditBaseline, TurnCreditGRPOTrainer, refuse_credit
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json, write_lines
@@ -64,17 +65,17 @@ from .policy_eval import (
 from .policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_tool
 from .ranking.data import Questions, data_key
 from .ranking.run import SETTINGS
-from .runs import ThisMachine, checkpoint_step, last_checkpoint, suggest, tracked_run
+from .runs import ThisMachine, checkpoint_step, last_checkpoint, locked, suggest, tracked_run
 
 _TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
-# arguments of TRL that decide the result: a run is not resumed with others
-_DECISIVE = {
-    "seed", "max_steps", "num_train_epochs", "learning_rate", "lr_scheduler_type", "warmup_steps", "beta", "epsilon",
-    "per_device_train_batch_size", "gradient_accumulation_steps", "num_generations", "temperature", "top_p", "top_k",
-    "max_completion_length", "max_tool_calling_iterations", "scale_rewards", "loss_type", "bf16", "num_iterations",
-    "steps_per_generation", "mask_truncated_completions", "weight_decay", "max_grad_norm",
-}  # fmt: skip
+# how the names of TRL's arguments begin that decide nothing; a run is not resumed with others of the rest
+_INCIDENTAL_ARGUMENTS = (
+    "output_dir", "logging_", "log_", "save_", "num_completions_to_print", "report_to", "run_name", "project",
+    "trackio_", "hub_", "push_to_hub", "disable_tqdm", "dataloader_", "ddp_", "eval_", "per_device_eval_batch_size",
+    "vllm_server", "vllm_group_port", "vllm_gpu", "resume_from_checkpoint", "local_rank", "use_cpu", "debug",
+)  # fmt: skip
 _LENGTH = {"max_steps", "num_train_epochs"}
+_NO_CREDIT = {"discount": 1.0, "potential": False, "credit_baseline": "group"}  # the credit of turns by default
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
 _INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(InputConfig.__dataclass_fields__)
 
@@ -135,8 +136,17 @@ class PolicyConfig(PolicyTaskConfig):
     )
 
     def __post_init__(self) -> None:
-        if self.variant not in get_args(Variant):
-            raise ValueError(f"variant must be one of {', '.join(get_args(Variant))}, got {self.variant!r}")
+        # what a wrong one raises would come after all questions were measured
+        Formula(cast(Variant, self.variant), self.price, self.word_price, self.gain_weight)
+        if self.pool_draws < 1:
+            raise ValueError(f"pool_draws must be at least 1, got {self.pool_draws}")
+        if self.credit != "turn" and self.credit_settings != _NO_CREDIT:
+            raise ValueError(
+                f"{', '.join(_NO_CREDIT)} are settings of credit 'turn', got {self.credit_settings} with "
+                f"{self.credit!r}; give --credit turn, or {_NO_CREDIT}"
+            )
+        if not self.lora_r and self.reader == "policy-base":
+            raise ValueError("reader='policy-base' needs an adapter: with lora_r=0 there is no adapter to switch off")
         if not 0 <= self.price_warmup < math.inf:
             raise ValueError(f"price_warmup must be a number of steps, or a share of them, got {self.price_warmup}")
         if self.init_adapter != "none" and not (Path(self.init_adapter) / "adapter_config.json").is_file():
@@ -144,6 +154,11 @@ class PolicyConfig(PolicyTaskConfig):
                 f"init_adapter={self.init_adapter!r} holds no adapter; warm up first with `seper-reward train sft "
                 "--config configs/sft/policy.yaml` (a small policy never calls a tool by itself), or give 'none'"
             )
+
+    @property
+    def credit_settings(self) -> dict[str, Any]:
+        """Settings of the credit of turns, as ``TurnCreditGRPOTrainer`` takes them."""
+        return {name: getattr(self, name) for name in _NO_CREDIT}
 
 
 @dataclass
@@ -273,8 +288,7 @@ def new_trainer(
     torch.manual_seed(arguments.seed)  # for a new adapter: the trainer sets its seed only later
     trainer_class, credit = GRPOTrainer, dict[str, Any]()
     if config.credit == "turn":
-        trainer_class = TurnCreditGRPOTrainer
-        credit = {each: getattr(config, each) for each in ("discount", "potential", "credit_baseline")}
+        trainer_class, credit = TurnCreditGRPOTrainer, config.credit_settings
     return trainer_class(
         model=new_policy(config, loaded.model),
         reward_funcs=[reward],
@@ -331,11 +345,14 @@ def claim_policy_folder(
     """
     of_all_steps = any(0 < steps < 1 for steps in (config.price_warmup, arguments.warmup_steps))
     open_ended = arguments.lr_scheduler_type.startswith("constant") and not of_all_steps
-    decisive = _DECISIVE - _LENGTH if open_ended else _DECISIVE
     adapter = Path(config.init_adapter) / "adapter_model.safetensors"
     settings = {
         **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
-        **{name: value for name, value in arguments.to_dict().items() if name in decisive},
+        **{
+            name: value
+            for name, value in arguments.to_dict().items()
+            if not name.startswith(_INCIDENTAL_ARGUMENTS) and not (open_ended and name in _LENGTH)
+        },
         "adapter": hashlib.sha256(adapter.read_bytes()).hexdigest()[:16] if adapter.is_file() else None,
         "scorer": content_key(scorer.fingerprint),
         "data": data_key(questions),
@@ -391,6 +408,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure the policy, train it, measure it again, and save it; return 0."""
     kinds = (PolicyConfig, PolicyArguments)
     config, arguments = parse_settings(kinds, argv, "seper-reward train policy", __doc__)
+    if config.credit == "turn":
+        refuse_credit([config.variant], arguments, **config.credit_settings)
     folder = Path(arguments.output_dir)
     if arguments.max_tool_calling_iterations is None:
         arguments.max_tool_calling_iterations = config.max_turns
@@ -398,12 +417,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     loaded = load_reader(config.model, LoadOptions(dtype=dtype, device="cpu" if arguments.use_cpu else None))
     scorer = load_task_scorer(config, folder, loaded)
     questions = read_policy_questions(config)
-    if not config.evaluate_only:
-        claim_policy_folder(folder, config, arguments, scorer, questions)
-    with tracked_run(config, arguments, "policy"):
-        learn(config, arguments, loaded, scorer, questions)
-    measured = f"--init_adapter {folder / 'model'} --evaluate_only true"
-    suggest(f"seper-reward train policy {measured} --input YOURS.jsonl --output_dir runs/policy-yours")
+    with locked(folder):
+        if not config.evaluate_only:
+            claim_policy_folder(folder, config, arguments, scorer, questions)
+        with tracked_run(config, arguments, "policy"):
+            learn(config, arguments, loaded, scorer, questions)
+    said = shlex.join(sys.argv[1:] if argv is None else argv)
+    trained = (
+        f"--init_adapter {folder / 'model'}" if config.lora_r else f"--model {folder / 'model'} --init_adapter none"
+    )
+    suggest(
+        f"seper-reward train policy {said} {trained} --evaluate_only true --input YOURS.jsonl --output_dir runs/yours"
+    )
     return 0
 
 
@@ -421,25 +446,7 @@ def learn(
     """
     folder = Path(arguments.output_dir)
     questions = scorable(questions, scorer)
-    style = scorer.reader.prompts.style
-    corpus = list(questions.corpus.values()) if config.gain_over == "random" else []
-    variant = cast(Variant, config.variant)
-    reward = new_reward(config, scorer, variant, corpus)
-    once = replace(config, pool_draws=1)  # what is needed stays so, asked ever so often
-    payer, judge = new_reward(once, scorer, variant, corpus), new_reward(once, scorer, "delta")
-    retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
-    tool = new_tool(config, retriever, style, reward)
-    trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
-    prefetch_searches(trainer, retriever)
-    if config.reader != "separate":
-        if is_sharded(trainer):
-            raise ValueError(
-                f"reader={config.reader!r}: this recipe measures policies question by question, on each rank its own, "
-                "while sharded weights (FSDP, ZeRO-3) are gathered on all ranks together; give --reader separate"
-            )
-        for each in (reward, payer, judge):
-            each.attach(trainer)
-    bench = Bench(reward, payer, judge, tool, trainer.processing_class, config.max_turns)
+    trainer, bench = prepared(config, arguments, loaded, scorer, questions)
     with project_completions_only():  # also for measuring, which computes the loss
         rules = fixed_rules(bench, questions.test, questions.dev or questions.train)
         played = measure(trainer, bench, questions.test, "before")
@@ -459,8 +466,44 @@ def learn(
         # the results of training stay in place
         name, policy = ("evaluation", "before") if config.evaluate_only else ("results", "after")
         publish(folder, name, played, rules, policy, trainer.state.log_history)
-        for reason, count in reward.failures.most_common():
+        for reason, count in bench.reward.failures.most_common():
             print(f"{count} rollouts not scored: {reason}", file=sys.stderr)
+
+
+def prepared(
+    config: PolicyConfig, arguments: PolicyArguments, loaded: LoadedModel, scorer: SePerScorer, questions: Questions
+) -> tuple[GRPOTrainer, Bench]:
+    """Return the trainer of the policy, and what policies are measured with.
+
+    Args:
+        config: Settings of the recipe.
+        arguments: Arguments of TRL.
+        loaded: Model of the policy, before its adapter.
+        scorer: The reader.
+        questions: Questions to train on, and held-out ones, that the reader can be asked.
+
+    Raises:
+        ValueError: The policy's weights are to read, and are sharded.
+    """
+    style = scorer.reader.prompts.style
+    corpus = list(questions.corpus.values()) if config.gain_over == "random" else []
+    variant = cast(Variant, config.variant)
+    reward = new_reward(config, scorer, variant, corpus)
+    once = replace(config, pool_draws=1)  # what is needed stays so, asked ever so often
+    payer, judge = new_reward(once, scorer, variant, corpus), new_reward(once, scorer, "delta")
+    retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
+    tool = new_tool(config, retriever, style, reward)
+    trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
+    prefetch_searches(trainer, retriever)
+    if config.reader != "separate":
+        if is_sharded(trainer):
+            raise ValueError(
+                f"reader={config.reader!r}: this recipe measures policies question by question, on each rank its own, "
+                "while sharded weights (FSDP, ZeRO-3) are gathered on all ranks together; give --reader separate"
+            )
+        for each in (reward, payer, judge):
+            each.attach(trainer)
+    return trainer, Bench(reward, payer, judge, tool, trainer.processing_class, config.max_turns)
 
 
 if __name__ == "__main__":

@@ -221,10 +221,12 @@ def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: 
     with bench.reward.recording() as records:
         evaluated(trainer)
     by_key = {(query.question, answer_items(query.answers)): query for query in queries}
-    judged = bench.judge.score([rollout for rollout, _ in records])
+    rollouts = [rollout for rollout, _ in records]
+    paid, judged = bench.payer.score(rollouts), bench.judge.score(rollouts)  # as the rules are
     mine = []
-    for (rollout, score), judgement in zip(records, judged, strict=True):
-        query = by_key.get((rollout.question, answer_items(rollout.answers)))
+    for rollout, score, judgement in zip(rollouts, paid, judged, strict=True):
+        key = (rollout.question, answer_items(rollout.answers))
+        query = by_key.get(key)
         own = read = None
         if query is not None and score is not None and judgement is not None:
             own = Episode(
@@ -237,14 +239,14 @@ def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: 
                 failed=rollout.failed,
             )
             read = read_by_reader(bench, query, rollout.turns, rollout.failed)
-        mine.append((rollout.question, own, read))
+        mine.append((key, own, read))
     rows = as_often(gather_object(mine), trainer.num_generations_eval)
     return {name: [own for _, own, _ in rows], f"{name}_reader_answers": [read for *_, read in rows]}
 
 
 def as_often(rows: Sequence[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
     """Return the first ``most`` rows of each question (first item); processes repeat some to have equally many."""
-    count: Counter[str] = Counter()
+    count: Counter[Any] = Counter()
     kept = []
     for row in rows:
         count[row[0]] += 1

@@ -138,6 +138,11 @@ class SearchTool:
         """The searches so far."""
         return self._environment.turns
 
+    @property
+    def failure(self) -> Exception | None:
+        """What the retriever failed with."""
+        return self._environment.failure
+
     def reset(self, question: str, **row: object) -> None:
         """Forget the searches of the previous rollout; TRL calls this with the row of the data set."""
         self._environment.reset(question=question, **row)

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from transformers import TrainingArguments
 
 from seper_reward.reports.tracking import PROJECT, Run
-from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.pretrained import fast_dtype, no_accelerator, resolve_device
+from seper_reward.runtime.run_folder import lock_folder
 
 _CARDS = Path(__file__).parent / "cards"
 
@@ -49,6 +50,22 @@ def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:
     run = Run(arguments.report_to, kind, settings, Path(arguments.output_dir), arguments.run_name, project)
     arguments.project, arguments.run_name = run.project, run.name
     return run
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep a run's folder to this run while the block lasts; all processes must call this together.
+
+    Raises:
+        ValueError: Another run is in it.
+    """
+    locks: list[IO[str]] = []
+    together(lambda: locks.append(lock_folder(folder)))
+    try:
+        yield
+    finally:
+        for lock in locks:
+            lock.close()
 
 
 def suggest(command: str) -> None:

@@ -22,11 +22,13 @@ class AsyncSePerReward(SePerReward):
 
     Raises:
         ValueError: The reader runs in this process, where rewards would only wait for each other; or an argument of
-            ``SePerReward`` is out of range.
+            ``SePerReward`` is out of range; or ranks are to share the work, whose threads would wait for each other.
     """
 
     def __init__(self, scorer: "SePerScorer | SePerClient | str", **settings: Any) -> None:
         super().__init__(scorer, **settings)
+        if self._share:  # threads of several rewards may ask the other ranks in any order
+            raise ValueError("an async reward measures for its own rank, got share_ranks=True; leave it out")
         remote = isinstance(scorer, str | SePerClient) or scorer.sampler.backend == "engine"
         if not remote or self.reader != "separate":
             raise ValueError(

@@ -24,8 +24,11 @@ measures by rollouts of the policy), and ``r_l`` for what message l earned,
 
     A(m)     Σ_{l ≥ m} γ^(l−m) r_l − V(m)
 
-A baseline that the message has no part in leaves the mean of the gradient as it is (Williams, 1992). The variance is
-least if the baseline of two actions is nearly the value of the rarer one, which this is where most rollouts search.
+A baseline that the message has no part in leaves the mean of the gradient as it is (Williams, 1992); the group's means
+do so up to the factor (G - 1)/G of groups of G rollouts, as each is in its own mean. The variance is least if the
+baseline of two actions is nearly the value of the rarer one, which this is where most rollouts search. With γ < 1 the
+two differ: here all that follows a search is discounted, its answer too, which fines going on, while the group's means
+of what a rollout did without stand at its last message undiscounted.
 
 The potential-based form (Ng, Harada and Russell, ICML 1999; TIPS, arXiv:2603.22293, whose potential is a teacher's
 log-likelihood of the answer) takes Φ = β SePer(q, A | D_t) for a potential: a message earns γ Φ after it less Φ before

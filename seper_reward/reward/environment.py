@@ -76,6 +76,8 @@ class RetrievalEnvironment:
 
     Attributes:
         turns: The searches so far.
+        failure: What the retriever failed with. TRL shows a policy the errors of its tools and goes on; rewards that
+            find this raise it, so that nobody is trained to avoid a search service that was down.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class RetrievalEnvironment:
         self._reward = reward
         self._row: dict[str, Any] = {}
         self.turns: list[Turn] = []
+        self.failure: Exception | None = None
 
     def reset(self, **row: Any) -> str | None:
         """Forget the searches of the previous rollout; TRL calls this with the row of the data set.
@@ -97,7 +100,7 @@ class RetrievalEnvironment:
         Returns:
             The question as the prompt, where the data set has no column ``prompt``; else nothing to add to it.
         """
-        self.turns, self._row = [], row
+        self.turns, self.failure, self._row = [], None, row
         self._tell_reward()
         return row.get("question") if row.get("prompt") is None else None
 
@@ -116,7 +119,13 @@ class RetrievalEnvironment:
         if len(self.turns) >= self._max_turns:
             return NO_MORE
         start = time.perf_counter()
-        (whole,) = self._retriever.retrieve([query], self._top_k)
+        try:
+            (whole,) = self._retriever.retrieve([query], self._top_k)
+        except ValueError:  # the query was refused
+            raise
+        except Exception as error:
+            self.failure = error
+            raise
         passages = tuple(Passage(self._cut(each.full_text), id=each.id) for each in whole)
         self.turns.append(Turn(query, passages, time.perf_counter() - start))
         self._tell_reward()

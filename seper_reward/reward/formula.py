@@ -1,9 +1,9 @@
 """The formula of a reward: what has to be measured about a rollout, and its score from that.
 
 With ``n`` the number of calls of the rollout's search tool, failed ones included, since otherwise a call that fails is
-as good as an answer, ``D_t`` the passages of the first t searches, ``w`` the number of retrieved words, SePer as in
-arXiv:2503.01478 (eq. 9-10), and ``E`` how surely the answer that the policy states last and a gold answer entail each
-other (``BeliefJudge.mutual_support``):
+as good as an answer (those that are told that there are no more searches are not counted), ``D_t`` the passages of the
+first t searches, ``w`` the number of retrieved words, SePer as in arXiv:2503.01478 (eq. 9-10), and ``E`` how surely
+the answer that the policy states last and a gold answer entail each other (``BeliefJudge.mutual_support``):
 
     delta       SePer(q, A | D_n) − SePer(q, A) − λ n − μ w                       0 without a search
     stepwise    Σ_t [SePer(q, A | D_t) − SePer(q, A | D_t−1)] − λ n − μ w          equal to delta; knows each term
@@ -92,7 +92,10 @@ class Formula:
         return [_on_grid(self.gain_weight * belief.seper) for belief in score.beliefs]
 
     def answer_values(self, score: Score) -> list[float]:
-        """Return what the reader's answer would earn in ``"both"`` without passages and after each search."""
+        """Return what the reader's answer would earn in ``"both"`` before a search and after each.
+
+        Before a search it has no passage, or the one that gains are compared with.
+        """
         paid = score.beliefs[0].seper if self.closed_book else 0.0
         return [belief.seper - paid for belief in score.beliefs]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_valid_rows, shown
 from seper_reward.reward.environment import Turn
-from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block
+from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block, text_of
 from seper_reward.types import Answers, Passage
 
 #: Where a row may hold its question, its gold answers, and what the policy wrote; the first that is there counts.
@@ -41,8 +41,8 @@ def read_rollout_log(
     answer?}``. *Messages* (TRL's tables of completions, verifiers, prime-rl): ``completion`` is a list of messages, of
     which those of the role ``tool`` are searches. *Text* (Search-R1): the completion is one text, with what was found
     between ``<information>`` tags and the answer between ``<answer>`` tags. A question that no field holds is the
-    user's last message in ``prompt``. Gold answers are texts, or lists of texts, also inside ``reward_model``,
-    ``info`` or ``ground_truth``.
+    user's last message in ``prompt`` or, where all is in one list of messages, the user's first there. Gold answers
+    are texts or numbers, or lists of them, also inside ``reward_model``, ``info`` or ``ground_truth``.
 
     Args:
         path: JSON, JSONL (also .gz), CSV or Parquet.
@@ -58,12 +58,12 @@ def read_rollout_log(
 
 def _read(row: Mapping[str, Any], known: Mapping[str, Answers], passage_tag: str) -> Rollout:
     completion = _unpacked(_first(row, COMPLETION))
-    question = _first(row, QUESTION) or _asked(_unpacked(row.get("prompt")))
+    question = _first(row, QUESTION) or _asked(_unpacked(row.get("prompt"))) or _asked_first(completion)
     searches = _unpacked(row.get("searches"))
     # beside searches, the field ``answer`` is what the policy said
     gold = _first(row, [name for name in ANSWERS if name != "answer" or searches is None])
     gold = _unpacked(gold) if gold is not None else known.get(question) if isinstance(question, str) else None
-    if isinstance(gold, str):
+    if isinstance(gold, str | int | float):
         gold = [gold]
     if searches is not None:
         completion = str(row.get("answer") or "")
@@ -78,19 +78,20 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], passage_tag: str
             return rollout
         if searches is not None:
             return replace(rollout, turns=tuple(_turn(search) for search in searches), calls=())
+        if isinstance(completion, str) and not rollout.turns and _went_on_after_search(completion):
+            problem = f"it searched, but nothing stands between <{passage_tag}> tags; name the tag"
+            return Rollout("", (), (), "", problem)
+        return replace(rollout, turns=_read_turns(rollout.turns, list(_queries(completion))))
     except (ValueError, AttributeError, TypeError) as error:
         return Rollout("", (), (), "", f"a row must be a rollout, got {shown(row)}: {error}")
-    if isinstance(completion, str) and not rollout.turns and _went_on_after_search(completion):
-        return Rollout("", (), (), "", f"it searched, but nothing stands between <{passage_tag}> tags; name the tag")
-    queries = list(_queries(completion))
-    queries = queries if len(queries) == len(rollout.turns) else [turn.query for turn in rollout.turns]
-    turns = zip(queries, rollout.turns, strict=True)
-    return replace(
-        rollout,
-        turns=tuple(
-            Turn(query, tuple(part for passage in turn.passages for part in passages_of(passage.text)))
-            for query, turn in turns
-        ),
+
+
+def _read_turns(turns: Sequence[Turn], queries: Sequence[str]) -> tuple[Turn, ...]:
+    """Return turns with the passages that are in their texts, and with queries, if there is one for each."""
+    queries = queries if len(queries) == len(turns) else [turn.query for turn in turns]
+    return tuple(
+        Turn(query, tuple(part for passage in turn.passages for part in passages_of(passage.text)))
+        for query, turn in zip(queries, turns, strict=True)
     )
 
 
@@ -139,7 +140,7 @@ def passages_of(text: str) -> tuple[Passage, ...]:
     found = _unpacked(text)
     if isinstance(found, Mapping):
         found = next((found[name] for name in ("passages", "results", "documents") if name in found), found)
-    if isinstance(found, list) and found and all(isinstance(each, (str, Mapping)) for each in found):
+    if isinstance(found, list) and all(isinstance(each, str | Mapping) for each in found):
         return tuple(map(_passage, found))
     return (Passage(text),) if text.strip() else ()
 
@@ -191,10 +192,20 @@ def _unpacked(value: Any) -> Any:
     return value
 
 
+def _asked_first(messages: Any) -> str | None:
+    """Return the user's first message of a list of messages, in which later ones may be results of tools."""
+    said = [each for each in messages if _is_of_user(each)] if isinstance(messages, list) else []
+    return _asked(said[:1])
+
+
+def _is_of_user(message: Any) -> bool:
+    return isinstance(message, Mapping) and message.get("role") == "user"
+
+
 def _asked(prompt: Any) -> str | None:
     """Return the user's last message of a prompt, or behind the last ``Question:`` of a text."""
     if isinstance(prompt, list):
-        said = [each.get("content") for each in prompt if isinstance(each, Mapping) and each.get("role") == "user"]
+        said = [text_of(each) for each in prompt if _is_of_user(each)]
         prompt = said[-1] if said else None
     if not isinstance(prompt, str):
         return None

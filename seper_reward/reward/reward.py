@@ -258,12 +258,7 @@ class SePerReward:
             self._beliefs.clear()  # the weights have changed since the last call
         asked = [self._asks(rollout) if rollout.answers else None for rollout in rollouts]
         measured = self._beliefs.measure(asked, self._measure, share=share)
-        unscorable = {
-            (each.question, each.answers): str(found)[:200]
-            for each, found in zip(asked, measured, strict=True)
-            if each is not None and isinstance(found, UnscorableError)
-        }
-        self.failures.update(unscorable.values())
+        self.failures.update(str(found)[:200] for found in measured if isinstance(found, UnscorableError))
         return list(map(self._score, rollouts, measured))
 
     def _measure(self, asked: Sequence[Asked]) -> Sequence[Measured | UnscorableError]:

@@ -62,7 +62,7 @@ class Score:
     """A rollout's reward and its parts.
 
     Attributes:
-        reward: The reward, by the formula of the variant (``reward.py``).
+        reward: The reward, by the formula of the variant (``formula.py``).
         beliefs: The reader's beliefs without passages, then after searches; empty where the variant needs none.
         cost: Price of the searches and of failed calls, in units of belief, >= 0.
         answer: How surely the policy's own answer states a gold answer, in [0, 1]; ``None`` where the variant does
@@ -120,7 +120,13 @@ def read_rollouts(
     Raises:
         ValueError: A column has another type than these: ``question`` is one text, or no row of ``answers`` or
             ``passages`` is a list. Or there are no columns, and no environments to ask.
+        RuntimeError: The retriever of an environment failed (``failure``), which is no fault of the policy.
     """
+    for environment in environments or ():
+        if (failure := getattr(environment, "failure", None)) is not None:
+            raise RuntimeError(
+                f"the search tool failed, so that its rollouts cannot be scored: {failure}"
+            ) from failure
     if isinstance(question, str):
         raise ValueError(f"question must be a list of texts, got the text {question[:80]!r}; wrap it in a list")
     for name, column in (("answers", answers), ("passages", passages)):
@@ -239,7 +245,7 @@ def _found(messages: Sequence[Any], environment: Any) -> list[list[str]]:
         elif message.get("role") == "tool" and (
             environment is None or hasattr(environment, message.get("name") or "search")
         ):
-            text = _said(message)
+            text = text_of(message)
             if text != NO_MORE and not _is_error(message):
                 found[-1].append(text)
     return found
@@ -257,10 +263,10 @@ def _failed(messages: Sequence[Any]) -> list[int]:
 
 def _is_error(message: Mapping[str, Any]) -> bool:
     """Return whether a message is the error of a failed call of a tool."""
-    return message.get("role") == "tool" and _said(message).startswith(_ERRORS)
+    return message.get("role") == "tool" and text_of(message).startswith(_ERRORS)
 
 
-def _said(message: Mapping[str, Any]) -> str:
+def text_of(message: Mapping[str, Any]) -> str:
     """Return the text of a message, also of one in blocks ``{type: "text", text}``."""
     content = message.get("content") or ""
     if isinstance(content, list) and all(isinstance(each, Mapping) and "text" in each for each in content):
@@ -293,4 +299,4 @@ def _passage(value: Any, name: str) -> Passage:
 def _last_answer(messages: Sequence[Any]) -> str:
     last = messages[-1] if messages else {}
     # a completion that was cut off after a search has no answer
-    return "" if last.get("role") != "assistant" or last.get("tool_calls") else stated_answer(last.get("content"))
+    return "" if last.get("role") != "assistant" or last.get("tool_calls") else stated_answer(text_of(last))

@@ -56,12 +56,6 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         credit_baseline: CreditBaseline = "group",
         **kwargs: Any,
     ) -> None:
-        if credit_baseline not in get_args(CreditBaseline):
-            raise ValueError(
-                f"credit_baseline must be one of {', '.join(get_args(CreditBaseline))}, got {credit_baseline!r}"
-            )
-        if not 0 <= discount <= 1:
-            raise ValueError(f"discount must be in [0, 1], got {discount}")
         for name in ("_calculate_rewards", "_generate_and_score_completions"):
             if not hasattr(GRPOTrainer, name):
                 raise RuntimeError(f"this release of TRL has no GRPOTrainer.{name}; credit per turn needs trl 1.16")
@@ -70,28 +64,8 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         self.undivided: Counter[str] = Counter()
         self._credited = {at: each for at, each in enumerate(self.reward_funcs) if isinstance(each, SePerReward)}
         self._gathered_rewards: Tensor | None = None
-        self._refuse_settings()
-
-    def _refuse_settings(self) -> None:
         variants = [reward.formula.variant for reward in self._credited.values()]
-        if not variants or "delta" in variants:
-            raise ValueError(
-                "reward_funcs must hold a SePerReward, with a variant that tells what each search gained, got "
-                f"{', '.join(variants) or 'none'}; take variant='both', or 'stepwise', whose sum is that of 'delta'"
-            )
-        if self.potential and set(variants) != {"both"}:
-            raise ValueError(
-                f"potential leaves nothing of ΔSePer in the sum, so that it needs variant='both', got {variants}"
-            )
-        if self.credit_baseline == "reader" and (self.potential or set(variants) != {"both"}):
-            raise ValueError(
-                "credit_baseline='reader' needs variant='both', which measures what the reader believes after each "
-                f"search, and no potential, got {variants} and potential={self.potential}"
-            )
-        wanted = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
-        for name, value in wanted.items():
-            if getattr(self, name) != value:
-                raise ValueError(f"credit per turn needs {name}={value!r} in GRPOConfig, got {getattr(self, name)!r}")
+        refuse_credit(variants, self, discount=discount, potential=potential, credit_baseline=credit_baseline)
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         self._gathered_rewards = super()._calculate_rewards(*args, **kwargs)
@@ -165,6 +139,47 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         if bool(mask.any()) and int(messages.max()) + 1 != len(credit.calls):
             return "the completion's tokens do not show the policy's messages"
         return messages
+
+
+def refuse_credit(
+    variants: Sequence[str], arguments: Any, *, discount: float, potential: bool, credit_baseline: str
+) -> None:
+    """Refuse settings of ``TurnCreditGRPOTrainer`` that do not go together.
+
+    Args:
+        variants: Variants of its ``SePerReward``.
+        arguments: TRL's arguments, or what has their attributes.
+        discount: γ.
+        potential: Whether gains are in their potential-based form.
+        credit_baseline: What advantages are taken over.
+
+    Raises:
+        ValueError: A setting is out of range, or does not go with the variants or with TRL's own settings.
+    """
+    if credit_baseline not in get_args(CreditBaseline):
+        raise ValueError(
+            f"credit_baseline must be one of {', '.join(get_args(CreditBaseline))}, got {credit_baseline!r}"
+        )
+    if not 0 <= discount <= 1:
+        raise ValueError(f"discount must be in [0, 1], got {discount}")
+    if not variants or "delta" in variants:
+        raise ValueError(
+            "reward_funcs must hold a SePerReward, with a variant that tells what each search gained, got "
+            f"{', '.join(variants) or 'none'}; take variant='both', or 'stepwise', whose sum is that of 'delta'"
+        )
+    if potential and set(variants) != {"both"}:
+        raise ValueError(
+            f"potential leaves nothing of ΔSePer in the sum, so that it needs variant='both', got {variants}"
+        )
+    if credit_baseline == "reader" and (potential or set(variants) != {"both"}):
+        raise ValueError(
+            "credit_baseline='reader' needs variant='both', which measures what the reader believes after each "
+            f"search, and no potential, got {variants} and potential={potential}"
+        )
+    wanted = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
+    for name, value in wanted.items():
+        if getattr(arguments, name) != value:
+            raise ValueError(f"credit per turn needs {name}={value!r} in GRPOConfig, got {getattr(arguments, name)!r}")
 
 
 def messages_by_mask(mask: Tensor) -> Tensor:

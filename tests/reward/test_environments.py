@@ -124,6 +124,32 @@ def test_searches_of_all_rollouts_in_one_batch(synchronous, retriever):
     assert sorted(second) == ["blue house 0", "blue house 1", "blue house 2", "blue house 3"]
 
 
+class Down:
+    """A search service that has gone away."""
+
+    def retrieve(self, questions, top_k):
+        raise ConnectionError("http://localhost:8000 did not answer 4 times")
+
+
+def test_a_search_service_that_is_down_stops_the_training(tmp_path, tiny_reader, tiny_scorer):
+    """TRL shows a policy the errors of its tools and goes on, which would train it never to search."""
+    with project_completions_only():
+        trainer = Scripted(
+            model=AutoModelForCausalLM.from_pretrained(tiny_reader),
+            reward_funcs=[both(tiny_scorer)],
+            args=trl.GRPOConfig(
+                output_dir=str(tmp_path), max_steps=1, per_device_train_batch_size=4, num_generations=len(SCRIPTS),
+                max_completion_length=200, use_cpu=True, bf16=False, report_to="none", disable_tqdm=True,
+            ),
+            train_dataset=Dataset.from_list(ROWS[:2]),
+            processing_class=with_tool_template(AutoTokenizer.from_pretrained(tiny_reader)),
+            environment_factory=environment_factory(Down()),
+        )  # fmt: skip
+        with pytest.raises(RuntimeError, match=r"search tool failed.* did not answer 4 times") as raised:
+            trainer.train()
+    assert isinstance(raised.value.__cause__, ConnectionError)
+
+
 @pytest.fixture
 def child(tiny_reader, tiny_scorer, make, monkeypatch):
     """Return what TRL's child process hands to its trainer: one group of each row."""

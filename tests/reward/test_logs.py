@@ -58,6 +58,15 @@ LAYOUTS |= {
     "text behind its prompt": {
         "question": QUESTION, "answers": ["Ida Voss"], "prompt": TEMPLATE, "response": TEMPLATE + SEARCH_R1,
     },
+    "openai": {"messages": [*PROMPT, *MESSAGES], "answer": "Ida Voss"},
+    "text in blocks": {
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
+            *MESSAGES[:2],
+            {"role": "assistant", "content": [{"type": "text", "text": "Answer: Ida Voss"}]},
+        ],
+        "answer": "Ida Voss",
+    },
     "searches as text": {**LAYOUTS["searches"], "searches": json.dumps(LAYOUTS["searches"]["searches"])},
 }  # fmt: skip
 
@@ -129,6 +138,15 @@ def test_what_is_no_rollout_says_so(tmp_path):
     found = [each.rollout.problem for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows))]
     assert "a search must be {query?, passages: [...]}" in found[0]
     assert "a passage must be a text or {title?, text}, got 3" in found[1]
+
+
+def test_one_odd_result_of_a_tool_is_one_row(tmp_path):
+    results = ([{"title": "Mill", "url": "http://x"}], [], {"results": []})
+    said = [{**MESSAGES[1], "content": json.dumps(each)} for each in results]
+    rows = [{"prompt": PROMPT, "completion": [MESSAGES[0], each, MESSAGES[2]], "answer": 1912} for each in said]
+    odd, *empty = (each.rollout for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows)))
+    assert "a passage must be a text or {title?, text}, got" in odd.problem
+    assert [(each.problem, each.answers, each.passages) for each in empty] == [("", ("1912",), ())] * 2
 
 
 def test_passages_of_what_tools_say():

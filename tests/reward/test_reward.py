@@ -564,16 +564,16 @@ def test_a_failure_is_not_a_zero(tiny_scorer):
     reward = SePerReward(Counting(tiny_scorer, fails={"too long"}), price=0.3)
     metrics = Metrics()
     values = reward(
-        [""] * 3,
-        [searched(MILL.text)] * 3,
-        question=[QUESTION, "too long", QUESTION],
-        answers=[list(ANSWERS), ["x"], []],
+        [""] * 4,
+        [searched(MILL.text)] * 4,
+        question=[QUESTION, "too long", "too long", QUESTION],
+        answers=[list(ANSWERS), ["x"], ["x"], []],
         log_metric=metrics.log,
     )
     assert values[0] is not None
-    assert values[1:] == [None, None]
-    assert reward.failures == {"question is longer than the window": 1, "no gold answer": 1}
-    assert metrics["seper/unscored"] == pytest.approx(2 / 3)
+    assert values[1:] == [None, None, None]
+    assert reward.failures == {"question is longer than the window": 2, "no gold answer": 1}
+    assert metrics["seper/unscored"] == pytest.approx(3 / 4)
 
 
 HALF = "Ida \ud800"  # half a surrogate pair: JSON may hold it, UTF-8 cannot

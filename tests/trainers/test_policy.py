@@ -18,6 +18,7 @@ from seper_reward.reward.rollouts import read_rollouts
 from seper_reward.types import Query
 from trainers import policy
 from trainers.policy_eval import main as print_over_seeds
+from trainers.runs import locked
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,6 +106,8 @@ def test_all_weights(settings, tmp_path):
     assert not any("lora" in name for name in saved)
     with pytest.raises(ValueError, match="no adapter to switch off"):
         policy.main([*settings, "--reader", "policy-base", "--output_dir", str(tmp_path / "other")])
+    model = ["--model", str(tmp_path / "run" / "model"), "--evaluate_only", "true"]  # as it suggests
+    assert policy.main([*settings, *model, "--init_adapter", "none", "--output_dir", str(tmp_path / "other")]) == 0
 
 
 def test_a_run_at_a_constant_rate_may_go_on_for_longer(settings, tmp_path):
@@ -223,6 +226,31 @@ def test_another_run_in_the_folder_is_refused(settings):
     assert policy.main([*settings, "--max_steps", "1"]) == 0
     with pytest.raises(ValueError, match="other settings; changed: seed was 42, is 7"):
         policy.main([*settings, "--max_steps", "1", "--seed", "7"])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"credit": "turn"}, "variant that tells what each search gained, got delta"),
+        ({"credit": "turn", "variant": "both"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
+        ({"credit_baseline": "reader"}, "settings of credit 'turn', got .*'reader'.* with 'rollout'"),
+        ({"price": "-1"}, "prices must be at least 0, got -1"),
+        ({"pool_draws": "0"}, "pool_draws must be at least 1, got 0"),
+    ],
+)
+def test_settings_that_do_not_go_together_claim_no_folder(settings, tmp_path, given, message):
+    with pytest.raises(ValueError, match=message):
+        policy.main([*settings, *(word for name, value in given.items() for word in (f"--{name}", value))])
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_process_and_other_arguments_are_refused(settings, tmp_path):
+    with locked(tmp_path / "run"), pytest.raises(ValueError, match="in use by another process"):
+        policy.main(settings)
+    assert policy.main([*settings, "--max_steps", "1"]) == 0
+    assert policy.main([*settings, "--max_steps", "1", "--logging_steps", "1"]) == 0  # which decides nothing
+    with pytest.raises(ValueError, match=r"repetition_penalty was 1.0, is 1.1"):
+        policy.main([*settings, "--max_steps", "1", "--repetition_penalty", "1.1"])
 
 
 def test_two_ways_to_name_a_reader_are_refused(settings, tmp_path):
