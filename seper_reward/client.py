@@ -15,7 +15,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cached_property
@@ -32,6 +32,7 @@ DEADLINE = "SePer-Deadline"  # header: seconds that a request may take
 _BUSY = {429, 502, 503, 504}  # HTTP statuses of a server that may answer later
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between attempts
 _CONNECTIONS = 64
+_AT_ONCE = 1024  # contexts and texts of a request; servers take 4096 unless they are told otherwise
 
 
 class _Client:
@@ -94,7 +95,7 @@ class SePerClient(_Client):
                 self._http.send(self._http.build_request("POST", **call.request()))
 
     def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
-        """Measure beliefs and texts of several questions in one request.
+        """Measure beliefs and texts of several questions, many in one request.
 
         Returns:
             Per question what was measured, or the reason why it cannot be.
@@ -103,7 +104,7 @@ class SePerClient(_Client):
             ConnectionError: No server answered in time, or it failed.
             ValueError: The server refuses the request, as one without its token.
         """
-        return _measured(self.post("/beliefs", _asked_body(asked))) if asked else []
+        return [each for part in _parts(asked) for each in _measured(self.post("/beliefs", _asked_body(part)))]
 
     def expect(self, asked: Sequence[Asked]) -> None:
         """Let the server measure what ``measure`` will be called with, and return at once; only the time changes.
@@ -174,8 +175,8 @@ class AsyncSePerClient(_Client):
         return httpx2.AsyncClient(limits=httpx2.Limits(max_connections=_CONNECTIONS))
 
     async def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
-        """Measure beliefs and texts of several questions in one request, as ``SePerClient.measure`` does."""
-        return _measured(await self.post("/beliefs", _asked_body(asked))) if asked else []
+        """Measure beliefs and texts of several questions, as ``SePerClient.measure`` does."""
+        return [each for part in _parts(asked) for each in _measured(await self.post("/beliefs", _asked_body(part)))]
 
     async def beliefs(
         self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]
@@ -292,6 +293,21 @@ def belief_from_json(row: Mapping[str, Any]) -> Belief:
 
 def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+def _parts(asked: Sequence[Asked]) -> Iterator[list[Asked]]:
+    """Yield questions in parts that a server takes in one request."""
+    part: list[Asked] = []
+    size = 0
+    for each in asked:
+        own = len(each.contexts) * each.draws + len(each.texts)
+        if part and size + own > _AT_ONCE:
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += own
+    if part:
+        yield part
 
 
 def _asked_body(asked: Sequence[Asked]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ from .ranking.label_table import (
 from .ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
 from .ranking.tuning import check_grid, own_settings, seper_on_dev, settings_grid, tune
 from .retriever import RetrieverArguments, RetrieverConfig, RetrieverRun, retriever_of
-from .runs import suggest
+from .runs import locked, suggest
 
 _MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
 _TABLE = "label_table"  # the table's field in the results, and the name of its files
@@ -116,7 +116,8 @@ class CompareConfig(RetrieverConfig):
                 )
         for name in self.labelers:
             check_labeler(self.parts(name)[1])
-        self.temperatures()
+        for name in self.temperatures():
+            check_labeler(self.parts(name)[1])
         check_grid(self.grid(), RetrieverConfig, RetrieverArguments)
         first = self.of(self.labelers[0])
         for trial in self.grid():
@@ -449,6 +450,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the label table, train a retriever per labeler and seed, measure all, and write the results; return 0."""
     kinds = (CompareConfig, RetrieverArguments)
     config, arguments = parse_settings(kinds, argv, "seper-reward train compare-labelers", __doc__)
+    with locked(Path(arguments.output_dir)):
+        compare(config, arguments)
+    return 0
+
+
+def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
+    """Write the label table and what comes of the trainings, if any; all processes must call this together."""
     started = begin(config, arguments)
     folder, questions, _, readers = started
     if config.only_head:  # all retrievers have one body
@@ -468,7 +476,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         (folder / f"{_TABLE}.md").write_text(table_markdown(table, config, primary), encoding="utf-8")
         print(table_markdown(table, config, primary))
     if config.table_only:
-        return 0
+        return
     rankings = rank_for_test(untrained, UNTRAINED, "", config, questions)
     trainings = Trainings(config, arguments, started, pool)
     for name in config.labelers:
@@ -496,7 +504,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         plot_ranking(by_labeler, folder / "results.svg")
         print(markdown(results, config, counts))
     suggest(f"seper-reward train retriever --labeler {config.labelers[0]} --input {config.input}")
-    return 0
 
 
 if __name__ == "__main__":

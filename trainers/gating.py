@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import torch
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from seper_reward.labels.labelers import CrossEncoderLabeler
 from seper_reward.labels.rows import LABELS, SUFFIXES
@@ -39,7 +39,7 @@ from .ranking.label_store import LabelStore
 from .ranking.regression import PassageRegression, Predictor
 from .ranking.run import RESULTS, begin, claim_ranking_folder, labeler_for
 from .reranker import RerankerArguments, RerankerConfig, load_cross_encoder, train
-from .runs import model_card, stopwatch, suggest, tracked_run
+from .runs import locked, model_card, stopwatch, suggest, tracked_run
 
 REGRESSION = "regression.json"
 
@@ -160,11 +160,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     if config.judging_seed == arguments.seed:
         raise ValueError(f"judging_seed must differ from seed, that of the labels, got {arguments.seed} for both")
     folder = Path(arguments.output_dir)
-    if config.folds == 1:
-        held_out_split(config, arguments)
-        # the same on other questions: a gate's lead is small beside what one split of few questions does by chance
-        suggest(f"the same with --folds 3 --output_dir {folder}-folds, where every question may be held out")
-        return 0
+    with locked(folder):
+        if config.folds == 1:
+            held_out_split(config, arguments)
+            # the same on other questions: a gate's lead is small beside what one split of few questions does by chance
+            suggest(f"the same with --folds 3 --output_dir {folder}-folds, where every question may be held out")
+        else:
+            by_folds(config, arguments)
+            suggest(f"the same with --folds 1 --output_dir {folder}-one, for one gate to keep")
+    return 0
+
+
+def by_folds(config: GatingConfig, arguments: RerankerArguments) -> None:
+    """Train and compare with each part of the questions held out once; write what comes of all of them.
+
+    All processes must call this together.
+    """
+    folder = Path(arguments.output_dir)
     config.cache = config.cache or trainer_cache(folder)
     share = 1 / config.folds
     parts = [
@@ -177,8 +189,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     if process_state().is_main_process:
         _write(folder, over_folds(found, config.labeler), config)
-    suggest(f"the same with --folds 1 --output_dir {folder}-one, for one gate to keep")
-    return 0
 
 
 def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[str, Any]:
@@ -189,8 +199,12 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
     folder, questions, scorer, readers = begin(config, arguments)
     questions = of_groups(questions, config.groups)
     labeler = labeler_for(config, scorer)
-    claim_ranking_folder(folder, config, arguments, questions, labeler)
     encoder = load_encoder(config.retriever)
+    torch.manual_seed(arguments.seed)  # for the new head: the trainer sets its seed only later
+    model = None if config.student == "ridge" else load_cross_encoder(config.model, config.pair_tokens)
+    claim_ranking_folder(
+        folder, config, arguments, questions, labeler, [encoder] if model is None else [encoder, model]
+    )
 
     # draws of neither the labels nor the judge: what a gate knows has not the noise of what it is taught, or judged by
     asked = scorer.with_sampling(seed=max(arguments.seed, config.judging_seed) + 1)
@@ -211,7 +225,7 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
                 for rows in (questions.dev, questions.test)
             )
         with stopwatch(seconds, "training"):
-            predictor = _learn(labeled, without, config, arguments, encoder, folder)
+            predictor = _learn(labeled, without, config, arguments, encoder if model is None else model, folder)
         with stopwatch(seconds, "measuring"):
             judges = readers.with_seed(config.judging_seed).scorers
             dev_decided, decided = (decide(predictor, rows, without(rows)) for rows in (dev, test))
@@ -238,15 +252,18 @@ def _learn(
     without: Callable[[Sequence[LabeledQuery]], list[Belief]],
     config: GatingConfig,
     arguments: RerankerArguments,
-    encoder: SentenceTransformer,
+    model: SentenceTransformer | CrossEncoder,
     folder: Path,
 ) -> Predictor:
-    """Train the student, save it in ``folder / "model"``, and return it; all processes must call this together."""
+    """Train the student, save it in ``folder / "model"``, and return it; all processes must call this together.
+
+    ``model`` is the cross-encoder to train or, for a regression, the bi-encoder whose embeddings it reads.
+    """
     if config.max_std_error is not None:
         labeled = [sure(row, config.max_std_error) for row in labeled]
-    if config.student == "ridge":
+    if isinstance(model, SentenceTransformer):
         regression = PassageRegression.fit(
-            encoder,
+            model,
             labeled,
             without(labeled) if config.closed_book else [],
             error_floor=config.error_floor,
@@ -254,8 +271,6 @@ def _learn(
         )
         together(lambda: regression.save(folder / "model" / REGRESSION))
         return regression
-    torch.manual_seed(arguments.seed)  # for the new head: the trainer sets its seed only later
-    model = load_cross_encoder(config.model, config.pair_tokens)
     train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
     together(lambda: model.save_pretrained(str(folder / "model"), create_model_card=False))
     labeler = CrossEncoderLabeler(model)

@@ -65,15 +65,9 @@ from .policy_eval import (
 from .policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_tool
 from .ranking.data import Questions, data_key
 from .ranking.run import SETTINGS
-from .runs import ThisMachine, checkpoint_step, last_checkpoint, locked, suggest, tracked_run
+from .runs import ThisMachine, checkpoint_step, decisive, last_checkpoint, locked, suggest, tracked_run
 
 _TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
-# how the names of TRL's arguments begin that decide nothing; a run is not resumed with others of the rest
-_INCIDENTAL_ARGUMENTS = (
-    "output_dir", "logging_", "log_", "save_", "num_completions_to_print", "report_to", "run_name", "project",
-    "trackio_", "hub_", "push_to_hub", "disable_tqdm", "dataloader_", "ddp_", "eval_", "per_device_eval_batch_size",
-    "vllm_server", "vllm_group_port", "vllm_gpu", "resume_from_checkpoint", "local_rank", "use_cpu", "debug",
-)  # fmt: skip
 _LENGTH = {"max_steps", "num_train_epochs"}
 _NO_CREDIT = {"discount": 1.0, "potential": False, "credit_baseline": "group"}  # the credit of turns by default
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
@@ -348,11 +342,7 @@ def claim_policy_folder(
     adapter = Path(config.init_adapter) / "adapter_model.safetensors"
     settings = {
         **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
-        **{
-            name: value
-            for name, value in arguments.to_dict().items()
-            if not name.startswith(_INCIDENTAL_ARGUMENTS) and not (open_ended and name in _LENGTH)
-        },
+        **{name: value for name, value in decisive(arguments).items() if not (open_ended and name in _LENGTH)},
         "adapter": hashlib.sha256(adapter.read_bytes()).hexdigest()[:16] if adapter.is_file() else None,
         "scorer": content_key(scorer.fingerprint),
         "data": data_key(questions),

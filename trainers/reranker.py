@@ -48,7 +48,7 @@ from .ranking.run import (
     regression_rows,
     teacher_rows,
 )
-from .runs import last_checkpoint, model_card, stopwatch, suggest, tracked_run
+from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
 
 LIST_LOSSES = {"ranknet": RankNetLoss, "lambda": LambdaLoss}
 LOSSES = (*LIST_LOSSES, "mse")
@@ -228,17 +228,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     config, arguments = parse_settings(kinds, argv, "seper-reward train reranker", __doc__)
     folder, questions, scorer, readers = begin(config, arguments)
     labeler = labeler_for(config, scorer)
-    claim_ranking_folder(folder, config, arguments, questions, labeler)
     encoder = load_encoder(config.retriever)
-    with tracked_run(config, arguments, "reranker") as tracked:
+    torch.manual_seed(arguments.seed)  # for the new head: the trainer sets its seed only later
+    model = load_cross_encoder(config.model, config.pair_tokens)
+    with locked(folder), tracked_run(config, arguments, "reranker") as tracked:
+        claim_ranking_folder(folder, config, arguments, questions, labeler, [encoder, model])
         seconds: dict[str, float] = {}
         pool = propose(encoder, config, questions)
         with stopwatch(seconds, "labelling"):
             labeled = LabelStore(folder / LABELS, labeler).label(pool)
         statistics = label_statistics(labeled, config.margin)
         tracked.log({f"labels/{key}": value for key, value in statistics.items()})
-        torch.manual_seed(arguments.seed)  # for the new head: the trainer sets its seed only later
-        model = load_cross_encoder(config.model, config.pair_tokens)
         with stopwatch(seconds, "training"):
             history = train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
         before = rank(encoder, questions.corpus, questions.test, config.eval_top_k, config.hops)

@@ -61,7 +61,7 @@ from .ranking.run import (
     teacher_rows,
 )
 from .ranking.vectors import below_head, index_above, split_at_head, through, vectors_by_text
-from .runs import last_checkpoint, model_card, stopwatch, suggest, tracked_run
+from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "kl": kl_divergence,
@@ -264,7 +264,8 @@ class RetrieverRun:
         self._config, self._arguments, self._questions = config, arguments, questions
         self._first_pool = first_pool
         labeler = labeler_for(config, scorer)
-        claim_ranking_folder(self.folder, config, arguments, questions, labeler)
+        self._base = load_encoder(config.model, config.max_seq_length)
+        claim_ranking_folder(self.folder, config, arguments, questions, labeler, [self._base])
         self._store = (
             LabelStore(self.folder / LABELS, labeler)
             if labels is None
@@ -277,7 +278,7 @@ class RetrieverRun:
         Args:
             log: Function that is called with numbers to log.
         """
-        model = load_encoder(self._config.model, self._config.max_seq_length)
+        model = self._base
         for number in range(1, self._config.rounds + 1):
             folder = self._round_folder(number)
             if not together((folder / "round.json").is_file):
@@ -356,8 +357,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     kinds = (RetrieverConfig, RetrieverArguments)
     config, arguments = parse_settings(kinds, argv, "seper-reward train retriever", __doc__)
     folder, questions, scorer, readers = begin(config, arguments)
-    run = RetrieverRun(config, arguments, questions, scorer)
-    with tracked_run(config, arguments, "retriever") as tracked:
+    with locked(folder), tracked_run(config, arguments, "retriever") as tracked:
+        run = RetrieverRun(config, arguments, questions, scorer)
         model = run.train(tracked.log)
         before, after = (
             rank_by(retriever_of(each, config, questions.corpus), questions.test, config.eval_top_k, config.hops)

@@ -17,6 +17,12 @@ from seper_reward.runtime.pretrained import fast_dtype, no_accelerator, resolve_
 from seper_reward.runtime.run_folder import lock_folder
 
 _CARDS = Path(__file__).parent / "cards"
+# how the names of training arguments begin that decide nothing of the result
+_INCIDENTAL = (
+    "output_dir", "logging_", "log_", "save_", "num_completions_to_print", "report_to", "run_name", "project",
+    "trackio_", "hub_", "push_to_hub", "disable_tqdm", "dataloader_", "ddp_", "per_device_eval_batch_size",
+    "vllm_server", "vllm_group_port", "vllm_gpu", "resume_from_checkpoint", "local_rank", "use_cpu", "debug",
+)  # fmt: skip
 
 
 class ThisMachine:
@@ -50,6 +56,11 @@ def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:
     run = Run(arguments.report_to, kind, settings, Path(arguments.output_dir), arguments.run_name, project)
     arguments.project, arguments.run_name = run.project, run.name
     return run
+
+
+def decisive(arguments: TrainingArguments) -> dict[str, Any]:
+    """Return the training arguments that may decide the result, which a run is not resumed without."""
+    return {name: value for name, value in arguments.to_dict().items() if not name.startswith(_INCIDENTAL)}
 
 
 @contextmanager

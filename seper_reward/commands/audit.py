@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from seper_reward.commands.base import ResultConfig, parse, write_result
+from seper_reward.commands.base import ResultConfig, check_margin, parse, write_result
 from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.settings import setting
@@ -33,8 +33,7 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
         super().__post_init__()
         if not self.input:
             raise ValueError("input is required: seper-reward audit rollouts.jsonl")
-        if not self.margin >= 0:
-            raise ValueError(f"margin must be at least 0, got {self.margin}")
+        check_margin(self.margin)
 
 
 def audit_command(arguments: list[str]) -> str:

@@ -171,3 +171,9 @@ def write_result(result: dict[str, Any], config: ResultConfig) -> None:
         text = json.dumps({**result, "settings": asdict(config)}, indent=2)
         with naming(path):
             path.write_text(text + "\n", encoding="utf-8")
+
+
+def check_margin(margin: float) -> None:
+    """Raise ``ValueError`` if a distance from 0 is below it."""
+    if not margin >= 0:
+        raise ValueError(f"margin must be at least 0, got {margin}")

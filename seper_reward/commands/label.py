@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from seper_reward.commands.base import parse, read_input
+from seper_reward.commands.base import check_margin, parse, read_input
 from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
@@ -26,7 +26,12 @@ from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.settings import setting
 from seper_reward.shipped import configs_folder
 
+if TYPE_CHECKING:
+    from seper_reward.labels.labelers.base import PassageLabeler
+    from seper_reward.labels.run import LabelRun
+
 OutputFormat = Literal["jsonl", "parquet"]
+_BY_MARKS = ("gold", "repaired_gold")  # labelers that go by people's marks
 MARGIN_HELP = "Distance from 0 that a label's whole interval must have to be help or harm in the summary, >= 0."
 
 
@@ -93,6 +98,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+        check_margin(self.margin)
         if self.min_samples < 2:
             raise ValueError(f"min_samples must be at least 2, got {self.min_samples}")
         if self.enough_std_error is not None and ((self.block or 1) > 1 or self.throughput):
@@ -108,23 +114,25 @@ class ReestimateConfig(EstimatorConfig):
     margin: float = setting(0.05, MARGIN_HELP)
     cache: str | None = setting(None, "SQLite file that keeps entailment scores between runs; not given: none.")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_margin(self.margin)
+
 
 def label_command(arguments: list[str], command: str = "label") -> str:
     """Run ``seper-reward label``."""
     config = parse(LabelConfig, arguments, f"seper-reward {command}")
     from seper_reward.data.rows import BadRowError
     from seper_reward.labels.blocks import default_block
-    from seper_reward.labels.labelers import LabelerOptions, load_labeler
+    from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
     from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.provenance import backend_of
-    from seper_reward.labels.rows import LABELS_PARQUET
     from seper_reward.labels.run import LabelRun
-    from seper_reward.reports.tables import profile_table
-    from seper_reward.reports.tracking import LabelTracker, Run
     from seper_reward.runtime.distributed import process_state, together
-    from seper_reward.runtime.parquet_files import write_parquet
-    from seper_reward.runtime.profiling import profiling
 
+    # what is wrong with these is told before a corpus is read and embedded
+    check_labeler(config.labeler)
+    options = LabelerOptions(**config.labeler_options)
     sets = None if config.set_options is None else SetOptions(**config.set_options)
     queries, rejected = _read(config)
     if rejected and config.strict:
@@ -132,13 +140,11 @@ def label_command(arguments: list[str], command: str = "label") -> str:
     if not queries:
         first = f"; the first: {rejected[0].where}: {rejected[0].reason}" if rejected else ""
         raise ValueError(f"{config.input}: expected at least one usable question, got none{first}")
-    main_process = process_state().is_main_process
-    if rejected and main_process:
+    if rejected and process_state().is_main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
     settings = asdict(config)
     if config.backend == "auto":  # a resumed run stays with the backend that it began with
         config = replace(config, backend=together(lambda: backend_of(config.output_dir)) or config.backend)
-    options = LabelerOptions(**config.labeler_options)
     labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed), sets, options)
     run = LabelRun(
         config.output_dir,
@@ -150,6 +156,20 @@ def label_command(arguments: list[str], command: str = "label") -> str:
         accept_versions=config.accept_versions,
         margin=config.margin,
     )
+    _label(run, labeler, config, settings)
+    return _after_labels(run.folder, labeler.name)
+
+
+def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, settings: Mapping[str, Any]) -> None:
+    """Run what is left of a labelling run, and tell trackers and the user what came out."""
+    from seper_reward.labels.rows import LABELS_PARQUET
+    from seper_reward.reports.tables import profile_table
+    from seper_reward.reports.tracking import LabelTracker, Run
+    from seper_reward.runtime.distributed import process_state
+    from seper_reward.runtime.parquet_files import write_parquet
+    from seper_reward.runtime.profiling import profiling
+
+    main_process = process_state().is_main_process
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**settings, "provenance": run.provenance}, run.folder) as tracked:
         cache = labeler.scorer.cache if labeler.scorer is not None else None
@@ -166,7 +186,6 @@ def label_command(arguments: list[str], command: str = "label") -> str:
         _show_summary(summary, labeler.name, run.folder, config.margin)
         if profile is not None:
             print(f"\n{profile_table(profile)}")
-    return _after_labels(run.folder, labeler.name)
 
 
 def demo_command(arguments: list[str]) -> str:
@@ -207,13 +226,24 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
         retrieved = retriever.retrieve([queries[place].question for place in lacking], config.top_k)
         for place, passages in zip(lacking, retrieved, strict=True):
             queries[place] = add_passages(queries[place], passages, judged=examples.judged)
-    reason = "no passage was found for the question; give it passages, or drop it"
-    unmatched = [
-        Rejected(f"{config.input}, id {query.id}", reason, {"id": query.id, "question": query.question})
+    reasons = {query.id: reason for query in queries if (reason := _unusable(query, config.labeler))}
+    unusable = [
+        Rejected(f"{config.input}, id {query.id}", reasons[query.id], {"id": query.id, "question": query.question})
         for query in queries
-        if not query.passages
+        if query.id in reasons
     ]
-    return [query for query in queries if query.passages], [*examples.rejected, *unmatched]
+    return [query for query in queries if query.id not in reasons], [*examples.rejected, *unusable]
+
+
+def _unusable(query: Any, labeler: str) -> str | None:
+    """Return why a question cannot be labelled; ``None`` if it can."""
+    from seper_reward.data.marks import is_marked
+
+    if not query.passages:
+        return "no passage was found for the question; give it passages, or drop it"
+    if labeler in _BY_MARKS and not any(map(is_marked, query.passages)):
+        return "expected 'relevant': true or false in its passages, got none; mark them, or drop the question"
+    return None
 
 
 def _after_labels(folder: Path, labeler: str) -> str:

@@ -121,7 +121,8 @@ def serve_command(arguments: list[str]) -> str:
         unscored=config.unscored,
         passage_tag=config.passage_tag,
     )
-    url = f"http://{config.host}:{config.port}"
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    url = f"http://{host}:{config.port}"
     print(f"serving {worker.about['reader']} on {url}", file=sys.stderr)
     print(f'next: reward_funcs=[SePerReward("{url}")] in a trainer', file=sys.stderr)  # here: serving does not end
     if token is None and config.host not in ("127.0.0.1", "localhost", "::1"):

@@ -232,11 +232,16 @@ def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> 
 
     Args:
         query: The query.
-        passages: The passages.
+        passages: The passages; one without an id, as of some search services, gets one from its text.
         judged: Whether people judged passages for this query; what they did not judge is then marked not relevant.
     """
+    named = (each if each.id else replace(each, id=content_key(each.title, each.text)[:16]) for each in passages)
     known = {passage.id for passage in query.passages}
-    others = [passage for passage in passages if passage.id not in known]
+    others: list[Passage] = []
+    for passage in named:
+        if passage.id not in known:
+            known.add(passage.id)
+            others.append(passage)
     if judged:
         others = [replace(passage, metadata={**passage.metadata, "relevant": False}) for passage in others]
     return replace(query, passages=(*query.passages, *others))

@@ -19,7 +19,7 @@ from seper_reward.estimators.belief import (
     soft_estimate,
     support_pairs,
 )
-from seper_reward.estimators.entailment import entailed_in_parts
+from seper_reward.estimators.entailment import RULES, entailed_in_parts
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.profiling import timed
@@ -196,7 +196,7 @@ class BeliefJudge:
                 ).tolist()
             return probs
 
-        kind = "entailment_verbatim" if verbatim else "entailment"
+        kind = f"{'entailment_verbatim' if verbatim else 'entailment'}-{RULES}"
         class_probs = torch.tensor(answers_through(self._cache, kind, self._entailment, keys, compute))
         by_key = dict(zip(keys, class_probs, strict=True))
         for question, pair, grid in rows:

@@ -14,7 +14,6 @@ from seper_reward.data.queries import as_query
 from seper_reward.labels.blocks import block_size, cut, label_blocks
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
-from seper_reward.labels.labelers.registry import needs_answers
 from seper_reward.labels.rows import label_row, passage_lengths
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.messages import say
@@ -94,7 +93,7 @@ def _labelled_stream(
 
 
 def _recognised(rows: Any, labeler: PassageLabeler, columns: Mapping[str, str]) -> Reading:
-    needed = {"question", "passages"} | ({"answers"} if needs_answers(labeler.name) else set())
+    needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
     return recognise((("", row) for row in rows), "the dataset", needed, columns)[0]
 
 
@@ -108,7 +107,7 @@ class _RowLabeler:
 
     def label_blocks(self, rows: Any, blocks: Sequence[Sequence[int]], *, show: bool) -> list[list[dict[str, Any]]]:
         """Label blocks of ``rows``, which are named by their places; return the label rows of each block."""
-        answers_needed = needs_answers(self.labeler.name)
+        answers_needed = self.labeler.needs_answers
         queries: dict[int, Query] = {}
         for place in itertools.chain(*blocks):
             with self._errors_of(place):

@@ -6,6 +6,7 @@ end they are written to ``labels.jsonl`` in input order, and ``summary.json`` ho
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +102,9 @@ class LabelRun:
         block = block_size(labeler, block)
         self.folder = Path(output_dir)
         self._labeler, self._queries, self._rejected, self._margin = labeler, queries, rejected, margin
+        repeated = [name for name, count in Counter(query.id for query in queries).items() if count > 1]
+        if repeated:
+            raise ValueError(f"queries must have ids of their own, got {repeated[0]!r} more than once")
         self._keys = {query.id: query_key(query) for query in queries}
         placebos = placebo_queries(labeler, queries)
         placebo_keys = {query.id: content_key(PLACEBO, query_key(query)) for query in placebos}

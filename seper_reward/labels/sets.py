@@ -38,11 +38,12 @@ class SetLabeler(PassageLabeler):
         self.singles, self.options = singles, options
         self.name, self.scorer = singles.name, singles.scorer
         self.samples, self.side_by_side = singles.samples, singles.side_by_side
+        self.needs_answers = singles.needs_answers
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides a label, JSON-able."""
-        return {**self.singles.fingerprint, "sets": asdict(self.options)}
+        """Everything that decides a label, JSON-able; rows of sets hold the label of this name alone."""
+        return {**self.singles.fingerprint, "label": self.name, "sets": asdict(self.options)}
 
     def label(self, query: Query) -> LabeledQuery:
         """Return the labels of a query's passages and of sets of them."""

@@ -78,8 +78,8 @@ def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
     if summary.get("long_answers", 0) > _MANY * summary["questions"]:
         warnings.append(
             f"the answers of {summary['long_answers']} questions are longer than a response can be, so that responses "
-            "say less than they do and ΔSePer is low; learn from delta_belief, which is in every row (`label "
-            "--labeler delta_belief` sums it up), or raise max_new_tokens"
+            "say less than they do and ΔSePer is low; learn from delta_belief, which is in every row (`export "
+            "--label delta_belief`), or raise max_new_tokens"
         )
     if contexts and summary["all_equal"] == contexts:
         warnings.append("in every context all responses are the same; is the temperature 0, or the reader broken?")

@@ -85,10 +85,3 @@ def padding_id(tokenizer: Any) -> int:
     """Return the token that fills up rows: the tokenizer's own, or any, because no model looks at padding."""
     ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
     return next(token for token in ids if token is not None)
-
-
-def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Return the tokens that end a response, by the model's generation settings and its tokenizer."""
-    eos = model.generation_config.eos_token_id if model.generation_config is not None else None
-    ids = eos if isinstance(eos, list) else [eos]
-    return frozenset(token for token in [*ids, tokenizer.eos_token_id] if token is not None)

@@ -40,7 +40,8 @@ class CachedRetriever:
         """Return the ``top_k`` best passages for each question, best first.
 
         Raises:
-            ValueError: ``top_k`` is below 1.
+            ValueError: ``top_k`` is below 1, or the retriever refuses one of these questions; what it refuses of
+                others, it is asked without.
         """
         found = [self._found.get((each, top_k)) for each in questions]
         if None not in found:
@@ -52,10 +53,19 @@ class CachedRetriever:
             if missing:
                 if len(known) + len(missing) > self._size:
                     known = {key: known[key] for each in questions if (key := (each, top_k)) in known}
-                passages = self._retriever.retrieve(missing, top_k)
-                known |= {(each, top_k): row for each, row in zip(missing, passages, strict=True)}
+                known |= self._ask(missing, set(questions), top_k)
                 self._found = known
             return [known[each, top_k] for each in questions]
+
+    def _ask(self, missing: Sequence[str], wanted: set[str], top_k: int) -> dict[tuple[str, int], tuple[Passage, ...]]:
+        try:
+            passages = self._retriever.retrieve(missing, top_k)
+        except ValueError:
+            if wanted.issuperset(missing):
+                raise
+            missing = [each for each in missing if each in wanted]
+            passages = self._retriever.retrieve(missing, top_k)
+        return {(each, top_k): row for each, row in zip(missing, passages, strict=True)}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave what was found, and the lock, out of a pickle."""

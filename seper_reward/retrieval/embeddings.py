@@ -2,6 +2,7 @@
 
 import copy
 import math
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,9 +96,10 @@ class _Kept:
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         path = self._folder / f"{content_key(self._identity, list(texts))}.npy"
         if not path.is_file():
-            unfinished = path.with_suffix(f".{process_state().process_index}.tmp")
-            with unfinished.open("wb") as file:
-                np.save(file, self._embed(texts), allow_pickle=False)
-            unfinished.replace(path)
+            embedded = self._embed(texts)
+            # a name of its own: other processes and other runs may embed the same
+            with tempfile.NamedTemporaryFile(dir=self._folder, suffix=".tmp", delete=False) as file:
+                np.save(file, embedded, allow_pickle=False)
+            Path(file.name).replace(path)
         vectors: np.ndarray = np.load(path, allow_pickle=False)
         return vectors

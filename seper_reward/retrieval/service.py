@@ -13,6 +13,7 @@ from seper_reward.types import Passage
 _LISTS = ("passages", "results", "documents", "hits")  # fields of an answer that may hold its passages
 _TEXTS = ("text", "contents", "content")  # fields of a passage that may hold its text
 _BUSY = {429, 502, 503, 504}  # HTTP statuses of a service that may answer later
+_REFUSED = {400, 413, 414, 422}  # of one that refuses what it was asked
 _PAUSES = (0.5, 2.0, 8.0, None)  # seconds after each attempt; after the last one there is none
 _AT_ONCE = 16  # requests
 
@@ -45,8 +46,9 @@ class SearchService:
         """Return what the service finds for each question, best first, at most ``top_k`` passages.
 
         Raises:
-            ValueError: ``top_k`` is below 1, or the service refuses a request or answers in another form.
-            ConnectionError: The service did not answer, or it failed, four times.
+            ValueError: ``top_k`` is below 1, or the service refuses a question.
+            ConnectionError: The service did not answer four times, it failed, it is not at this URL or not for us, or
+                it answers in another form.
         """
         if top_k < 1:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
@@ -61,16 +63,22 @@ class SearchService:
                 problem = f"{type(error).__name__}: {error}"
             else:
                 if response.is_success:
-                    return passages_in(response.json(), self.url)[:top_k]
+                    return self._read(response)[:top_k]
                 problem = f"{response.status_code}: {response.text[:200]}"
                 if response.status_code not in _BUSY:
-                    kind = ValueError if response.is_client_error else ConnectionError
+                    kind = ValueError if response.status_code in _REFUSED else ConnectionError
                     raise kind(f"{self.url} answered {problem}")
             if pause is not None:
                 time.sleep(pause)
         raise ConnectionError(
             f"{self.url} did not answer {len(_PAUSES)} times ({problem}); start it, or correct the URL"
         )
+
+    def _read(self, response: httpx2.Response) -> tuple[Passage, ...]:
+        try:
+            return passages_in(response.json(), self.url)
+        except ValueError as error:
+            raise ConnectionError(f"{self.url} answers in another form: {error}") from error
 
 
 def passages_in(answer: Any, source: str) -> tuple[Passage, ...]:

@@ -69,3 +69,11 @@ def _broken(match: re.Match[str]) -> str:
 def _split(token: str) -> str:
     """Return the token with a space after its first character; of one character only the space."""
     return f"{token[:1]} {token[1:]}" if len(token) > 1 else " "
+
+
+def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Return the tokens that end a response, by the model's generation settings and its tokenizer."""
+    generation = getattr(model, "generation_config", None)  # a classifier has none
+    eos = generation.eos_token_id if generation is not None else None
+    ids = eos if isinstance(eos, list) else [eos]
+    return frozenset(token for token in [*ids, tokenizer.eos_token_id] if token is not None)

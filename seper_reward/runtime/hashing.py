@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from seper_reward.runtime.control_tokens import end_tokens
+
 _DIGITS = 16  # hexadecimal digits that a model's hash keeps
 _WRAPPERS = re.compile(r"_fsdp_wrapped_module\.|_checkpoint_wrapped_module\.")  # in names of what FSDP1 wraps
 
@@ -43,11 +45,15 @@ def weights_hash(model: nn.Module) -> str:
 
 
 def identity_hash(model: Any, tokenizer: Any) -> str:
-    """Return a hash over weights, configuration (label order, windows, positions), vocabulary and chat template."""
+    """Return a hash over all that decides what a model says: its weights and configuration, and its tokenizer.
+
+    Of the configuration: label order, windows, positions. Of the tokenizer: vocabulary, chat template, and the tokens
+    that end a text, which the model's generation settings may name, too.
+    """
     # neither the path nor who loads it is part of a model
     left_out = ("_name_or_path", "transformers_version")
     settings = {key: value for key, value in model.config.to_dict().items() if key not in left_out}
-    return hash_with_tokenizer([weights_hash(model), settings], tokenizer)
+    return hash_with_tokenizer([weights_hash(model), settings, sorted(end_tokens(model, tokenizer))], tokenizer)
 
 
 def hash_with_tokenizer(parts: list[Any], tokenizer: Any) -> str:

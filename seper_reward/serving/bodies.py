@@ -75,13 +75,23 @@ class UtilitiesBody(_Body):
     queries: list[QueryBody] = Field(min_length=1)
 
 
-class AskedBody(_Body):
-    """One ``Asked`` record; an empty context is the baseline."""
+class FoundBody(PassageBody):
+    """A passage as a search found it, which may be blank or of any length."""
 
-    question: Text
-    answers: AnswersField
-    contexts: list[PassageSet] = []
-    texts: list[Annotated[str, Field(max_length=100_000)]] = []
+    text: str
+    title: str = ""
+
+
+class AskedBody(_Body):
+    """One ``Asked`` record, as a reward asks for it; an empty context is the baseline.
+
+    Texts are taken as they are: what is wrong with one rollout's must not refuse a whole batch.
+    """
+
+    question: str
+    answers: list[str] | list[list[str]]
+    contexts: list[list[FoundBody]] = []
+    texts: list[str] = []
     draws: int = Field(1, ge=1, le=64, description="Draws of N responses, each with its seed, that a belief pools.")
 
     @property

@@ -28,7 +28,7 @@ def read_openrlhf(body: OpenRLHFBody, passage_tag: str | None) -> list[Rollout]:
     """
     rollouts = []
     for query, prompt, label in zip(body.query, body.prompts, body.labels, strict=True):
-        said = _CONTROL.sub("", query.partition(prompt)[2] if prompt in query else query)
+        said = _CONTROL.sub("", query.partition(prompt)[2] if prompt and prompt in query else query)
         rollouts.append(_labelled(label, said, passage_tag))
     return rollouts
 

@@ -7,7 +7,7 @@ import pytest
 from datasets import Dataset
 
 from seper_reward import Query
-from seper_reward.data.queries import as_query, pool_passages, read_corpus, read_queries
+from seper_reward.data.queries import add_passages, as_query, pool_passages, read_corpus, read_queries
 from seper_reward.data.rows import BadRowError
 from seper_reward.labels.provenance import query_key
 from seper_reward.types import Passage
@@ -19,6 +19,15 @@ def write(path, *rows):
     lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
     path.write_bytes(b"\n".join(lines) + b"\n")
     return path
+
+
+def test_found_passages_have_ids_each_once():
+    query = Query("q", "Who?", ("Ann",), (Passage("own", id="a"),))
+    found = [Passage("one"), Passage("two"), Passage("own", id="a"), Passage("one"), Passage("x", id="b")]
+    passages = add_passages(query, [*found, Passage("y", id="b")], judged=False).passages
+    assert [passage.text for passage in passages] == ["own", "one", "two", "x"]
+    assert len({passage.id for passage in passages}) == 4
+    assert "" not in {passage.id for passage in passages}
 
 
 def test_a_record_by_hand():

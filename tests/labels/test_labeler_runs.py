@@ -9,7 +9,7 @@ from seper_reward.cli import main
 from seper_reward.data.queries import as_query, read_queries
 from seper_reward.labels.blocks import block_size
 from seper_reward.labels.dataset import label_dataset
-from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler, load_labeler
+from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, load_labeler, needs_answers
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
 from seper_reward.types import LabeledQuery, UnscorableError
@@ -87,6 +87,18 @@ def test_gold_marks_need_no_reader(words, tmp_path):
     assert output.read_text().startswith("q0 0 q0:s 3\nq0 0 u 0\n")
 
 
+@pytest.mark.parametrize("labeler", ["gold", "repaired_gold"])
+def test_questions_that_nobody_judged_have_no_marks(words, labeler, tmp_path):
+    rows = records(2)
+    for passage in rows[1]["passages"]:
+        del passage["relevant"]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(words(labeler, "out")) == 0
+    assert [row["id"] for row in labels_of(tmp_path / "out")] == ["q0"]
+    (rejected,) = map(json.loads, (tmp_path / "out" / "rejected.jsonl").read_text().splitlines())
+    assert "expected 'relevant': true or false in its passages, got none" in rejected["reason"]
+
+
 def test_questions_without_answers_are_for_labelers_that_need_none(words, tmp_path, capsys):
     rows = [{key: value for key, value in row.items() if key != "answers"} for row in records(2)]
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -95,6 +107,20 @@ def test_questions_without_answers_are_for_labelers_that_need_none(words, tmp_pa
     assert [row.labels for row in read_labels(tmp_path / "out")] == [(1.0, 0.0)] * 2
     assert main(words("contains", "other")) == 2
     assert "no column is known to hold answers" in capsys.readouterr().err
+
+
+def test_labels_that_rows_of_others_do_not_hold_have_folders_of_their_own(words, tmp_path, capsys):
+    # of a set, rows hold the label of one name; questions that have no delta_belief are rejected where it is the label
+    for folder, more, other in (("sets", ["--sets", "pairs"], "delta_seper_hard"), ("out", [], "delta_belief")):
+        assert main([*words("delta_seper", folder), *more]) == 0
+        capsys.readouterr()
+        assert main([*words(other, folder), *more]) == 2
+        assert "labels made otherwise" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", LABELERS)
+def test_who_needs_answers(name, tiny_scorer):
+    assert load_labeler(name, lambda: tiny_scorer).needs_answers == needs_answers(name)
 
 
 def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
@@ -249,6 +275,8 @@ def test_label_dataset_takes_any_labeler(tiny_scorer):
     assert label_dataset(dataset, GoldLabeler())[1]["passages"][1]["gold"] == 0.0
     unanswered = [{name: value for name, value in row.items() if name != "answers"} for row in records(2)]
     assert len(label_dataset(Dataset.from_list(unanswered), GoldLabeler())) == 2
+    with pytest.raises(ValueError, match="answers"):
+        label_dataset(Dataset.from_list(unanswered), ERAGLabeler(tiny_scorer))
     broken = Dataset.from_list([{**records(1)[0], "question": "why " * 600}])
     with pytest.raises(UnscorableError, match="row 0: question has no room"):
         label_dataset(broken, ERAGLabeler(tiny_scorer))

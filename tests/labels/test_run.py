@@ -9,7 +9,9 @@ from datasets import Dataset
 
 from seper_reward import Passage, label_dataset
 from seper_reward.cli import main
-from seper_reward.labels.labelers import DeltaSePerLabeler
+from seper_reward.data.queries import as_query
+from seper_reward.labels.labelers import DeltaSePerLabeler, load_labeler
+from seper_reward.labels.run import LabelRun
 from seper_reward.reader.sampler import AdaptiveSampling, ReaderOptions
 from seper_reward.runtime.json_files import checked_line
 from seper_reward.runtime.pretrained import LoadOptions
@@ -337,6 +339,12 @@ def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path
     assert (summary["questions"], summary["rejected"]) == (2, 1)
 
 
+def test_two_questions_of_one_id_are_refused(tmp_path):
+    queries = [as_query({**row, "id": "1"}) for row in rows(2)]
+    with pytest.raises(ValueError, match="ids of their own, got '1' more than once"):
+        LabelRun(tmp_path / "out", load_labeler("contains", lambda: None), queries)
+
+
 def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeypatch):
     from seper_reward.data.queries import as_query
     from seper_reward.labels.run import LabelRun
@@ -383,6 +391,8 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
         (["--report_to", "mlflow"], "invalid choice: 'mlflow' (choose from"),
         (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--top_k", "0"], "top_k must be at least 1"),
+        (["--margin", "-0.1"], "margin must be at least 0, got -0.1"),
+        (["--labeler", "clicks", "--corpus", "nowhere.jsonl"], "labeler must be one of"),
         (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
         (["--closed_book_prompt", "Who?"], "closed_book_prompt must be a text with {question}"),
         (["--passages_prompt", "{question}"], "passages_prompt must be a text with {question}, {reference}"),

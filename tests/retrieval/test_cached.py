@@ -83,6 +83,25 @@ def test_a_search_that_fails_leaves_the_others_alone(counting):
     assert counting.asked == [["mill"], ["ferry"]]
 
 
+class Picky(Counting):
+    def retrieve(self, questions, top_k):
+        found = super().retrieve(questions, top_k)
+        if "ox" in questions:
+            raise ValueError("no oxen")
+        return found
+
+
+def test_what_is_refused_of_others_is_theirs():
+    picky = Picky(BM25Retriever(CORPUS))
+    retriever = CachedRetriever(picky)
+    retriever.expect(["mill", "ox", "ferry"])
+    assert ids(retriever.retrieve(["mill"], 1)) == [["mill"]]
+    with pytest.raises(ValueError, match="no oxen"):
+        retriever.retrieve(["ox"], 1)
+    assert ids(retriever.retrieve(["ferry"], 1)) == [["ferry"]]
+    assert picky.asked == [["mill", "ox", "ferry"], ["mill"], ["ox"], ["ferry"]]
+
+
 def test_it_forgets_and_does_not_travel_with_its_memories(counting):
     retriever = CachedRetriever(counting, size=2)
     for name in ("mill", "ferry", "barn", "barn", "mill"):

@@ -53,6 +53,20 @@ def test_other_weights_dtypes_and_windows_have_embeddings_of_their_own(encoder, 
     assert embedded == TEXTS * 4
 
 
+def test_two_runs_may_embed_the_same(encoder, embedded, tmp_path, monkeypatch):
+    embedder, make = Embedder(encoder, dtype=torch.float32), Embedder._passage_chunk
+
+    def with_another_run(self, texts):
+        with monkeypatch.context() as patch:
+            patch.setattr(Embedder, "_passage_chunk", make)
+            Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)  # which ends first
+        return make(self, texts)
+
+    monkeypatch.setattr(Embedder, "_passage_chunk", with_another_run)
+    assert embedder.passages(TEXTS, tmp_path).shape[0] == len(TEXTS)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".npy"]
+
+
 def test_an_interrupted_run_goes_on(encoder, embedded, tmp_path, monkeypatch):
     monkeypatch.setattr(embeddings, "CHUNK", 4)
     embedder, make = Embedder(encoder, dtype=torch.float32), Embedder._passage_chunk

@@ -64,12 +64,13 @@ def test_a_busy_service_is_asked_again(search_service, monkeypatch):
 
 
 def test_refusals_and_failures_are_told(search_service):
-    search_service.answers = [(404, {}), (500, {}), (200, {"found": []}), (200, [{"id": 1}])]
+    search_service.answers = [(422, {}), (404, {}), (500, {}), (200, {"found": []}), (200, [{"id": 1}])]
     for kind, message in (
-        (ValueError, "answered 404"),
+        (ValueError, "answered 422"),  # the question is at fault; anything else is the service's
+        (ConnectionError, "answered 404"),
         (ConnectionError, "answered 500"),
-        (ValueError, "expected a list of passages or an object with one of"),
-        (ValueError, "expected passages as texts or objects with one of"),
+        (ConnectionError, "another form: .* expected a list of passages or an object with one of"),
+        (ConnectionError, "another form: .* expected passages as texts or objects with one of"),
     ):
         with pytest.raises(kind, match=message):
             SearchService(search_service.url).retrieve(["who"], 3)

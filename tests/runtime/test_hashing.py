@@ -23,6 +23,10 @@ def test_a_reader_has_the_same_hash_under_another_release_of_transformers(tiny_r
     monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
     assert loaded.model.config.to_dict()["transformers_version"] == "99.0"
     assert identity_hash(loaded.model, loaded.tokenizer) == before
+    ends = loaded.model.generation_config.eos_token_id
+    loaded.model.generation_config.eos_token_id = [*(ends if isinstance(ends, list) else [ends]), 7]
+    assert identity_hash(loaded.model, loaded.tokenizer) != before
+    loaded.model.generation_config.eos_token_id = ends
     loaded.model.config.eos_token_id += 1
     assert identity_hash(loaded.model, loaded.tokenizer) != before
 

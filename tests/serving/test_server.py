@@ -99,6 +99,20 @@ def test_a_url_in_place_of_a_scorer_gives_the_same_rewards(server, tiny_scorer, 
     assert by_url(**COLUMNS) == rewards
 
 
+def test_odd_passages_are_those_of_the_scorer(server, tiny_scorer):
+    found = (f"[1] \n[2] {MILL}", SHEEP * 5_000, MILL)  # a blank passage, a long one, and many aliases
+    columns = {
+        "question": ["Who?"] * 3,
+        "answers": [[f"Ann {at}" for at in range(300)]] * 3,
+        "completions": [
+            [{"role": "tool", "content": each}, {"role": "assistant", "content": "Ann"}] for each in found
+        ],
+    }
+    by_url, in_process = (SePerReward(each)(**columns) for each in (server.url, tiny_scorer))
+    assert None not in in_process
+    assert by_url == near(in_process)
+
+
 def test_later_visits_add_draws_on_the_server(server, tiny_scorer):
     columns = {"question": ["Who added draws?"], "answers": [ANSWERS], "passages": [[MILL]]}
     reward = SePerReward(server.url, pool_draws=2)
@@ -192,7 +206,11 @@ def test_async_clients_of_one_loop(server, tiny_scorer):
             "queries.0.passage: Extra",
         ),
         ("/utilities", {"queries": []}, "queries"),
-        ("/beliefs", {"asked": [{"question": "x" * 100_001, "answers": ["x"]}]}, "at most 100000 characters"),
+        (
+            "/utilities",
+            {"queries": [{"question": "x" * 100_001, "answers": ["x"], "passages": ["y"]}]},
+            "at most 100000 characters",
+        ),
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "variant": "best"}, "variant"),
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "price": -1}, "greater than or equal to 0"),
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "gain_weight": -1}, "gain_weight"),

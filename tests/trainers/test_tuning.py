@@ -74,6 +74,9 @@ def test_what_cannot_be_tuned_is_refused(given):
         ValueError, match=r"got \['temperature', 'top_p'\], which decide the questions or their labels"
     ):
         tune(*given, [{"temperature": 0.5, "top_p": 0.9, "learning_rate": 1e-4}], None, None, {})
+    for name in ("limit", "top_k", "seed"):
+        with pytest.raises(ValueError, match=rf"got \['{name}'\], which decide"):
+            tune(*given, [{name: 3}], None, None, {})
     with pytest.raises(ValueError, match=r"no dev question can be scored; give a dev_share above 0"):
         tune(*given, GRID, lambda *_: None, lambda _: None, {})
 

@@ -71,7 +71,15 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
         defaults = reader_defaults(name)
         sampler = ResponseSampler.from_pretrained(
             name,
-            replace(reader_options(config), revision=None, backend="process", compile_reader=False),
+            # what is of the labelling reader alone is left out
+            replace(
+                reader_options(config),
+                revision=None,
+                chat_template=None,
+                layout=None,
+                backend="process",
+                compile_reader=False,
+            ),
             seed=sampling.seed,
             num_samples=sampling.num_samples,
             temperature=defaults.temperature,

@@ -23,10 +23,11 @@ from seper_reward.evaluation.statistics import (
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.targets import chosen
 from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
-from seper_reward.retrieval import DenseRetriever
+from seper_reward.retrieval.embeddings import Embedder
+from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.types import Passage, Query
 
-from .evaluation import RankingReaders, Rankings, rank_by
+from .evaluation import RankingReaders, Rankings
 from .label_store import LabelStore, shared_store
 
 UNTRAINED = "untrained"  # name of the retriever before training, and of what it ranks first among the candidates
@@ -61,13 +62,15 @@ def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], cache_dir: P
     So equal labels choose what the retriever ranks first, and not what a file gives first, which is often marked.
     ``cache_dir`` keeps the candidates' embeddings, as in ``DenseRetriever``. All processes must call this together.
     """
-    corpus = {passage.id: passage for query in pools for passage in query.passages}
+    texts = list(dict.fromkeys(passage.full_text for query in pools for passage in query.passages))
+    embedder = Embedder(encoder)
+    vectors = dict(zip(texts, embedder.passages(texts, cache_dir, share=True), strict=True))
+    asked = gather_in_order(list(embedder.questions([query.question for query in shard(pools)])))
     ordered = []
-    rankings = rank_by(DenseRetriever(encoder, corpus, share=True, cache_dir=cache_dir), pools, len(corpus))
-    for query, passages in zip(pools, rankings, strict=True):
-        candidates = {passage.id: passage for passage in query.passages}
-        ranked = tuple(candidates[passage.id] for passage in passages if passage.id in candidates)
-        ordered.append(replace(query, passages=ranked))
+    for query, question in zip(pools, asked, strict=True):
+        near = [float(vectors[passage.full_text] @ question) for passage in query.passages]
+        places = sorted(range(len(near)), key=lambda place: -near[place])
+        ordered.append(replace(query, passages=tuple(query.passages[place] for place in places)))
     return ordered
 
 

@@ -22,23 +22,17 @@ from seper_reward.reports.tracking import Run
 from seper_reward.retrieval import next_hop
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
-from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.hashing import content_key, weights_hash
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 
-from ..runs import ThisMachine
+from ..runs import ThisMachine, decisive
 from .data import Questions, RankingConfig, data_key, read_questions
 from .evaluation import RankingReaders, Rankings, changes, load_readers, measure_rankings
 
 RESULTS, SETTINGS = "results.json", "settings.json"
-# training arguments that decide the result: a run is not resumed with others
-_DECISIVE = (
-    "seed", "num_train_epochs", "max_steps", "learning_rate", "per_device_train_batch_size",
-    "gradient_accumulation_steps", "weight_decay", "warmup_steps", "lr_scheduler_type", "bf16", "fp16", "optim",
-    "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "load_best_model_at_end", "metric_for_best_model",
-)  # fmt: skip
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
 _INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device", "embeddings_dir"} | set(
     InputConfig.__dataclass_fields__
@@ -215,17 +209,27 @@ def claim_ranking_folder(
     arguments: BaseTrainingArguments,
     questions: Questions,
     labeler: PassageLabeler,
+    models: Sequence[torch.nn.Module],
 ) -> None:
     """Write everything that decides the result into the folder, or compare it with what the folder has.
+
+    Args:
+        folder: Folder of the run.
+        config: Settings of the recipe.
+        arguments: Training arguments.
+        questions: Questions by split, and the corpus.
+        labeler: What makes the labels.
+        models: The models that are trained or retrieve, as they are before training.
 
     Raises:
         ValueError: The folder holds a run with other settings, data, models or processes.
     """
     settings = {
         **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
-        **{name: getattr(arguments, name) for name in _DECISIVE},
+        **decisive(arguments),
         "data": data_key(questions),
         "labels": content_key(labeler.fingerprint),
+        "weights": [weights_hash(model) for model in models],
         "processes": process_state().num_processes,
     }
     together(lambda: claim_settings(folder / SETTINGS, settings))

@@ -20,6 +20,12 @@ from .data import Questions, RankingConfig
 from .evaluation import rank_by
 
 MOST_TRIALS = 4
+# further settings that all trials share: of the questions, their candidates and what they are measured by
+_SHARED = {
+    "marked", "yes_no", "least_aliases", "substituted_copies", "limit", "test_share", "dev_share", "split_by",
+    "known_aliases", "turned", "candidates", "top_k", "hops", "embeddings_dir", "eval_readers", "eval_top_k",
+    "eval_gains", "seed", "output_dir",
+}  # fmt: skip
 TUNING = "tuning"
 
 Config = TypeVar("Config", bound=RankingConfig)
@@ -56,7 +62,7 @@ def check_grid(grid: Sequence[Mapping[str, float]], *settings: type) -> None:
     named = {name for trial in grid for name in trial}
     if unknown := sorted(named - _names(*settings)):
         raise ValueError(f"expected names of settings or training arguments in the grid, got {unknown}")
-    if shared := sorted(named & _names(InputConfig, LabelerConfig, SetsConfig, ScorerConfig)):
+    if shared := sorted(named & (_names(InputConfig, LabelerConfig, SetsConfig, ScorerConfig) | _SHARED)):
         raise ValueError(
             f"expected settings of training in the grid, got {shared}, which decide the questions or their labels: "
             "all trials share them; compare such settings in folders of their own"

@@ -14,7 +14,9 @@ from seper_reward.evaluation.neighbours.labelled import Labelled, label_all
 from seper_reward.evaluation.statistics import PooledPearson, mean, mean_over_questions, rank_correlation
 from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, LabelerOptions, load_labeler, needs_answers
 from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.labels.provenance import query_key
 from seper_reward.retrieval import load_reranker
+from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
 from seper_reward.scorer import SePerScorer
@@ -157,8 +159,8 @@ class CompareRun:
             read: Function that returns the questions of a file and split (``"all"`` where none is named).
 
         Raises:
-            ValueError: The folder holds a run with other settings, or a data set of this name from another file;
-                another process works in it; or all files are absent.
+            ValueError: The folder holds a run with other settings, or a data set of this name from another file, of
+                other questions or by other models; another process works in it; or all files are absent.
         """
         with lock_folder(self.folder):
             claim_settings(self.folder / "settings.json", self._settings)
@@ -170,21 +172,28 @@ class CompareRun:
 
     def _on(self, name: str, file: str, read: Callable[[str, str], Sequence[Query]]) -> dict[str, Any]:
         path = self.folder / "data" / f"{name}.json"
+        source, _, split = file.partition("#")
+        if source != "demo" and not Path(source).exists():
+            return read_json(path) if path.is_file() else {"file": file, "skipped": f"{source} is absent"}
+        queries, scorer, options = read(source, split or "all"), self._scorer(), self._options
+        data = content_key(list(map(query_key, queries)))
+        made_of = {"file": file, "data": data, "scorer": content_key(scorer.fingerprint)}
         if path.is_file():
             found = read_json(path)
             if found["file"] != file:
                 raise ValueError(f"{path} is of {found['file']!r}, not of {file!r}; name the data set otherwise")
+            if any(found.get(part) != made_of[part] for part in made_of):
+                raise ValueError(
+                    f"{path} was made of other questions or with other models than those of now; name another folder, "
+                    "or remove this file"
+                )
             return found
-        source, _, split = file.partition("#")
-        if source != "demo" and not Path(source).exists():
-            return {"file": file, "skipped": f"{source} is absent"}
         print(f"{name}: {file}", file=sys.stderr)
-        scorer, options = self._scorer(), self._options
         # a list is scored as the preset says, also one without a passage
         greedy = ERAGOptions.preset(options.erag_preset).greedy
         labelers = {each: load_labeler(each, lambda: scorer, options=options) for each in self._labelers}
         judge = scorer.with_sampling(seed=self._judging_seed)
         answering = ERAGLabeler(judge, options.erag_metric, ERAGOptions(greedy=greedy))
-        found = {"file": file, **compare(read(source, split or "all"), labelers, answering, depth=self._depth)}
+        found = {**made_of, **compare(queries, labelers, answering, depth=self._depth)}
         write_json(path, found)
         return found

@@ -21,6 +21,7 @@ class PassageLabeler(Protocol):
         samples: Whether labels come from the reader's sampled responses, which an engine can begin ahead.
         side_by_side: Whether ``label_block`` labels several queries faster than one after another.
         whole: Whether labels depend on which passages a query has, so that they are made anew with any other ones.
+        needs_answers: Whether a query must have a gold answer.
     """
 
     name: str
@@ -28,6 +29,7 @@ class PassageLabeler(Protocol):
     samples: bool = False
     side_by_side: bool = False
     whole: bool = False
+    needs_answers: bool = True
 
     def label(self, query: Query) -> LabeledQuery:
         """Return one label and one standard error per passage.

@@ -21,6 +21,8 @@ class CrossEncoderLabeler(PassageLabeler):
         name: Name of the labels in rows and logs.
     """
 
+    needs_answers = False
+
     def __init__(self, model: Any, name: str = "cross_encoder") -> None:
         self.name, self._model = name, model
 

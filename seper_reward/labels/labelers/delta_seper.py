@@ -44,8 +44,12 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides a label; equal for all three labels, which the same rows hold."""
-        return self.scorer.fingerprint
+        """Everything that decides a label; equal for soft and hard labels, which the same rows hold.
+
+        The rows hold ``delta_belief``, too, but where that is the label, questions that have none are rejected.
+        """
+        own = {"labeler": self.name} if self.name == "delta_belief" else {}
+        return {**self.scorer.fingerprint, **own}
 
     def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[Belief] | UnscorableError]:
         """Measure the beliefs of several questions; together they are sampled side by side and judged in one batch."""

@@ -9,6 +9,7 @@ class GoldLabeler(PassageLabeler):
     """Labels a passage 1 if people marked it relevant, else 0; standard errors are 0."""
 
     name = "gold"
+    needs_answers = False
 
     def label(self, query: Query) -> LabeledQuery:
         """Return the mark of each passage; one without a mark is not relevant.

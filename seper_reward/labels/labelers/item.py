@@ -39,6 +39,7 @@ class ItemLabeler(PassageLabeler):
     """
 
     side_by_side = whole = True
+    needs_answers = False
 
     def __init__(
         self,

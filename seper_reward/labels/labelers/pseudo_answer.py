@@ -24,6 +24,7 @@ class PseudoAnswerLabeler(PassageLabeler):
 
     name = "delta_seper_pseudo"
     samples = side_by_side = whole = True
+    needs_answers = False
 
     def __init__(self, scorer: SePerScorer) -> None:
         self.scorer: SePerScorer = scorer

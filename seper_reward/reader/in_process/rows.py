@@ -13,7 +13,7 @@ from torch import Tensor
 from seper_reward.reader.in_process.gumbel import best_children, branch_word, draw, noise, nucleus
 from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.reader.tokens import cut_at_stop, may_end_stop
-from seper_reward.reader.tokens import end_tokens as reader_end_tokens
+from seper_reward.runtime.control_tokens import end_tokens as reader_end_tokens
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError
 

@@ -114,7 +114,7 @@ def words(tiny_reader, tiny_entailment, lane_questions, tmp_path):
     return ["evaluate", "compare", *words, "--output_dir", str(tmp_path / "run")]
 
 
-def test_the_command_goes_on(words, tmp_path, capsys, monkeypatch):
+def test_the_command_goes_on(words, lane_questions, tmp_path, capsys, monkeypatch):
     assert main(words) == 0
     out, folder = capsys.readouterr().out, tmp_path / "run"
     results = json.loads((folder / "results.json").read_text())
@@ -143,6 +143,11 @@ def test_the_command_goes_on(words, tmp_path, capsys, monkeypatch):
     assert again["held_out"]["labelers"]["gold"] == results["held_out"]["labelers"]["gold"] | {
         "per_label": again["held_out"]["labelers"]["gold"]["per_label"]
     }
+    whole = lane_questions.read_text()
+    lane_questions.write_text(whole.replace("blue", "red"))
+    assert main(words) == 2
+    assert "other questions or with other models" in capsys.readouterr().err
+    lane_questions.write_text(whole)
     assert main([*words, "--depth", "1"]) == 2
     assert "depth was 2, is 1" in capsys.readouterr().err
     swapped = [word.replace("lane=", "held_out=") if word.startswith("lane=") else word for word in words]
