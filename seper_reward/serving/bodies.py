@@ -4,11 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from seper_reward.data.rows import is_unicode
 from seper_reward.reward.formula import Formula, Variant
 from seper_reward.types import Answers, Asked, Passage
 
+
+def _unicode(text: str) -> str:
+    if not is_unicode(text):
+        raise ValueError("expected Unicode, got half a surrogate pair")
+    return text
+
+
+AnyText = Annotated[str, AfterValidator(_unicode)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)]
 Aliases = Annotated[list[Text], Field(min_length=1, max_length=256)]
 AnswersField = Annotated[
@@ -78,8 +87,8 @@ class UtilitiesBody(_Body):
 class FoundBody(PassageBody):
     """A passage as a search found it, which may be blank or of any length."""
 
-    text: str
-    title: str = ""
+    text: AnyText
+    title: AnyText = ""
 
 
 class AskedBody(_Body):
@@ -88,10 +97,10 @@ class AskedBody(_Body):
     Texts are taken as they are: what is wrong with one rollout's must not refuse a whole batch.
     """
 
-    question: str
-    answers: list[str] | list[list[str]]
+    question: AnyText
+    answers: list[AnyText] | list[list[AnyText]]
     contexts: list[list[FoundBody]] = []
-    texts: list[str] = []
+    texts: list[AnyText] = []
     draws: int = Field(1, ge=1, le=64, description="Draws of N responses, each with its seed, that a belief pools.")
 
     @property

@@ -225,7 +225,8 @@ def test_an_unusable_body_is_told_field_by_field(server, path, body, message):
 
 
 def test_half_a_surrogate_and_no_json_are_refused(server):
-    for content in (b'{"asked": [{"question": "\\ud800", "answers": ["x"]}]}', b"{"):
+    half = b'{"asked": [{"question": "x", "answers": ["x"], "contexts": [[], [{"text": "\\ud800"}]]}]}'
+    for content in (b'{"asked": [{"question": "\\ud800", "answers": ["x"]}]}', half, b"{"):
         answer = httpx2.post(f"{server.url}/beliefs", content=content, headers={"Content-Type": "application/json"})
         assert answer.status_code == 422, answer.text
 
