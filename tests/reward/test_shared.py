@@ -183,7 +183,7 @@ def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
     assert others[1].startswith("ValueError: answers must be a list per row")
     assert values == pytest.approx(SePerReward(tiny_scorer)(**columns_of(0, slice(0, 4))), abs=1e-5)
     assert unscorable == also == [None] * 4
-    assert failures == other_failures == {"it is too long": 1}
+    assert failures == other_failures == {"it is too long": 4}  # rollouts of each
 
 
 def test_ranks_that_know_different_beliefs_agree(tiny_sampler, tiny_judge, tmp_path):
