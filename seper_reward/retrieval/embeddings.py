@@ -2,10 +2,10 @@
 
 import copy
 import math
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import torch
@@ -98,8 +98,9 @@ class _Kept:
         if not path.is_file():
             embedded = self._embed(texts)
             # a name of its own: other processes and other runs may embed the same
-            with tempfile.NamedTemporaryFile(dir=self._folder, suffix=".tmp", delete=False) as file:
+            unfinished = path.with_suffix(f".{uuid4().hex}.tmp")
+            with unfinished.open("wb") as file:
                 np.save(file, embedded, allow_pickle=False)
-            Path(file.name).replace(path)
+            unfinished.replace(path)
         vectors: np.ndarray = np.load(path, allow_pickle=False)
         return vectors

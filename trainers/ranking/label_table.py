@@ -65,7 +65,8 @@ def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], cache_dir: P
     texts = list(dict.fromkeys(passage.full_text for query in pools for passage in query.passages))
     embedder = Embedder(encoder)
     vectors = dict(zip(texts, embedder.passages(texts, cache_dir, share=True), strict=True))
-    asked = gather_in_order(list(embedder.questions([query.question for query in shard(pools)])))
+    mine = [query.question for query in shard(pools)]
+    asked = gather_in_order(list(embedder.questions(mine)) if mine else [])
     ordered = []
     for query, question in zip(pools, asked, strict=True):
         near = [float(vectors[passage.full_text] @ question) for passage in query.passages]
