@@ -54,7 +54,13 @@ file given with --config holds the same settings; the command line wins. Several
 torchrun --nproc_per_node 2 -m seper_reward label ...
 """.format(recipes="\n".join(f"  {f'train {name}':<24} {text}" for name, text in RECIPES.items()))
 _GROUPS = ("evaluate", "configs", "train")  # first words of commands of two words
-_RESUMING = {"label", "demo", *(f"train {name}" for name in RECIPES if name not in ("sft", "new-head"))}
+_RESUMING = {
+    "label",
+    "demo",
+    "audit-negatives",
+    "evaluate compare",
+    *(f"train {name}" for name in RECIPES if name not in ("sft", "new-head")),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -27,7 +27,6 @@ from peft import PeftModel, TaskType, get_peft_model
 from safetensors.torch import load_file, save_file
 from scipy.optimize import minimize_scalar
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
-from transformers.trainer_utils import get_last_checkpoint
 
 from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.data.splits import split_of
@@ -39,6 +38,8 @@ from seper_reward.reports.tables import trap_rows
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID
+from seper_reward.runtime.run_folder import claim_settings
+from seper_reward.runtime.settings import check_types
 
 from .adapters.entailment_data import (
     CAPS,
@@ -54,9 +55,12 @@ from .adapters.entailment_data import (
 )
 from .adapters.substitution import words_of
 from .models import new_lora
-from .runs import ThisMachine, model_card, suggest
+from .ranking.run import SETTINGS
+from .runs import ThisMachine, last_checkpoint, locked, model_card, suggest
 
 SCORES = "scores.json"
+_CHECKPOINTS = "checkpoints"
+_INCIDENTAL = {"data_dir", "output_dir", "temperature", "evaluate_only"}  # settings that decide no weight
 
 
 @dataclass
@@ -111,6 +115,9 @@ class EntailmentTrainingConfig:
     )
     seed: int = field(default=0, metadata={"help": "Seed of the choice of pairs, their order, and initial weights."})
 
+    def __post_init__(self) -> None:
+        check_types(self)
+
 
 def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
     """Return the mean cross-entropy over pairs, in nats.
@@ -149,7 +156,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
     inputs = StatementEncoder(tokenizer, model.config)
     encoded = inputs.encode(_short_statements(inputs, pairs))
     rows = [{**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(pairs)]
-    checkpoints = output / "checkpoints"
+    checkpoints = output / _CHECKPOINTS
     arguments = EntailmentArguments(
         output_dir=str(checkpoints),
         max_steps=config.max_steps,
@@ -174,11 +181,10 @@ def train(config: EntailmentTrainingConfig) -> Path:
         compute_loss_func=three_way_loss,
     )
     checkpoints.mkdir(parents=True, exist_ok=True)
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(checkpoints))
+    trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
     # the path on this machine means nothing elsewhere
     model.peft_config["default"].base_model_name_or_path = ENCODER_HUB_ID
     model.half().save_pretrained(output, save_embedding_layers=False)  # fp16 halves the file; loading merges in fp32
-    shutil.rmtree(checkpoints)
     return output
 
 
@@ -284,10 +290,25 @@ def _method_rows(columns: dict[str, Any]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Train and calibrate the adapter (unless ``--evaluate_only``), score it, and write its model card; return 0."""
     (config,) = parse_settings((EntailmentTrainingConfig,), argv, "seper-reward train entailment", __doc__)
+    with locked(Path(config.output_dir)):
+        make(config)
+    suggest(f"seper-reward evaluate stress --entailment {config.output_dir}")
+    return 0
+
+
+def make(config: EntailmentTrainingConfig) -> None:
+    """Train and calibrate the adapter, unless it is only to be scored; score it, and write its model card.
+
+    Raises:
+        ValueError: The folder holds a training with other settings.
+    """
     adapter, data_dir = Path(config.output_dir), Path(config.data_dir)
     if config.evaluate_only:
         temperature = read_json(adapter / SCORES)["temperature"]
     else:
+        claim_settings(
+            adapter / SETTINGS, {name: value for name, value in vars(config).items() if name not in _INCIDENTAL}
+        )
         train(config)
         people = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
         dev = [row for row in people if split_of(row.question) == "dev"]
@@ -299,8 +320,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     write_json(adapter / SCORES, scores)
     (adapter / "README.md").write_text(card(config, scores))
     print(json.dumps(scores, indent=2))
-    suggest(f"seper-reward evaluate stress --entailment {adapter}")
-    return 0
+    shutil.rmtree(adapter / _CHECKPOINTS, ignore_errors=True)  # only now: until here the same command goes on
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
+from seper_reward.runtime.settings import check_types
 
 from .adapters.reader_data import LICENCES, reader_rows
 from .adapters.reader_scores import evaluate, score_table
@@ -105,6 +106,11 @@ class SftScriptConfig:
     evaluate_only: bool = field(
         default=False, metadata={"help": "Whether the adapter in output_dir is only scored again."}
     )
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1, got {self.limit}")
 
 
 @dataclass
@@ -228,7 +234,7 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
     """Train the adapter and save it; return its folder."""
     trainer, kinds = new_trainer(config, arguments)
     print(f"{kinds.total()} examples: {dict(kinds)}")
-    trainer.train()
+    trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
     if trainer.accelerator.is_main_process:
         adapter = trainer.accelerator.unwrap_model(trainer.model)
         # the path on this machine means nothing elsewhere
@@ -285,7 +291,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             score(config, arguments, adapter)
     if config.data == "policy":
         suggest(f"seper-reward train policy --config {config.policy} --init_adapter {adapter}")
-    else:
+    elif config.model == PLAIN:  # adapters of other models are merged into them first
         suggest(f"seper-reward label --reader {adapter} --input QUESTIONS.jsonl")
     return 0
 

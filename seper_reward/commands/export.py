@@ -115,8 +115,8 @@ class AuditConfig(CommandConfig):
 
 
 _AFTER_EXPORT = {
-    "sentence-transformers": 'in Python: load_dataset("json", data_files="{output}"), for losses such as LambdaLoss',
-    "sentence-transformers-triplets": 'in Python: load_dataset("json", data_files="{output}"), for MarginMSELoss',
+    "sentence-transformers": 'in Python: load_dataset("{kind}", data_files="{output}"), for losses such as LambdaLoss',
+    "sentence-transformers-triplets": 'in Python: load_dataset("{kind}", data_files="{output}"), for MarginMSELoss',
     "tevatron": "python -m tevatron.retriever.driver.train --dataset_name json --dataset_path {output} ...",
     "flagembedding": "torchrun -m FlagEmbedding.finetune.embedder.encoder_only.base --train_data {output} ...",
     "trec": "ir_measures {output} RUN.trec nDCG@10",
@@ -139,7 +139,8 @@ def export_command(arguments: list[str]) -> str:
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from in BY_HOP else "questions"
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}")
-    return _AFTER_EXPORT.get(config.format, "").format(output=config.output)
+    kind = "parquet" if config.output.endswith(".parquet") else "json"
+    return _AFTER_EXPORT.get(config.format, "").format(output=config.output, kind=kind)
 
 
 def push_command(arguments: list[str]) -> str:

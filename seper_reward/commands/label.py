@@ -210,7 +210,7 @@ def reestimate_command(arguments: list[str]) -> str:
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     """Read the questions to label, with retrieved passages where they have none, and the rejected rows."""
-    from seper_reward.data.queries import Rejected, add_passages
+    from seper_reward.data.queries import Rejected, add_passages, refuse_other_texts
     from seper_reward.data.splits import spread
     from seper_reward.labels.labelers import needs_answers
     from seper_reward.retrieval import has_own_passages, load_retriever
@@ -222,6 +222,7 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     queries = spread(examples.queries, config.limit)
     lacking = [place for place, query in enumerate(queries) if examples.judged or not query.passages]
     if lacking and corpus is not None:
+        refuse_other_texts((queries[place] for place in lacking), corpus)
         retriever = load_retriever(config.retriever, corpus, config.embeddings_dir)
         retrieved = retriever.retrieve([queries[place].question for place in lacking], config.top_k)
         for place, passages in zip(lacking, retrieved, strict=True):

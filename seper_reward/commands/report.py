@@ -61,6 +61,8 @@ def report_command(arguments: list[str]) -> str:
     rows = {row["id"]: row for _, row in read_valid_rows(Path(str(config.labels)) / LABELS)}
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
         raise ValueError(f"{config.labels} holds labels of {labeler!r}; a figure of beliefs needs those of ΔSePer")
+    if not rows:
+        raise ValueError(f"{config.labels}: expected label rows, got none; see rejected.jsonl")
     if config.question is not None and config.question not in rows:
         raise ValueError(
             f"question={config.question!r} is not in {config.labels}; ids are {', '.join(list(rows)[:5])}, …"

@@ -134,13 +134,14 @@ def serve_command(arguments: list[str]) -> str:
 def save_reader_command(arguments: list[str]) -> str:
     """Run ``seper-reward save-reader``."""
     config = parse(SaveConfig, arguments, "seper-reward save-reader")
-    from seper_reward.reader.loading import load_reader
+    from seper_reward.reader.loading import load_reader, reader_defaults, save_reader_defaults
     from seper_reward.runtime.hashing import weights_hash
 
     options = LoadOptions(config.reader_revision, config.dtype, "cpu", config.trust_remote_code)
     reader = load_reader(config.reader, options)
     reader.model.save_pretrained(config.output_dir)
     reader.tokenizer.save_pretrained(config.output_dir)
+    save_reader_defaults(Path(config.output_dir), reader_defaults(config.reader))  # how it is asked
     # the hash tells weights apart for caches, which know a served reader by its name only
     name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"
     print(f"saved: {config.output_dir}")

@@ -247,6 +247,22 @@ def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> 
     return replace(query, passages=(*query.passages, *others))
 
 
+def refuse_other_texts(queries: Iterable[Query], corpus: Mapping[str, Passage]) -> None:
+    """Refuse passages of queries that a corpus has under their id with another text, as where ids are mere places.
+
+    Raises:
+        BadRowError: A query has such a passage.
+    """
+    for query in queries:
+        for passage in query.passages:
+            other = corpus.get(passage.id)
+            if other is not None and other.text != passage.text:
+                raise BadRowError(
+                    f"question id={query.id!r}: its passage id={passage.id!r} is {passage.text[:80]!r}, but the "
+                    f"corpus has {other.text[:80]!r} under this id; give passages and corpus ids of their own"
+                )
+
+
 def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
     """Make one corpus of the passages of all queries, for input that came without a corpus.
 

@@ -7,7 +7,14 @@ import pytest
 from datasets import Dataset
 
 from seper_reward import Query
-from seper_reward.data.queries import add_passages, as_query, pool_passages, read_corpus, read_queries
+from seper_reward.data.queries import (
+    add_passages,
+    as_query,
+    pool_passages,
+    read_corpus,
+    read_queries,
+    refuse_other_texts,
+)
 from seper_reward.data.rows import BadRowError
 from seper_reward.labels.provenance import query_key
 from seper_reward.types import Passage
@@ -28,6 +35,14 @@ def test_found_passages_have_ids_each_once():
     assert [passage.text for passage in passages] == ["own", "one", "two", "x"]
     assert len({passage.id for passage in passages}) == 4
     assert "" not in {passage.id for passage in passages}
+
+
+def test_ids_that_mean_another_text_in_the_corpus_are_refused():
+    query = as_query(GOOD)
+    assert [passage.id for passage in query.passages] == ["0"]
+    refuse_other_texts([query], {"0": Passage("Ann did.", id="0"), "1": Passage("Rain fell.", id="1")})
+    with pytest.raises(BadRowError, match=r"its passage id='0' is 'Ann did.', but the corpus has 'Rain fell.'"):
+        refuse_other_texts([query], {"0": Passage("Rain fell.", id="0")})
 
 
 def test_a_record_by_hand():

@@ -125,6 +125,19 @@ def test_confusable_answers_entail_only_their_own_spellings():
     assert not any(pair.premise.lower() == pair.hypothesis.lower() for pair in pairs if pair not in entailed)
 
 
+def test_a_training_is_not_resumed_with_other_settings(tmp_path, monkeypatch):
+    def stops(config):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer, "train", stops)
+    words = ["--output_dir", str(tmp_path), "--max_steps", "4"]
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            trainer.main(words)
+    with pytest.raises(ValueError, match=r"forms was False, is True"):
+        trainer.main([*words, "--forms", "true"])
+
+
 def test_the_shipped_card_is_what_the_recipe_writes_from_the_shipped_scores():
     (config,) = TrlParser((trainer.EntailmentTrainingConfig,)).parse_args_and_config(
         ["--config", str(ROOT / "configs/entailment/modified.yaml")]

@@ -149,6 +149,15 @@ def test_a_few_steps_move_the_adapter_and_it_goes_on(tiny_reader, tmp_path):
     assert not list(folders[0].glob("*.bin"))
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"warmup_on": "decisions"}, "warmup_on must be answers, decision"), ({"limit": 0}, "limit must be at least 1")],
+)
+def test_settings_of_a_file_are_checked(given, message):
+    with pytest.raises(ValueError, match=message):
+        sft.SftScriptConfig(**given)
+
+
 def test_rows_without_a_completion_are_refused(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"prompt": "a"}\n')
     with pytest.raises(ValueError, match="line 1: expected the texts prompt and completion"):

@@ -8,8 +8,9 @@ from tqdm.auto import tqdm
 
 from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.evaluation.statistics import mean
+from seper_reward.evaluation.validity.contexts import tell_left_out
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Query
+from seper_reward.types import Query, UnscorableError
 
 _KNOWN = 0.5  # least baseline SePer of a reader that counts as knowing the answer
 
@@ -26,7 +27,8 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, A
         ``share_lower``: share of questions whose planted passages have a lower mean ΔSePer than their supporting ones.
         ``delta_seper``: ΔSePer, averaged per question and then over questions, of ``supporting`` and
         ``counterfactual`` passages, and ``counterfactual_known`` for the ``known_questions``, whose baseline SePer is
-        at least 0.5. ``questions``: how many were measured; ``left_out``: how many lack one of the two kinds.
+        at least 0.5. ``questions``: how many were measured; ``left_out``: how many lack one of the two kinds, or
+        cannot be asked.
 
     Raises:
         ValueError: No question has passages of both kinds.
@@ -43,7 +45,11 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, A
         if not {"supporting", "counterfactual"} <= set(kinds):
             continue
         kept = [position for position, kind in enumerate(kinds) if kind]
-        (utilities,) = scorer.utilities([replace(query, passages=tuple(query.passages[at] for at in kept))])
+        try:
+            (utilities,) = scorer.utilities([replace(query, passages=tuple(query.passages[at] for at in kept))])
+        except UnscorableError as error:
+            tell_left_out(query, error)
+            continue
         by_kind = {
             kind: mean([utility.delta_seper for at, utility in zip(kept, utilities, strict=True) if kinds[at] == kind])
             for kind in ("supporting", "counterfactual")

@@ -109,6 +109,7 @@ def repeats(
     drawing = _Drawing(scorer, sorted(set(counts)), times)
     measured: dict[str, list[_Measured]] = {name: [] for name in ways}
     relevance: list[Tensor] = []
+    kept: list[Query] = []
     unseen: list[float] = []
     for query, query_contexts in zip(tqdm(queries, desc="repeating", unit="question"), contexts, strict=True):
         sets = [(), *(context.passages for context in query_contexts)]
@@ -118,13 +119,14 @@ def repeats(
         except UnscorableError as error:
             tell_left_out(query, error)
             continue
+        kept.append(query)
         for name in ways:
             measured[name].append(found[name])
         relevance.append(torch.tensor([context.relevance for context in query_contexts], dtype=torch.float64))
         unseen += [weigh(Estimator(), pool).unseen_mass for pool in pools]
     if not relevance:
         raise none_asked(queries)
-    seconds = _seconds(scorer, queries[:timed_questions], ways, drawing.counts)
+    seconds = _seconds(scorer, kept[:timed_questions], ways, drawing.counts)
     return {
         "ways": {
             name: {

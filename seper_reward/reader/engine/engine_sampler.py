@@ -38,8 +38,8 @@ class EngineSampler:
     """Samples N responses for each prompt from one or several servers of a model.
 
     Log-probabilities must be the model's own at temperature 1. At the start each server gets one question, and is
-    refused if it has another tokenizer, or if its log-probabilities of a response sampled at temperature 2 differ from
-    teacher-forced ones.
+    refused if it has another tokenizer or, where responses are drawn at another temperature or from a nucleus, if its
+    log-probabilities of a response sampled at temperature 2 differ from teacher-forced ones.
 
     Args:
         engine: The servers, and how they are asked.
@@ -67,6 +67,11 @@ class EngineSampler:
         lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
         self._window: int = min(lengths, default=tokenizer.model_max_length)
         self._expected: dict[str, Future[Responses]] = {}
+        self._ask_servers()
+
+    def _ask_servers(self) -> None:
+        """Ask each server the question of the start."""
+        tokenizer = self.tokenizer
         self._verifier = Verifier(self.name, self.options, lambda text: list(tokenizer(text).input_ids), self._decode)
         names_ids = [
             self._pool.start(self._verifier.names_token_ids(server, server.url)).result()
@@ -187,10 +192,18 @@ class EngineSampler:
         return ResponseSampler(model, self.tokenizer, name=self.name, **vars(self.options))
 
     def with_options(self, options: SamplingOptions) -> "EngineSampler":
-        """Return a sampler over the same servers with other options of sampling."""
+        """Return a sampler over the same servers with other options of sampling.
+
+        Raises:
+            ValueError: With these options servers must be verified which need not with those of before, and a server
+                fails; or responses are to be drawn without replacement.
+        """
         options.refuse_without_replacement("an engine")
         other = copy.copy(self)
         other.options, other._expected = options, {}
+        verified = (self.options.temperature, self.options.top_p) != (1, 1)
+        if not verified and (options.temperature not in (0, 1) or options.top_p != 1):
+            other._ask_servers()
         return other
 
     def check(self, prompt: str, tolerance: float = TOLERANCE) -> None:

@@ -25,6 +25,7 @@ def test_planted_answers_are_compared_with_supporting_ones(tiny_reader, tiny_ent
     ]
     records = [{**RECORD, "id": f"q{n}", "question": f"Who {n}?", "passages": passages} for n in range(3)]
     records.append({**RECORD, "id": "q9", "passages": passages[2:]})
+    records.append({**RECORD, "id": "long", "question": "why " * 600, "passages": passages})
     (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     words = ["evaluate", "counterfactual"]
     words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
@@ -36,6 +37,6 @@ def test_planted_answers_are_compared_with_supporting_ones(tiny_reader, tiny_ent
     assert result["delta_seper"]["supporting"] == pytest.approx(sum(right) / 3, abs=1e-3)
     assert result["delta_seper"]["counterfactual"] == pytest.approx(sum(wrong) / 3, abs=1e-3)
     assert result["share_lower"] == pytest.approx(sum(w < r for w, r in zip(wrong, right, strict=True)) / 3, abs=1e-3)
-    assert (result["questions"], result["left_out"]) == (3, 1)
+    assert (result["questions"], result["left_out"]) == (3, 2)
     with pytest.raises(ValueError, match="marked 'counterfactual'"):
         counterfactual(tiny_scorer, [as_query(records[-1])])

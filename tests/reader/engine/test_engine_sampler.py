@@ -321,7 +321,10 @@ def test_log_probabilities_of_the_draw_are_refused(tiny_sampler, serve):
                 choice["logprobs"]["token_logprobs"] = [value / 2 for value in choice["logprobs"]["token_logprobs"]]
 
     server = serve(spoil=tempered)
-    engine(tiny_sampler, server)  # at temperature 1 they are the model's own
+    at_one = engine(tiny_sampler, server)  # at temperature 1 they are the model's own
+    assert at_one.with_options(replace(at_one.options, temperature=0.0)).options.temperature == 0
+    with pytest.raises(ValueError, match=r"temperature=0.7.*not the model's own.*raw_logprobs"):
+        at_one.with_options(replace(at_one.options, temperature=0.7))
     with pytest.raises(ValueError, match=r"temperature=0.7.*not the model's own.*raw_logprobs"):
         engine(tiny_sampler, server, temperature=0.7)
     server.spoil = lambda body, answer: answer.clear() if body.get("echo") else None
@@ -525,7 +528,7 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
 
 
 def test_save_reader_merges_the_adapter(tmp_path, capsys):
-    from seper_reward.reader.loading import load_reader
+    from seper_reward.reader.loading import load_reader, reader_defaults
 
     assert main(["save-reader", "--output_dir", str(tmp_path / "reader"), "--dtype", "float32"]) == 0
     assert f"vllm serve {tmp_path / 'reader'}" in capsys.readouterr().err
@@ -534,3 +537,4 @@ def test_save_reader_merges_the_adapter(tmp_path, capsys):
     one, other = saved.model.state_dict(), merged.model.state_dict()
     assert all(torch.equal(one[name], other[name]) for name in other)
     assert saved.tokenizer.chat_template == merged.tokenizer.chat_template
+    assert reader_defaults(str(tmp_path / "reader")) == reader_defaults("embedded") != reader_defaults("org/model")
