@@ -48,7 +48,7 @@ from seper_reward.types import Passage, Query, answer_items
 
 from .closed_book import closed_book_beliefs
 from .models import causal_lora
-from .policy_data import messages_of, read_policy_questions
+from .policy_data import messages_of, read_policy_questions, rollout_lengths
 from .policy_eval import (
     TRAINING,
     Bench,
@@ -69,6 +69,7 @@ from .runs import ThisMachine, checkpoint_step, decisive, last_checkpoint, locke
 
 _TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
 _LENGTH = {"max_steps", "num_train_epochs"}
+_ANSWER = 8  # tokens that a rollout should have room for after its searches
 _NO_CREDIT = {"discount": 1.0, "potential": False, "credit_baseline": "group"}  # the credit of turns by default
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
 _INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(InputConfig.__dataclass_fields__)
@@ -355,6 +356,23 @@ def claim_policy_folder(
         raise ValueError(f"{folder} has done {done} steps, got max_steps={arguments.max_steps}; give no fewer")
 
 
+def no_room(lengths: Sequence[int], room: int) -> str | None:
+    """Return what to say where rollouts are cut off before their answers; ``None`` where they have room.
+
+    Args:
+        lengths: What ``rollout_lengths`` returns.
+        room: Most tokens of a rollout.
+    """
+    cut = sum(length + _ANSWER > room for length in lengths)
+    if not cut:
+        return None
+    return (
+        f"after as many searches as it may make, {cut} of {len(lengths)} held-out questions leave no room for an "
+        f"answer of {_ANSWER} tokens in max_completion_length={room}, so that searching cannot pay there; give at "
+        f"least {max(lengths) + _ANSWER}"
+    )
+
+
 def never_calls(episodes: Sequence[Episode | None]) -> bool:
     """Return whether nobody tried to search: without a call, right or faulty, there is nothing to learn from."""
     return not any(episode.queries or episode.failed for episode in episodes if episode is not None)
@@ -437,6 +455,11 @@ def learn(
     folder = Path(arguments.output_dir)
     questions = scorable(questions, scorer)
     trainer, bench = prepared(config, arguments, loaded, scorer, questions)
+    lengths = rollout_lengths(
+        questions.test, bench.tool(), bench.tokenizer, scorer.reader.prompts.style, config.max_turns
+    )
+    if process_state().is_main_process and (cut := no_room(lengths, arguments.max_completion_length)):
+        say(cut)
     with project_completions_only():  # also for measuring, which computes the loss
         rules = fixed_rules(bench, questions.test, questions.dev or questions.train)
         played = measure(trainer, bench, questions.test, "before")

@@ -2,7 +2,7 @@
 
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,18 +150,53 @@ def _after_searches(
 ) -> list[_Reply]:
     """Return each call of the tool, and the reader's right answer to what it found, if it has one."""
     replies: list[_Reply] = []
-    tool.reset(query.question)
-    for turn in range(max_turns):
-        found = [passage for each in tool.turns for passage in each.passages]
-        call = call_of(simple_query(query.question, found, max_turns))
-        replies.append((messages, call, "search" if not turn else "another search"))
-        result = tool.search(call["tool_calls"][0]["function"]["arguments"]["query"])
-        messages = [*messages, call, {"role": "tool", "name": "search", "content": result}]
-        found = [passage for each in tool.turns for passage in each.passages]
-        answer = _answer_with(scorer, query, found)
+    for turn, (before, call, after) in enumerate(_searches(query.question, messages, tool, max_turns)):
+        replies.append((before, call, "search" if not turn else "another search"))
+        answer = _answer_with(scorer, query, _found(tool))
         if answer is not None:
-            replies.append((messages, _answer(answer), "after a search"))
+            replies.append((after, _answer(answer), "after a search"))
     return replies
+
+
+def _searches(
+    question: str, messages: list[dict[str, Any]], tool: SearchTool, max_turns: int
+) -> Iterator[tuple[list[dict[str, Any]], dict[str, Any], list[dict[str, Any]]]]:
+    """Search by ``simple_query``; yield for each search the messages before it, its call, and those after it."""
+    tool.reset(question)
+    for _ in range(max_turns):
+        query = simple_query(question, _found(tool), max_turns)
+        call, result = call_of(query), {"role": "tool", "name": "search", "content": tool.search(query)}
+        yield messages, call, [*messages, call, result]
+        messages = [*messages, call, result]
+
+
+def _found(tool: SearchTool) -> list[Passage]:
+    return [passage for turn in tool.turns for passage in turn.passages]
+
+
+def rollout_lengths(
+    queries: Sequence[Query], tool: SearchTool, tokenizer: Any, style: PromptStyle, max_turns: int
+) -> list[int]:
+    """Return how many tokens a rollout has after as many searches as it may make, before its answer, by question.
+
+    Args:
+        queries: The questions; what is searched for is that of ``simple_query``.
+        tool: The search tool.
+        tokenizer: The policy's tokenizer, with a chat template for tools.
+        style: The reader's wording.
+        max_turns: Most searches.
+    """
+
+    def tokens(messages: list[dict[str, Any]]) -> int:
+        text = tokenizer.apply_chat_template(messages, tools=[SEARCH], add_generation_prompt=True, tokenize=False)
+        return len(tokenizer(text, add_special_tokens=False).input_ids)
+
+    lengths = []
+    for query in queries:
+        prompt = messages_of(query.question, style)
+        *_, (_, _, whole) = _searches(query.question, prompt, tool, max_turns)
+        lengths.append(tokens(whole) - tokens(prompt))
+    return lengths
 
 
 def _answer_with(scorer: SePerScorer, query: Query, passages: Sequence[Passage]) -> str | None:

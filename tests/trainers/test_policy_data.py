@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from transformers import AutoTokenizer
 
 from seper_reward.data.answers import normalize_answer
@@ -24,8 +25,9 @@ from tests.helpers import OneByOne
 from trainers.adapters.entailment_data import common_facts
 from trainers.adapters.reader_data import trained_on
 from trainers.adapters.substitution import states
-from trainers.policy_data import decision_rows, read_policy_questions, warm_up_rows
-from trainers.policy_task import PolicyTaskConfig, SearchTool, read_policy_task
+from trainers.policy import no_room
+from trainers.policy_data import decision_rows, read_policy_questions, rollout_lengths, warm_up_rows
+from trainers.policy_task import PolicyTaskConfig, SearchTool, new_tool, read_policy_task
 
 ROOT = Path(__file__).parents[2]
 CORPUS = {
@@ -128,6 +130,9 @@ def test_several_searches_follow_the_names(tokenizer):
     last = rows[-1]["prompt"].rpartition("<tool_response>")[2]
     assert "[1] The Gannet Light was" in last
     assert "[2] On the grave" in last
+    made = tool(tokenizer, corpus, 2)
+    first, whole = (len(tokenizer(row["prompt"], add_special_tokens=False).input_ids) for row in (rows[0], rows[-1]))
+    assert rollout_lengths([query], made(), tokenizer, STYLES["brief"], 2) == [whole - first]
 
 
 def test_a_search_that_finds_nothing(tokenizer):
@@ -231,7 +236,9 @@ def test_the_facts_of_our_own_are_usable_and_apart_from_what_the_reader_learned(
 
 
 @pytest.mark.parametrize("name", ["demo", "real", "two-hop"])
-def test_held_out_questions_of_the_shipped_policies_share_nothing_with_training(name, shared_data, monkeypatch):
+def test_held_out_questions_of_the_shipped_policies_share_nothing_with_training(
+    name, shared_data, monkeypatch, tokenizer
+):
     monkeypatch.chdir(ROOT)
     task = read_policy_task(f"configs/policy/{name}.yaml")
     task.input = [each.replace("../shared/data", str(shared_data)) for each in task.input]
@@ -244,3 +251,8 @@ def test_held_out_questions_of_the_shipped_policies_share_nothing_with_training(
     assert not keys(questions.test) & keys([*questions.train, *questions.dev])
     assert not any(map(trained_on, questions.test)) or not task.unseen
     assert {query.metadata["group"] for query in questions.test} == set(task.groups)
+    made = new_tool(task, BM25Retriever(questions.corpus), STYLES["brief"])
+    lengths = rollout_lengths(questions.test, made(), tokenizer, STYLES["brief"], task.max_turns)
+    room = yaml.safe_load((ROOT / "configs" / "policy" / f"{name}.yaml").read_text())["max_completion_length"]
+    assert no_room(lengths, room) is None
+    assert "leave no room for an answer" in str(no_room(lengths, max(lengths)))
