@@ -8,7 +8,7 @@ import argparse
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,13 +20,14 @@ from trl import GRPOTrainer
 from seper_reward.data.answers import exact_match, expected_metric, stated_answer
 from seper_reward.evaluation.gating import curve
 from seper_reward.evaluation.statistics import (
+    interval_over_questions_and_seeds,
     interval_over_seeds,
     lead_over_questions,
     ratio_over_questions,
     rounded,
 )
 from seper_reward.reports.policy_figures import Tradeoff, plot_training
-from seper_reward.reports.tables import interval_cell, markdown_table
+from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
 from seper_reward.reward.environment import Turn
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
@@ -42,6 +43,7 @@ MEASURES = (
     "searches_per_question", "failed_calls_per_question", "tokens_per_question",
 )  # fmt: skip
 TRAINING = "training.jsonl"  # the log of the trainer, in a run's folder
+HELD_OUT = "results_held_out.jsonl"  # what everyone did with each question, there
 NEVER, ALWAYS, ORACLE = "never_search", "always_search", "threshold"
 _ENTROPIES = ("entropy", "semantic_entropy")
 
@@ -337,11 +339,14 @@ def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, pol
 
 
 def _accuracy_by_question(episodes: Sequence[Episode | None]) -> dict[str, float]:
+    return _means_by_question((episode.id, episode.accuracy) for episode in episodes if episode is not None)
+
+
+def _means_by_question(values: Iterable[tuple[str, float]]) -> dict[str, float]:
     by_question: dict[str, list[float]] = {}
-    for episode in episodes:
-        if episode is not None:
-            by_question.setdefault(episode.id, []).append(episode.accuracy)
-    return {identity: statistics.fmean(values) for identity, values in by_question.items()}
+    for identity, value in values:
+        by_question.setdefault(identity, []).append(value)
+    return {identity: statistics.fmean(found) for identity, found in by_question.items()}
 
 
 def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block: int = 10) -> Tradeoff:
@@ -407,6 +412,35 @@ def over_seeds(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dic
     return found
 
 
+def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Return how far the accuracy of trained policies leads each rule's, with intervals over questions and seeds.
+
+    Args:
+        runs: Contents of ``results_held_out.jsonl``, of runs with seeds of their own on the same questions.
+
+    Returns:
+        By rule ``lead``, and ``interval``, as ``interval_over_questions_and_seeds`` returns it. Questions that a run
+        or a rule could not score are left out.
+    """
+    own = [_accuracies(rows, "after") for rows in runs]
+    rules = [name for name in dict.fromkeys(row["by"] for row in runs[0]) if name in (NEVER, ALWAYS) or ORACLE in name]
+    leads = {}
+    for name in rules:
+        other = _accuracies(runs[0], name)
+        shared = [identity for identity in other if all(identity in run for run in own)]
+        ours = np.array([[run[identity] for identity in shared] for run in own])  # (S, Q)
+        theirs = np.array([other[identity] for identity in shared])  # (Q,)
+        leads[name] = {
+            "lead": rounded(float(ours.mean() - theirs.mean())),
+            "interval": interval_over_questions_and_seeds(ours, theirs),
+        }
+    return leads
+
+
+def _accuracies(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
+    return _means_by_question((row["id"], row["accuracy"]) for row in rows if row["by"] == name)
+
+
 def _over_seeds(values: Sequence[float]) -> dict[str, Any]:
     return {
         "mean": rounded(statistics.fmean(values)),
@@ -427,9 +461,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     arms = {str(runs[0]): runs for runs in (arguments.runs, arguments.against) if runs}
     for number, (name, runs) in enumerate(arms.items()):
-        found = over_seeds([read_json(run / "results.json") for run in runs])
-        write_json((not number and arguments.json) or runs[0] / "over_seeds.json", found)
+        found: dict[str, Any] = over_seeds([read_json(run / "results.json") for run in runs])
         print(f"{name}\n\n{policy_table(found)}\n" if len(arms) > 1 else policy_table(found))
+        if len(runs) > 1 and all((run / HELD_OUT).is_file() for run in runs):
+            leads = leads_over_seeds([list(read_lines(run / HELD_OUT)) for run in runs])
+            found["after"]["accuracy_leads"] = leads
+            print("\naccuracy of `after`, its lead with the 95 % interval over questions and seeds:\n")
+            print("\n".join(f"- over `{rule}`: {lead_text(lead)}" for rule, lead in leads.items()))
+        write_json((not number and arguments.json) or runs[0] / "over_seeds.json", found)
     if arguments.plot:
         logs = {name: [list(read_lines(run / TRAINING)) for run in runs] for name, runs in arms.items()}
         plot_training(logs, arguments.plot)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
+from seper_reward.evaluation.statistics import interval_over_questions_and_seeds
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reports.policy_figures import smoothed
@@ -22,6 +23,7 @@ from trainers.policy_eval import (
     Episode,
     as_often,
     fixed_rules,
+    leads_over_seeds,
     measure,
     over_seeds,
     policy_table,
@@ -235,6 +237,24 @@ def test_over_seeds_by_hand(tmp_path, capsys):
     assert json.loads((tmp_path / "0" / "over_seeds.json").read_text())["after"]["accuracy"] == accuracy
     assert over_seeds(runs[:1])["after"]["accuracy"]["interval"] is None
     assert "0.500 [" in policy_table(runs[0])
+
+
+def test_leads_over_questions_and_seeds_by_hand():
+    def rows(by, *accuracies):
+        return [{"by": by, "id": str(at), "accuracy": value} for at, value in enumerate(accuracies)]
+
+    always = rows("always_search", 1.0, 0.0, 0.5, 1.0)
+    one = [*rows("after", 1.0, 1.0, 0.5, 1.0), *rows("after", 1.0, 0.0, 0.5, 1.0), *always]  # two rollouts
+    two = [*rows("after", 1.0, 0.0, 0.5, 0.0), *always]
+    found = leads_over_seeds([one, two])
+    assert list(found) == ["always_search"]
+    ours = np.array([[1.0, 0.5, 0.5, 1.0], [1.0, 0.0, 0.5, 0.0]])
+    assert found["always_search"]["lead"] == pytest.approx(ours.mean() - 2.5 / 4, abs=1e-4)
+    theirs = np.array([1.0, 0.0, 0.5, 1.0])
+    assert found["always_search"]["interval"] == interval_over_questions_and_seeds(ours, theirs)
+    assert leads_over_seeds([one, [row for row in two if row["id"] != "3"]])["always_search"]["lead"] == pytest.approx(
+        ours[:, :3].mean() - 0.5, abs=1e-4
+    )
 
 
 def test_two_settings_are_shown_side_by_side(tmp_path, capsys):
