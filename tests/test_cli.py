@@ -17,12 +17,14 @@ from seper_reward.shipped import configs_folder, copy_configs
 from tests.helpers import labels_of
 
 
+PASSAGES = [{"text": "Ann did.", "relevant": True}, {"text": "Corn.", "relevant": False}]
+
+
 @pytest.fixture
 def words(tmp_path):
     """Return a command that loads no model."""
     rows = [
-        {"id": f"q{n}", "group": "Δ", "question": "Who?", "answers": ["Ann"], "passages": ["Ann did.", "Corn."]}
-        for n in range(3)
+        {"id": f"q{n}", "group": "Δ", "question": "Who?", "answers": ["Ann"], "passages": PASSAGES} for n in range(3)
     ]
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return [
