@@ -16,7 +16,6 @@ from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.shipped import configs_folder, copy_configs
 from tests.helpers import labels_of
 
-
 PASSAGES = [{"text": "Ann did.", "relevant": True}, {"text": "Corn.", "relevant": False}]
 
 
