@@ -55,8 +55,7 @@ from .adapters.entailment_data import (
 )
 from .adapters.substitution import words_of
 from .models import new_lora
-from .ranking.run import SETTINGS
-from .runs import ThisMachine, last_checkpoint, locked, model_card, suggest
+from .runs import SETTINGS, ThisMachine, last_checkpoint, locked, model_card, suggest
 
 SCORES = "scores.json"
 _CHECKPOINTS = "checkpoints"

@@ -201,10 +201,10 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
     labeler = labeler_for(config, scorer)
     encoder = load_encoder(config.retriever)
     torch.manual_seed(arguments.seed)  # for the new head: the trainer sets its seed only later
-    model = None if config.student == "ridge" else load_cross_encoder(config.model, config.pair_tokens)
-    claim_ranking_folder(
-        folder, config, arguments, questions, labeler, [encoder] if model is None else [encoder, model]
-    )
+    models = [encoder]  # the last one learns
+    if config.student != "ridge":
+        models.append(load_cross_encoder(config.model, config.pair_tokens))
+    claim_ranking_folder(folder, config, arguments, questions, labeler, models)
 
     # draws of neither the labels nor the judge: what a gate knows has not the noise of what it is taught, or judged by
     asked = scorer.with_sampling(seed=max(arguments.seed, config.judging_seed) + 1)
@@ -225,7 +225,7 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
                 for rows in (questions.dev, questions.test)
             )
         with stopwatch(seconds, "training"):
-            predictor = _learn(labeled, without, config, arguments, encoder if model is None else model, folder)
+            predictor = _learn(labeled, without, config, arguments, models[-1], folder)
         with stopwatch(seconds, "measuring"):
             judges = readers.with_seed(config.judging_seed).scorers
             dev_decided, decided = (decide(predictor, rows, without(rows)) for rows in (dev, test))

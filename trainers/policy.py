@@ -35,7 +35,7 @@ from seper_reward.reward.prefetch import prefetch_searches
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.sharding import is_sharded
 from seper_reward.reward.trainer import CreditBaseline, TurnCreditGRPOTrainer, refuse_credit
-from seper_reward.runtime.distributed import process_state, together
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json, write_lines
 from seper_reward.runtime.messages import say
@@ -64,13 +64,12 @@ from .policy_eval import (
 )
 from .policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_tool
 from .ranking.data import Questions, data_key
-from .ranking.run import SETTINGS
-from .runs import ThisMachine, checkpoint_step, decisive, last_checkpoint, locked, suggest, tracked_run
+from .runs import SETTINGS, ThisMachine, checkpoint_step, decisive, last_checkpoint, locked, suggest, tracked_run
 
 _TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
 _LENGTH = {"max_steps", "num_train_epochs"}
 _ANSWER = 8  # tokens that a rollout should have room for after its searches
-_NO_CREDIT = {"discount": 1.0, "potential": False, "credit_baseline": "group"}  # the credit of turns by default
+_CREDIT = ("discount", "potential", "credit_baseline")  # settings of the credit of turns
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
 _INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(InputConfig.__dataclass_fields__)
 
@@ -135,10 +134,11 @@ class PolicyConfig(PolicyTaskConfig):
         Formula(cast(Variant, self.variant), self.price, self.word_price, self.gain_weight)
         if self.pool_draws < 1:
             raise ValueError(f"pool_draws must be at least 1, got {self.pool_draws}")
-        if self.credit != "turn" and self.credit_settings != _NO_CREDIT:
+        defaults = {name: getattr(PolicyConfig, name) for name in _CREDIT}
+        if self.credit != "turn" and self.credit_settings != defaults:
             raise ValueError(
-                f"{', '.join(_NO_CREDIT)} are settings of credit 'turn', got {self.credit_settings} with "
-                f"{self.credit!r}; give --credit turn, or {_NO_CREDIT}"
+                f"{', '.join(_CREDIT)} are settings of credit 'turn', got {self.credit_settings} with "
+                f"{self.credit!r}; give --credit turn, or {defaults}"
             )
         if not self.lora_r and self.reader == "policy-base":
             raise ValueError("reader='policy-base' needs an adapter: with lora_r=0 there is no adapter to switch off")
@@ -153,7 +153,7 @@ class PolicyConfig(PolicyTaskConfig):
     @property
     def credit_settings(self) -> dict[str, Any]:
         """Settings of the credit of turns, as ``TurnCreditGRPOTrainer`` takes them."""
-        return {name: getattr(self, name) for name in _NO_CREDIT}
+        return {name: getattr(self, name) for name in _CREDIT}
 
 
 @dataclass
@@ -455,8 +455,9 @@ def learn(
     folder = Path(arguments.output_dir)
     questions = scorable(questions, scorer)
     trainer, bench = prepared(config, arguments, loaded, scorer, questions)
-    lengths = rollout_lengths(
-        questions.test, bench.tool(), bench.tokenizer, scorer.reader.prompts.style, config.max_turns
+    style = scorer.reader.prompts.style
+    lengths = gather_in_order(
+        rollout_lengths(shard(questions.test), bench.tool(), bench.tokenizer, style, config.max_turns)
     )
     if process_state().is_main_process and (cut := no_room(lengths, arguments.max_completion_length)):
         say(cut)

@@ -19,7 +19,7 @@ from seper_reward.types import Belief, Passage, Query, UnscorableError
 
 from .adapters.reader_data import trained_on
 from .closed_book import closed_book_beliefs
-from .policy_task import PolicyTaskConfig, SearchTool, simple_query
+from .policy_task import PolicyTaskConfig, SearchTool, found_by, simple_searches
 from .ranking.data import OURS, Questions, split_questions
 
 SEARCH = get_json_schema(SearchTool.search)
@@ -152,7 +152,7 @@ def _after_searches(
     replies: list[_Reply] = []
     for turn, (before, call, after) in enumerate(_searches(query.question, messages, tool, max_turns)):
         replies.append((before, call, "search" if not turn else "another search"))
-        answer = _answer_with(scorer, query, _found(tool))
+        answer = _answer_with(scorer, query, found_by(tool))
         if answer is not None:
             replies.append((after, _answer(answer), "after a search"))
     return replies
@@ -162,16 +162,11 @@ def _searches(
     question: str, messages: list[dict[str, Any]], tool: SearchTool, max_turns: int
 ) -> Iterator[tuple[list[dict[str, Any]], dict[str, Any], list[dict[str, Any]]]]:
     """Search by ``simple_query``; yield for each search the messages before it, its call, and those after it."""
-    tool.reset(question)
-    for _ in range(max_turns):
-        query = simple_query(question, _found(tool), max_turns)
-        call, result = call_of(query), {"role": "tool", "name": "search", "content": tool.search(query)}
-        yield messages, call, [*messages, call, result]
-        messages = [*messages, call, result]
-
-
-def _found(tool: SearchTool) -> list[Passage]:
-    return [passage for turn in tool.turns for passage in turn.passages]
+    for query, said in simple_searches(tool, question, max_turns):
+        call = call_of(query)
+        after = [*messages, call, {"role": "tool", "name": "search", "content": said}]
+        yield messages, call, after
+        messages = after
 
 
 def rollout_lengths(

@@ -35,7 +35,7 @@ from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.runtime.json_files import read_json, read_lines, write_json
 from seper_reward.types import Query, answer_items
 
-from .policy_task import SearchTool, simple_query
+from .policy_task import SearchTool, simple_searches
 from .runs import evaluated
 
 MEASURES = (
@@ -166,10 +166,7 @@ def _choices(bench: Bench, queries: Sequence[Query]) -> list[_Choice | None]:
 
 def _choice(bench: Bench, query: Query) -> _Choice | None:
     tool = bench.tool()
-    tool.reset(query.question)
-    for _ in range(bench.max_turns):
-        found = [passage for turn in tool.turns for passage in turn.passages]
-        tool.search(simple_query(query.question, found, bench.max_turns))
+    list(simple_searches(tool, query.question, bench.max_turns))
     without, searching = (read_by_reader(bench, query, turns) for turns in ((), tuple(tool.turns)))
     if without is None or searching is None:
         return None
@@ -362,9 +359,7 @@ def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block
         return (statistics.fmean(row[searches] for row in rows), statistics.fmean(row[accuracy] for row in rows))
 
     rules = {
-        name: point([row], "searches_per_question", "accuracy")
-        for name, row in results.items()
-        if name in (NEVER, ALWAYS) or name.startswith(ORACLE)
+        name: point([row], "searches_per_question", "accuracy") for name, row in results.items() if _is_rule(name)
     }
     steps = [row for row in log if "seper/searches" in row]
     blocks = [steps[start : start + block] for start in range(0, len(steps), block)]
@@ -423,9 +418,8 @@ def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, d
         or a rule could not score are left out.
     """
     own = [_accuracies(rows, "after") for rows in runs]
-    rules = [name for name in dict.fromkeys(row["by"] for row in runs[0]) if name in (NEVER, ALWAYS) or ORACLE in name]
     leads = {}
-    for name in rules:
+    for name in filter(_is_rule, dict.fromkeys(row["by"] for row in runs[0])):
         other = _accuracies(runs[0], name)
         shared = [identity for identity in other if all(identity in run for run in own)]
         ours = np.array([[run[identity] for identity in shared] for run in own])  # (S, Q)
@@ -435,6 +429,10 @@ def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, d
             "interval": interval_over_questions_and_seeds(ours, theirs),
         }
     return leads
+
+
+def _is_rule(name: str) -> bool:
+    return name in (NEVER, ALWAYS) or name.startswith(ORACLE)
 
 
 def _accuracies(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """What a policy and its warm-up share: the model, the questions, the search tool, and the reader."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -185,6 +185,25 @@ def new_tool(
         reward=reward,
     )
     return lambda: SearchTool(environment(), style)
+
+
+def simple_searches(tool: SearchTool, question: str, max_turns: int) -> Iterator[tuple[str, str]]:
+    """Search as often as allowed by ``simple_query``; yield each query and what the tool says to it.
+
+    Args:
+        tool: The search tool, which is reset first.
+        question: The question.
+        max_turns: Most searches.
+    """
+    tool.reset(question)
+    for _ in range(max_turns):
+        query = simple_query(question, found_by(tool), max_turns)
+        yield query, tool.search(query)
+
+
+def found_by(tool: SearchTool) -> list[Passage]:
+    """Return the passages of all searches so far, in order."""
+    return [passage for turn in tool.turns for passage in turn.passages]
 
 
 def simple_query(question: str, found: Sequence[Passage], max_turns: int) -> str:

@@ -16,6 +16,7 @@ from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.pretrained import fast_dtype, no_accelerator, resolve_device
 from seper_reward.runtime.run_folder import lock_folder
 
+SETTINGS = "settings.json"  # in a run's folder: what it was begun with
 _CARDS = Path(__file__).parent / "cards"
 # how the names of training arguments begin that decide nothing of the result
 _INCIDENTAL = (
@@ -59,7 +60,7 @@ def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:
 
 
 def decisive(arguments: TrainingArguments) -> dict[str, Any]:
-    """Return the training arguments that may decide the result, which a run is not resumed without."""
+    """Return the training arguments that may decide the result: with others of these a run is not resumed."""
     return {name: value for name, value in arguments.to_dict().items() if not name.startswith(_INCIDENTAL)}
 
 

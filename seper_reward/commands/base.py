@@ -43,6 +43,11 @@ class EvaluationConfig(ResultConfig, InputConfig, CommandConfig):
         super().__post_init__()
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit must be at least 1, got {self.limit}")
+        if self.streaming and self.limit is not None and self.split != "all":
+            raise ValueError(
+                f"streaming reads the first {self.limit} questions, of which split={self.split!r} would be a part; "
+                "give --split all, or leave out limit or streaming"
+            )
 
 
 @dataclass
@@ -129,16 +134,7 @@ def chosen(examples: "Examples", split: str, limit: int | None) -> list[Any]:
 
 def marked_questions(config: EvaluationConfig, file: str) -> list[Any]:
     """Read the questions of the split; raise if a row is unusable."""
-    _refuse_part_of_stream(config)
     return chosen(read_input(file, config.corpus, config, config.limit)[0], config.split, config.limit)
-
-
-def _refuse_part_of_stream(config: EvaluationConfig) -> None:
-    if config.streaming and config.limit is not None and config.split != "all":
-        raise ValueError(
-            f"streaming reads the first {config.limit} questions, of which split={config.split!r} would be a part; "
-            "give --split all, or leave out limit or streaming"
-        )
 
 
 def needed_file(config: MarkedConfig) -> str:
@@ -160,7 +156,6 @@ def questions_and_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, 
     """Read the questions of the split and the corpus to retrieve from: that of the settings, or their own passages."""
     from seper_reward.data.queries import pool_passages, refuse_other_texts
 
-    _refuse_part_of_stream(config)
     examples, corpus = read_input(needed_file(config), config.corpus, config, config.limit)
     queries = chosen(examples, config.split, config.limit)
     if corpus is None:

@@ -28,11 +28,11 @@ from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 
-from ..runs import ThisMachine, decisive
+from ..runs import SETTINGS, ThisMachine, decisive
 from .data import Questions, RankingConfig, data_key, read_questions
 from .evaluation import RankingReaders, Rankings, changes, load_readers, measure_rankings
 
-RESULTS, SETTINGS = "results.json", "settings.json"
+RESULTS = "results.json"
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
 _INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device", "embeddings_dir"} | set(
     InputConfig.__dataclass_fields__

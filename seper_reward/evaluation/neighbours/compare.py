@@ -172,22 +172,22 @@ class CompareRun:
 
     def _on(self, name: str, file: str, read: Callable[[str, str], Sequence[Query]]) -> dict[str, Any]:
         path = self.folder / "data" / f"{name}.json"
+        finished = read_json(path) if path.is_file() else None
+        if finished is not None and finished["file"] != file:
+            raise ValueError(f"{path} is of {finished['file']!r}, not of {file!r}; name the data set otherwise")
         source, _, split = file.partition("#")
         if source != "demo" and not Path(source).exists():
-            return read_json(path) if path.is_file() else {"file": file, "skipped": f"{source} is absent"}
+            return finished or {"file": file, "skipped": f"{source} is absent"}
         queries, scorer, options = read(source, split or "all"), self._scorer(), self._options
         data = content_key(list(map(query_key, queries)))
         made_of = {"file": file, "data": data, "scorer": content_key(scorer.fingerprint)}
-        if path.is_file():
-            found = read_json(path)
-            if found["file"] != file:
-                raise ValueError(f"{path} is of {found['file']!r}, not of {file!r}; name the data set otherwise")
-            if any(found.get(part) != made_of[part] for part in made_of):
+        if finished is not None:
+            if any(finished.get(part) != made_of[part] for part in made_of):
                 raise ValueError(
                     f"{path} was made of other questions or with other models than those of now; name another folder, "
                     "or remove this file"
                 )
-            return found
+            return dict(finished)
         print(f"{name}: {file}", file=sys.stderr)
         # a list is scored as the preset says, also one without a passage
         greedy = ERAGOptions.preset(options.erag_preset).greedy
