@@ -49,19 +49,8 @@ from seper_reward.types import Passage, Query, answer_items
 from .closed_book import closed_book_beliefs
 from .models import causal_lora
 from .policy_data import messages_of, read_policy_questions, rollout_lengths
-from .policy_eval import (
-    TRAINING,
-    Bench,
-    Episode,
-    Played,
-    Rules,
-    fixed_rules,
-    measure,
-    policy_table,
-    results_of,
-    summarize,
-    tradeoff,
-)
+from .policy_eval import TRAINING, held_out_file, policy_table, results_of, summarize, tradeoff
+from .policy_play import Bench, Episode, Played, Rules, fixed_rules, measure
 from .policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_tool
 from .ranking.data import Questions, data_key
 from .runs import SETTINGS, ThisMachine, checkpoint_step, decisive, last_checkpoint, locked, suggest, tracked_run
@@ -404,7 +393,7 @@ def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, 
     write_json(folder / f"{name}.json", results)
     episodes = {**played, **rules.played}.items()
     rows = [{"by": who, **episode._asdict()} for who, row in episodes for episode in row if episode is not None]
-    write_lines(folder / f"{name}_held_out.jsonl", rows)
+    write_lines(held_out_file(folder, name), rows)
     if policy == "after":
         write_lines(folder / TRAINING, log)
     (folder / f"{name}.md").write_text(policy_table(results) + "\n", encoding="utf-8")

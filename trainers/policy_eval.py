@@ -1,4 +1,4 @@
-"""Measure a policy on held-out questions beside fixed rules of when to search, with a table and a plot.
+"""Tell how well policies and fixed rules of when to search did, of one run or over seeds, in tables and plots.
 
 python -m trainers.policy_eval --runs runs/policy-demo runs/policy-demo-1 ...     # table of runs, over seeds
 python -m trainers.policy_eval --runs A --against B --plot training.svg          # two settings, and how they trained
@@ -7,18 +7,12 @@ python -m trainers.policy_eval --runs A --against B --plot training.svg         
 import argparse
 import statistics
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from accelerate.utils import gather_object
-from trl import GRPOTrainer
 
-from seper_reward.data.answers import exact_match, expected_metric, stated_answer
-from seper_reward.evaluation.gating import curve
 from seper_reward.evaluation.statistics import (
     interval_over_questions_and_seeds,
     interval_over_seeds,
@@ -28,249 +22,20 @@ from seper_reward.evaluation.statistics import (
 )
 from seper_reward.reports.policy_figures import Tradeoff, plot_training
 from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
-from seper_reward.reward.environment import Turn
-from seper_reward.reward.reward import SePerReward
-from seper_reward.reward.rollouts import Rollout
-from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.runtime.json_files import read_json, read_lines, write_json
-from seper_reward.types import Query, answer_items
 
-from .policy_task import SearchTool, simple_searches
-from .runs import evaluated
+from .policy_play import Episode, Rules, is_rule
 
 MEASURES = (
     "search_rate_needed", "search_rate_not_needed", "decision_f1", "accuracy", "seper", "reward",
     "searches_per_question", "failed_calls_per_question", "tokens_per_question",
 )  # fmt: skip
 TRAINING = "training.jsonl"  # the log of the trainer, in a run's folder
-HELD_OUT = "results_held_out.jsonl"  # what everyone did with each question, there
-NEVER, ALWAYS, ORACLE = "never_search", "always_search", "threshold"
-_ENTROPIES = ("entropy", "semantic_entropy")
 
 
-class Bench(NamedTuple):
-    """What policies and rules are measured with.
-
-    Attributes:
-        reward: The policy's reward.
-        payer: The same reward on one draw of responses, which pays for the reader's answers.
-        judge: A reward of the variant ``delta`` with the same reader, prices and ``needed``; it measures beliefs.
-        tool: Function that makes a search tool.
-        tokenizer: The policy's tokenizer, which counts tokens.
-        max_turns: Most searches per question.
-    """
-
-    reward: SePerReward
-    payer: SePerReward
-    judge: SePerReward
-    tool: Callable[[], SearchTool]
-    tokenizer: Any
-    max_turns: int
-
-
-class Episode(NamedTuple):
-    """What a policy or a rule did with a question, and what came of it.
-
-    Attributes:
-        id: Id of the question.
-        group: Its group.
-        needed: Whether it needs a search: the reader's SePer without one is below ``needed``.
-        queries: Queries of the searches.
-        answer: The answer; empty where the numbers are means over the reader's responses.
-        accuracy: Exact match of the answer, or its mean over the reader's responses, in [0, 1].
-        seper: The reader's SePer with what was found, in [0, 1].
-        reward: Reward of the policy's variant, less the whole prices.
-        tokens: Number of tokens of queries, passages and answer.
-        failed: Number of calls that failed: they found nothing, and cost as much as a search.
-    """
-
-    id: str
-    group: str | None
-    needed: bool
-    queries: tuple[str, ...]
-    answer: str
-    accuracy: float
-    seper: float
-    reward: float
-    tokens: float
-    failed: int = 0
-
-    @property
-    def searched(self) -> bool:
-        """Whether there was a search."""
-        return bool(self.queries)
-
-
-#: Episodes by the name of who decided; ``None`` stands for one that could not be scored.
-Played = dict[str, list[Episode | None]]
-
-
-class Rules(NamedTuple):
-    """What fixed rules did: the episodes by rule, and the thresholds of those that have one from other questions."""
-
-    played: Played
-    thresholds: dict[str, float]
-
-
-class _Choice(NamedTuple):
-    """A question answered by the reader without and with a search, and the entropies of its closed-book answer."""
-
-    without: Episode
-    searching: Episode
-    entropies: tuple[float, ...]
-
-
-def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query]) -> Rules:
-    """Let the reader answer under rules; all processes must call this together.
-
-    ``never_search`` and ``always_search`` (as often as the tool allows, with ``simple_query``) decide nothing.
-    ``threshold`` searches where the reader's SePer is below ``needed``, which takes the gold answer.
-    ``threshold_entropy`` and ``threshold_semantic_entropy`` search where that entropy of the closed-book answer is
-    above the threshold with the greatest reward on other questions: rules that a user could apply.
-
-    Args:
-        bench: What is measured with.
-        queries: Questions to decide about.
-        tuning: Other questions, which fix the thresholds.
-    """
-    choices = _choices(bench, queries)
-    others = [choice for choice in _choices(bench, tuning) if choice is not None]
-    searches: dict[str, list[bool]] = {
-        NEVER: [False] * len(choices),
-        ALWAYS: [True] * len(choices),
-        ORACLE: [choice is not None and choice.without.needed for choice in choices],
-    }
-    thresholds = {}
-    for place, entropy in enumerate(_ENTROPIES):
-        name = f"{ORACLE}_{entropy}"
-        limit = curve(
-            [choice.entropies[place] for choice in others],
-            [choice.without.reward for choice in others],
-            [choice.searching.reward for choice in others],
-        ).best_threshold()
-        thresholds[name] = limit
-        searches[name] = [choice is not None and choice.entropies[place] > limit for choice in choices]
-    played: Played = {
-        name: [
-            None if choice is None else choice.searching if search else choice.without
-            for choice, search in zip(choices, rule, strict=True)
-        ]
-        for name, rule in searches.items()
-    }
-    return Rules(played, thresholds)
-
-
-def _choices(bench: Bench, queries: Sequence[Query]) -> list[_Choice | None]:
-    return gather_in_order([_choice(bench, query) for query in shard(queries)])
-
-
-def _choice(bench: Bench, query: Query) -> _Choice | None:
-    tool = bench.tool()
-    list(simple_searches(tool, query.question, bench.max_turns))
-    without, searching = (read_by_reader(bench, query, turns) for turns in ((), tuple(tool.turns)))
-    if without is None or searching is None:
-        return None
-    (score,) = bench.judge.score([_rollout(query, ())])
-    assert score is not None  # it was scored above
-    return _Choice(without, searching, tuple(getattr(score.beliefs[0], name) for name in _ENTROPIES))
-
-
-def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: int = 0) -> Episode | None:
-    """Return what comes of searches if the reader answers: means over its responses; ``None`` if it cannot be asked.
-
-    Args:
-        bench: What is measured with.
-        query: The question.
-        turns: The searches.
-        failed: Number of calls that failed beside them.
-    """
-    asked = replace(_rollout(query, turns), failed=failed)
-    (score,) = bench.judge.score([asked])
-    if score is None:
-        return None
-    belief = score.beliefs[-1]
-    rewards = bench.payer.score([replace(asked, answer=stated_answer(text)) for text in belief.responses])
-    if any(each is None for each in rewards):
-        return None
-    return Episode(
-        **_of(query, score.beliefs[0].seper < bench.judge.needed, turns),
-        answer="",
-        accuracy=expected_metric(belief, query.answers, exact_match),
-        seper=belief.seper,
-        reward=sum(weight * each.reward for weight, each in zip(belief.weights, rewards, strict=True) if each),
-        tokens=_count(bench, turns)
-        + sum(weight * _tokens(bench, text) for weight, text in zip(belief.weights, belief.responses, strict=True)),
-        failed=failed,
-    )
-
-
-def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: str) -> Played:
-    """Let the policy play the trainer's evaluation set; all processes must call this together.
-
-    Args:
-        trainer: TRL's trainer of the policy.
-        bench: What is measured with.
-        queries: Questions of the evaluation set.
-        name: Name of the policy.
-
-    Returns:
-        The policy's own episodes under ``name``; under ``NAME_reader_answers`` the same searches with the reader's
-        answers.
-    """
-    with bench.reward.recording() as records:
-        evaluated(trainer)
-    by_key = {(query.question, answer_items(query.answers)): query for query in queries}
-    rollouts = [rollout for rollout, _ in records]
-    paid, judged = bench.payer.score(rollouts), bench.judge.score(rollouts)  # as the rules are
-    mine = []
-    for rollout, score, judgement in zip(rollouts, paid, judged, strict=True):
-        key = (rollout.question, answer_items(rollout.answers))
-        query = by_key.get(key)
-        own = read = None
-        if query is not None and score is not None and judgement is not None:
-            own = Episode(
-                **_of(query, judgement.beliefs[0].seper < bench.judge.needed, rollout.turns),
-                answer=rollout.answer,
-                accuracy=exact_match(rollout.answer, rollout.answers),
-                seper=judgement.beliefs[-1].seper,
-                reward=score.reward,
-                tokens=_count(bench, rollout.turns) + _tokens(bench, rollout.answer),
-                failed=rollout.failed,
-            )
-            read = read_by_reader(bench, query, rollout.turns, rollout.failed)
-        mine.append((key, own, read))
-    rows = as_often(gather_object(mine), trainer.num_generations_eval)
-    return {name: [own for _, own, _ in rows], f"{name}_reader_answers": [read for *_, read in rows]}
-
-
-def as_often(rows: Sequence[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
-    """Return the first ``most`` rows of each question (first item); processes repeat some to have equally many."""
-    count: Counter[Any] = Counter()
-    kept = []
-    for row in rows:
-        count[row[0]] += 1
-        if count[row[0]] <= most:
-            kept.append(row)
-    return kept
-
-
-def _rollout(query: Query, turns: tuple[Turn, ...]) -> Rollout:
-    return Rollout(query.question, query.answers, turns, "")
-
-
-def _of(query: Query, needed: bool, turns: Sequence[Turn]) -> dict[str, Any]:
-    """Return the fields of an episode that follow from the question and the searches."""
-    queries = tuple(turn.query for turn in turns)
-    return {"id": query.id, "group": query.metadata.get("group"), "needed": needed, "queries": queries}
-
-
-def _count(bench: Bench, turns: Sequence[Turn]) -> int:
-    texts = [text for turn in turns for text in (turn.query, *(passage.text for passage in turn.passages))]
-    return sum(_tokens(bench, text) for text in texts)
-
-
-def _tokens(bench: Bench, text: str) -> int:
-    return len(bench.tokenizer(text, add_special_tokens=False).input_ids)
+def held_out_file(folder: Path, name: str = "results") -> Path:
+    """Return the file that holds what everyone did with each held-out question, beside ``NAME.json`` of a run."""
+    return folder / f"{name}_held_out.jsonl"
 
 
 def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
@@ -358,9 +123,7 @@ def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block
     def point(rows: Sequence[Mapping[str, float]], searches: str, accuracy: str) -> tuple[float, float]:
         return (statistics.fmean(row[searches] for row in rows), statistics.fmean(row[accuracy] for row in rows))
 
-    rules = {
-        name: point([row], "searches_per_question", "accuracy") for name, row in results.items() if _is_rule(name)
-    }
+    rules = {name: point([row], "searches_per_question", "accuracy") for name, row in results.items() if is_rule(name)}
     steps = [row for row in log if "seper/searches" in row]
     blocks = [steps[start : start + block] for start in range(0, len(steps), block)]
     path = [point(rows, "seper/searches", "seper/exact_match") for rows in blocks]
@@ -419,7 +182,7 @@ def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, d
     """
     own = [_accuracies(rows, "after") for rows in runs]
     leads = {}
-    for name in filter(_is_rule, dict.fromkeys(row["by"] for row in runs[0])):
+    for name in filter(is_rule, dict.fromkeys(row["by"] for row in runs[0])):
         other = _accuracies(runs[0], name)
         shared = [identity for identity in other if all(identity in run for run in own)]
         ours = np.array([[run[identity] for identity in shared] for run in own])  # (S, Q)
@@ -429,10 +192,6 @@ def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, d
             "interval": interval_over_questions_and_seeds(ours, theirs),
         }
     return leads
-
-
-def _is_rule(name: str) -> bool:
-    return name in (NEVER, ALWAYS) or name.startswith(ORACLE)
 
 
 def _accuracies(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
@@ -461,8 +220,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number, (name, runs) in enumerate(arms.items()):
         found: dict[str, Any] = over_seeds([read_json(run / "results.json") for run in runs])
         print(f"{name}\n\n{policy_table(found)}\n" if len(arms) > 1 else policy_table(found))
-        if len(runs) > 1 and all((run / HELD_OUT).is_file() for run in runs):
-            leads = leads_over_seeds([list(read_lines(run / HELD_OUT)) for run in runs])
+        if len(runs) > 1 and all(held_out_file(run).is_file() for run in runs):
+            leads = leads_over_seeds([list(read_lines(held_out_file(run))) for run in runs])
             found["after"]["accuracy_leads"] = leads
             print("\naccuracy of `after`, its lead with the 95 % interval over questions and seeds:\n")
             print("\n".join(f"- over `{rule}`: {lead_text(lead)}" for rule, lead in leads.items()))

@@ -238,12 +238,12 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
 
 def _unusable(query: Any, labeler: str) -> str | None:
     """Return why a question cannot be labelled; ``None`` if it can."""
-    from seper_reward.data.marks import is_marked
+    from seper_reward.data.marks import UNMARKED, is_marked
 
     if not query.passages:
         return "no passage was found for the question; give it passages, or drop it"
     if labeler in _BY_MARKS and not any(map(is_marked, query.passages)):
-        return "expected 'relevant': true or false in its passages, got none; mark them, or drop the question"
+        return UNMARKED
     return None
 
 

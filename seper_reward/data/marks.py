@@ -13,6 +13,8 @@ from seper_reward.types import Passage, Query
 
 # in the order of tables and figures
 _ROLES = ("supporting", "correct", "relevant", "unrelated", "noise", "other", "misleading", "misinfo")
+#: What to say of a question without marks, where they are needed.
+UNMARKED = "expected 'relevant': true or false in its passages, got none; mark them, or leave the question out"
 
 
 def is_relevant(passage: Passage) -> bool:
@@ -45,10 +47,7 @@ def relevance_of(query: Query) -> list[bool]:
         BadRowError: No passage of the question has a mark, or one is neither true nor false.
     """
     if not any(map(is_marked, query.passages)):
-        raise BadRowError(
-            f"question id={query.id!r}: expected 'relevant': true or false in its passages, got none; mark them, or "
-            "leave the question out"
-        )
+        raise BadRowError(f"question id={query.id!r}: {UNMARKED}")
     try:
         return [is_relevant(passage) for passage in query.passages]
     except BadRowError as error:

@@ -9,7 +9,7 @@ from seper_reward.evaluation.statistics import mean
 from seper_reward.labels.blocks import beliefs_of
 from seper_reward.labels.targets import grade
 from seper_reward.runtime.imports import need
-from seper_reward.runtime.messages import say
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, LabeledQuery, Passage, Query, UnscorableError
 
@@ -125,7 +125,7 @@ def _row(query: Query, passages: tuple[Passage, ...], beliefs: list[Belief] | Un
         "exact_match": None,
     }
     if isinstance(beliefs, UnscorableError):
-        say(f"question id={query.id!r} is left out: {beliefs}")
+        tell_left_out(query.id, beliefs)
         return row
     (belief,) = beliefs
     right = expected_metric(belief, query.answers, exact_match)

@@ -8,3 +8,13 @@ from tqdm.auto import tqdm
 def say(text: str) -> None:
     """Write a line to standard error, above the progress bars; standard output may hold results."""
     tqdm.write(text, file=sys.stderr)
+
+
+def tell_left_out(identity: str, reason: Exception) -> None:
+    """Tell why the question with this id is left out of a measurement.
+
+    Args:
+        identity: The question's id.
+        reason: What happened when the reader was asked, or is to be asked.
+    """
+    say(f"question id={identity!r} is left out: {reason}")

@@ -18,20 +18,8 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.types import Belief, Estimate, Measured, Passage, Query, Responses, UnscorableError
 from trainers import policy_eval
-from trainers.policy_eval import (
-    Bench,
-    Episode,
-    as_often,
-    fixed_rules,
-    leads_over_seeds,
-    measure,
-    over_seeds,
-    policy_table,
-    read_by_reader,
-    results_of,
-    summarize,
-    tradeoff,
-)
+from trainers.policy_eval import leads_over_seeds, over_seeds, policy_table, results_of, summarize, tradeoff
+from trainers.policy_play import Bench, Episode, as_often, fixed_rules, measure, read_by_reader
 from trainers.policy_task import SearchTool
 
 

@@ -16,7 +16,7 @@ from seper_reward.evaluation.statistics import (
 )
 from seper_reward.evaluation.win_ratios import decompose_errors, mean_win_and_lose_ratios, relative_win_ratios
 from seper_reward.reader.sampler import GREEDY
-from seper_reward.runtime.messages import say
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query, UnscorableError
 
@@ -64,7 +64,7 @@ def consistency(
         try:
             responses = reader.responses(query.question, shown)
         except UnscorableError as error:
-            say(f"question id={query.id!r} is left out: {error}")
+            tell_left_out(query.id, error)
             continue
         texts = [row.texts[0] for row in responses]
         answered.append([_answered(query, *each) for each in zip(texts, shown, strict=True)])

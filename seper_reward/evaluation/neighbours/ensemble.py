@@ -21,7 +21,7 @@ from seper_reward.retrieval.voting import (
     search_weights,
     starting_strengths,
 )
-from seper_reward.runtime.messages import say
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.types import Passage, Query, UnscorableError
 
 
@@ -114,7 +114,7 @@ def _asked(
         try:
             yield _Asked(query, asking.candidates(query.question, passages), fold_of(query.id, folds))
         except UnscorableError as error:
-            say(f"question id={query.id!r} is left out: {error}")
+            tell_left_out(query.id, error)
 
 
 def _best_single(asked: Sequence[_Asked], right: Any, names: Sequence[str]) -> tuple[Any, dict[str, int]]:

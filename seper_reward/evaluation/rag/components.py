@@ -11,7 +11,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.evaluation.rag.measuring import Context, measured
 from seper_reward.evaluation.statistics import lead_over_questions, mean, mean_over_questions
 from seper_reward.retrieval import Compressor, Reranker, Retriever, load_compressor
-from seper_reward.runtime.messages import say
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Passage, Query, UnscorableError, Utility
 
@@ -108,7 +108,7 @@ def _of_reader(
         try:
             shown.append({variant: _context(query, lists, variant, compressors) for variant in variants})
         except UnscorableError as error:
-            say(f"question id={query.id!r} is left out: {error}")
+            tell_left_out(query.id, error)
         else:
             kept.append(query)
     contexts = [[(), *row.values()] for row in shown]

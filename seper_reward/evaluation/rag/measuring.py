@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from seper_reward.labels.blocks import beliefs_of
-from seper_reward.runtime.messages import say
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 
@@ -29,7 +29,7 @@ def measured(
     found: list[dict[Context, Belief] | None] = []
     for query, own, beliefs in zip(queries, distinct, beliefs_of(scorer, asked, title), strict=True):
         if isinstance(beliefs, UnscorableError):
-            say(f"question id={query.id!r} is left out: {beliefs}")
+            tell_left_out(query.id, beliefs)
             found.append(None)
         else:
             found.append(dict(zip(own, beliefs, strict=True)))

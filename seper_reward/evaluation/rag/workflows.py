@@ -12,7 +12,7 @@ from seper_reward.evaluation.statistics import lead_over_questions, mean, mean_o
 from seper_reward.retrieval import Retriever
 from seper_reward.retrieval.iterative import check_workflow, run_workflow
 from seper_reward.retrieval.session import Tools, Trace, WorkflowOptions
-from seper_reward.runtime.messages import say
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Query, UnscorableError
 
@@ -107,7 +107,7 @@ def _run(queries: Sequence[Query], tools: Tools, names: Sequence[str]) -> tuple[
         try:
             traces.append({name: run_workflow(name, tools, query.question) for name in names})
         except UnscorableError as error:
-            say(f"question id={query.id!r} is left out: {error}")
+            tell_left_out(query.id, error)
         else:
             kept.append(query)
     return kept, traces

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from seper_reward.data.marks import relevance_of
-from seper_reward.runtime.messages import say
-from seper_reward.types import Passage, Query, UnscorableError
+from seper_reward.types import Passage, Query
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,6 @@ def marked_contexts(queries: Sequence[Query]) -> list[list[Context]]:
     if len(levels) < 2:
         raise ValueError(f"passages must be marked relevant and not relevant, got only {levels or 'none'}")
     return contexts
-
-
-def tell_left_out(query: Query, reason: UnscorableError) -> None:
-    """Tell on stderr why a question is left out; tables are on stdout."""
-    say(f"question id={query.id!r} is left out: {reason}")
 
 
 def none_asked(queries: Sequence[Query]) -> ValueError:

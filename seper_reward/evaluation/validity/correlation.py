@@ -9,10 +9,11 @@ from tqdm.auto import tqdm
 
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluation.statistics import PooledPearson, mean, rounded_or_none
-from seper_reward.evaluation.validity.contexts import marked_contexts, none_asked, tell_left_out
+from seper_reward.evaluation.validity.contexts import marked_contexts, none_asked
 from seper_reward.evaluation.validity.llm_judge import LLMJudge
 from seper_reward.evaluation.validity.measures import Measures
 from seper_reward.reader.sampler import GREEDY
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query, UnscorableError
 
@@ -55,7 +56,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
         try:
             baseline, gains = measures.gains(query, [context.passages for context in query_contexts])
         except UnscorableError as error:
-            tell_left_out(query, error)
+            tell_left_out(query.id, error)
             continue
         rows += gains
         relevance += [context.relevance for context in query_contexts]

@@ -8,7 +8,7 @@ from tqdm.auto import tqdm
 
 from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.evaluation.statistics import mean
-from seper_reward.evaluation.validity.contexts import tell_left_out
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query, UnscorableError
 
@@ -48,7 +48,7 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> dict[str, A
         try:
             (utilities,) = scorer.utilities([replace(query, passages=tuple(query.passages[at] for at in kept))])
         except UnscorableError as error:
-            tell_left_out(query, error)
+            tell_left_out(query.id, error)
             continue
         by_kind = {
             kind: mean([utility.delta_seper for at, utility in zip(kept, utilities, strict=True) if kinds[at] == kind])

@@ -22,7 +22,8 @@ from seper_reward.estimators.draws import has_mass
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.seper import Estimator, check_choice
 from seper_reward.evaluation.statistics import mean, rounded, rounded_or_none
-from seper_reward.evaluation.validity.contexts import marked_contexts, none_asked, tell_left_out
+from seper_reward.evaluation.validity.contexts import marked_contexts, none_asked
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Estimate, Passage, Query, Responses, UnscorableError
 
@@ -117,7 +118,7 @@ def repeats(
             pools = drawing.pools(query, sets)
             found = drawing.measure(query, sets, pools, ways)
         except UnscorableError as error:
-            tell_left_out(query, error)
+            tell_left_out(query.id, error)
             continue
         kept.append(query)
         for name in ways:

@@ -8,10 +8,11 @@ from tqdm.auto import tqdm
 
 from seper_reward.estimators.judge import BeliefJudge, EntailmentModel, SampledQuestion
 from seper_reward.evaluation.statistics import PooledPearson, mean
-from seper_reward.evaluation.validity.contexts import marked_contexts, none_asked, tell_left_out
+from seper_reward.evaluation.validity.contexts import marked_contexts, none_asked
 from seper_reward.evaluation.validity.similarity import SimilarityKernel
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query, Responses, UnscorableError
 
@@ -60,7 +61,7 @@ def robustness(
         try:
             row = _sampled(scorer, query, [context.passages for context in query_contexts], prompts)
         except UnscorableError as error:
-            tell_left_out(query, error)
+            tell_left_out(query.id, error)
             continue
         owner += [len(asked)] * len(query_contexts)
         relevance += [context.relevance for context in query_contexts]

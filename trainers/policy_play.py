@@ -1,0 +1,253 @@
+"""Let policies and fixed rules of when to search answer held-out questions, and tell what came of each."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from accelerate.utils import gather_object
+from trl import GRPOTrainer
+
+from seper_reward.data.answers import exact_match, expected_metric, stated_answer
+from seper_reward.evaluation.gating import curve
+from seper_reward.reward.environment import Turn
+from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.rollouts import Rollout
+from seper_reward.runtime.distributed import gather_in_order, shard
+from seper_reward.types import Query, answer_items
+
+from .policy_task import SearchTool, simple_searches
+from .runs import evaluated
+
+NEVER, ALWAYS, ORACLE = "never_search", "always_search", "threshold"
+_ENTROPIES = ("entropy", "semantic_entropy")
+
+
+class Bench(NamedTuple):
+    """What policies and rules are measured with.
+
+    Attributes:
+        reward: The policy's reward.
+        payer: The same reward on one draw of responses, which pays for the reader's answers.
+        judge: A reward of the variant ``delta`` with the same reader, prices and ``needed``; it measures beliefs.
+        tool: Function that makes a search tool.
+        tokenizer: The policy's tokenizer, which counts tokens.
+        max_turns: Most searches per question.
+    """
+
+    reward: SePerReward
+    payer: SePerReward
+    judge: SePerReward
+    tool: Callable[[], SearchTool]
+    tokenizer: Any
+    max_turns: int
+
+
+class Episode(NamedTuple):
+    """What a policy or a rule did with a question, and what came of it.
+
+    Attributes:
+        id: Id of the question.
+        group: Its group.
+        needed: Whether it needs a search: the reader's SePer without one is below ``needed``.
+        queries: Queries of the searches.
+        answer: The answer; empty where the numbers are means over the reader's responses.
+        accuracy: Exact match of the answer, or its mean over the reader's responses, in [0, 1].
+        seper: The reader's SePer with what was found, in [0, 1].
+        reward: Reward of the policy's variant, less the whole prices.
+        tokens: Number of tokens of queries, passages and answer.
+        failed: Number of calls that failed: they found nothing, and cost as much as a search.
+    """
+
+    id: str
+    group: str | None
+    needed: bool
+    queries: tuple[str, ...]
+    answer: str
+    accuracy: float
+    seper: float
+    reward: float
+    tokens: float
+    failed: int = 0
+
+    @property
+    def searched(self) -> bool:
+        """Whether there was a search."""
+        return bool(self.queries)
+
+
+#: Episodes by the name of who decided; ``None`` stands for one that could not be scored.
+Played = dict[str, list[Episode | None]]
+
+
+class Rules(NamedTuple):
+    """What fixed rules did: the episodes by rule, and the thresholds of those that have one from other questions."""
+
+    played: Played
+    thresholds: dict[str, float]
+
+
+class _Choice(NamedTuple):
+    """A question answered by the reader without and with a search, and the entropies of its closed-book answer."""
+
+    without: Episode
+    searching: Episode
+    entropies: tuple[float, ...]
+
+
+def is_rule(name: str) -> bool:
+    """Return whether a name of episodes is a fixed rule's, not a policy's."""
+    return name in (NEVER, ALWAYS) or name.startswith(ORACLE)
+
+
+def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query]) -> Rules:
+    """Let the reader answer under rules; all processes must call this together.
+
+    ``never_search`` and ``always_search`` (as often as the tool allows, with ``simple_query``) decide nothing.
+    ``threshold`` searches where the reader's SePer is below ``needed``, which takes the gold answer.
+    ``threshold_entropy`` and ``threshold_semantic_entropy`` search where that entropy of the closed-book answer is
+    above the threshold with the greatest reward on other questions: rules that a user could apply.
+
+    Args:
+        bench: What is measured with.
+        queries: Questions to decide about.
+        tuning: Other questions, which fix the thresholds.
+    """
+    choices = _choices(bench, queries)
+    others = [choice for choice in _choices(bench, tuning) if choice is not None]
+    searches: dict[str, list[bool]] = {
+        NEVER: [False] * len(choices),
+        ALWAYS: [True] * len(choices),
+        ORACLE: [choice is not None and choice.without.needed for choice in choices],
+    }
+    thresholds = {}
+    for place, entropy in enumerate(_ENTROPIES):
+        name = f"{ORACLE}_{entropy}"
+        limit = curve(
+            [choice.entropies[place] for choice in others],
+            [choice.without.reward for choice in others],
+            [choice.searching.reward for choice in others],
+        ).best_threshold()
+        thresholds[name] = limit
+        searches[name] = [choice is not None and choice.entropies[place] > limit for choice in choices]
+    played: Played = {
+        name: [
+            None if choice is None else choice.searching if search else choice.without
+            for choice, search in zip(choices, rule, strict=True)
+        ]
+        for name, rule in searches.items()
+    }
+    return Rules(played, thresholds)
+
+
+def _choices(bench: Bench, queries: Sequence[Query]) -> list[_Choice | None]:
+    return gather_in_order([_choice(bench, query) for query in shard(queries)])
+
+
+def _choice(bench: Bench, query: Query) -> _Choice | None:
+    tool = bench.tool()
+    list(simple_searches(tool, query.question, bench.max_turns))
+    without, searching = (read_by_reader(bench, query, turns) for turns in ((), tuple(tool.turns)))
+    if without is None or searching is None:
+        return None
+    (score,) = bench.judge.score([_rollout(query, ())])
+    assert score is not None  # it was scored above
+    return _Choice(without, searching, tuple(getattr(score.beliefs[0], name) for name in _ENTROPIES))
+
+
+def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: int = 0) -> Episode | None:
+    """Return what comes of searches if the reader answers: means over its responses; ``None`` if it cannot be asked.
+
+    Args:
+        bench: What is measured with.
+        query: The question.
+        turns: The searches.
+        failed: Number of calls that failed beside them.
+    """
+    asked = replace(_rollout(query, turns), failed=failed)
+    (score,) = bench.judge.score([asked])
+    if score is None:
+        return None
+    belief = score.beliefs[-1]
+    rewards = bench.payer.score([replace(asked, answer=stated_answer(text)) for text in belief.responses])
+    if any(each is None for each in rewards):
+        return None
+    return Episode(
+        **_of(query, score.beliefs[0].seper < bench.judge.needed, turns),
+        answer="",
+        accuracy=expected_metric(belief, query.answers, exact_match),
+        seper=belief.seper,
+        reward=sum(weight * each.reward for weight, each in zip(belief.weights, rewards, strict=True) if each),
+        tokens=_count(bench, turns)
+        + sum(weight * _tokens(bench, text) for weight, text in zip(belief.weights, belief.responses, strict=True)),
+        failed=failed,
+    )
+
+
+def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: str) -> Played:
+    """Let the policy play the trainer's evaluation set; all processes must call this together.
+
+    Args:
+        trainer: TRL's trainer of the policy.
+        bench: What is measured with.
+        queries: Questions of the evaluation set.
+        name: Name of the policy.
+
+    Returns:
+        The policy's own episodes under ``name``; under ``NAME_reader_answers`` the same searches with the reader's
+        answers.
+    """
+    with bench.reward.recording() as records:
+        evaluated(trainer)
+    by_key = {(query.question, answer_items(query.answers)): query for query in queries}
+    rollouts = [rollout for rollout, _ in records]
+    paid, judged = bench.payer.score(rollouts), bench.judge.score(rollouts)  # as the rules are
+    mine = []
+    for rollout, score, judgement in zip(rollouts, paid, judged, strict=True):
+        key = (rollout.question, answer_items(rollout.answers))
+        query = by_key.get(key)
+        own = read = None
+        if query is not None and score is not None and judgement is not None:
+            own = Episode(
+                **_of(query, judgement.beliefs[0].seper < bench.judge.needed, rollout.turns),
+                answer=rollout.answer,
+                accuracy=exact_match(rollout.answer, rollout.answers),
+                seper=judgement.beliefs[-1].seper,
+                reward=score.reward,
+                tokens=_count(bench, rollout.turns) + _tokens(bench, rollout.answer),
+                failed=rollout.failed,
+            )
+            read = read_by_reader(bench, query, rollout.turns, rollout.failed)
+        mine.append((key, own, read))
+    rows = as_often(gather_object(mine), trainer.num_generations_eval)
+    return {name: [own for _, own, _ in rows], f"{name}_reader_answers": [read for *_, read in rows]}
+
+
+def as_often(rows: Sequence[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
+    """Return the first ``most`` rows of each question (first item); processes repeat some to have equally many."""
+    count: Counter[Any] = Counter()
+    kept = []
+    for row in rows:
+        count[row[0]] += 1
+        if count[row[0]] <= most:
+            kept.append(row)
+    return kept
+
+
+def _rollout(query: Query, turns: tuple[Turn, ...]) -> Rollout:
+    return Rollout(query.question, query.answers, turns, "")
+
+
+def _of(query: Query, needed: bool, turns: Sequence[Turn]) -> dict[str, Any]:
+    """Return the fields of an episode that follow from the question and the searches."""
+    queries = tuple(turn.query for turn in turns)
+    return {"id": query.id, "group": query.metadata.get("group"), "needed": needed, "queries": queries}
+
+
+def _count(bench: Bench, turns: Sequence[Turn]) -> int:
+    texts = [text for turn in turns for text in (turn.query, *(passage.text for passage in turn.passages))]
+    return sum(_tokens(bench, text) for text in texts)
+
+
+def _tokens(bench: Bench, text: str) -> int:
+    return len(bench.tokenizer(text, add_special_tokens=False).input_ids)
