@@ -165,7 +165,8 @@ class ScorerConfig(EstimatorConfig):
     reader: str = setting(
         "embedded",
         "Reader, the language model whose belief is measured: 'embedded' (SmolLM2-135M-Instruct with our adapter), "
-        "'plain' (without the adapter), a hub id or a folder; with --engine, the model whose tokenizer is used.",
+        "'plain' (without the adapter), a hub id, or a folder with a model or a PEFT adapter; with --engine, "
+        "the model whose tokenizer is used.",
     )
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
     prompt: Prompt | None = setting(

@@ -291,7 +291,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             score(config, arguments, adapter)
     if config.data == "policy":
         suggest(f"seper-reward train policy --config {config.policy} --init_adapter {adapter}")
-    elif config.model == PLAIN:  # adapters of other models are merged into them first
+    else:
         suggest(f"seper-reward label --reader {adapter} --input QUESTIONS.jsonl")
     return 0
 

@@ -81,7 +81,8 @@ class SaveConfig:
     output_dir: str = setting("", "Folder to make. Required.")
     reader: str = setting(
         "embedded",
-        "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id or a folder.",
+        "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id, or a folder "
+        "with a model or a PEFT adapter.",
     )
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
     dtype: Dtype = setting("bfloat16", "dtype of the saved weights.")

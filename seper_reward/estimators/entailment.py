@@ -3,6 +3,7 @@
 import functools
 import warnings
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from seper_reward.runtime.pretrained import (
     ENCODER_HUB_ID,
     LoadedModel,
     LoadOptions,
-    adapter_in,
+    base_of_adapter,
     embedded_encoder_folder,
     helpful_errors,
     loaded_whole,
@@ -161,9 +162,12 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
 
     device = resolve_device(options.device)
     dtype = resolve_dtype(options.dtype, device)
-    adapter = adapter_in(ENTAILMENT_ADAPTER if name == EMBEDDED else name, ENCODER_HUB_ID)
+    adapter = ENTAILMENT_ADAPTER if name == EMBEDDED else Path(name)
+    base = base_of_adapter(adapter)
+    if base not in (None, ENCODER_HUB_ID):
+        raise ValueError(f"{name}: expected an adapter for {ENCODER_HUB_ID}, got one for {base}; merge it there")
     with helpful_errors("entailment", name, f"{EMBEDDED!r}, a local folder or a hub id"):
-        if adapter:
+        if base:
             model, tokenizer = new_entailment_model()
             model = merge_adapter(model, adapter).to(dtype)
         else:

@@ -13,7 +13,7 @@ from seper_reward.runtime.pretrained import (
     EMBEDDED,
     LoadedModel,
     LoadOptions,
-    adapter_in,
+    base_of_adapter,
     cache_dir,
     helpful_errors,
     loaded_whole,
@@ -50,14 +50,17 @@ READER_DEFAULTS: dict[str | None, ReaderDefaults] = {
 
 
 def reader_defaults(reader: str) -> ReaderDefaults:
-    """Return how a reader is asked by default: by the name it is loaded by, or by what its folder says.
+    """Return how a reader is asked by default: by the name it is loaded by, by what its folder says, or as its base.
 
     Raises:
         ValueError: The folder's ``reader_defaults.json`` cannot be used.
     """
+    if reader in READER_DEFAULTS:
+        return READER_DEFAULTS[reader]
     path = Path(reader) / DEFAULTS_FILE
-    if reader in READER_DEFAULTS or not path.is_file():
-        return READER_DEFAULTS.get(reader, READER_DEFAULTS[None])
+    if not path.is_file():
+        base = _base_of(Path(reader))
+        return READER_DEFAULTS[None] if base is None else reader_defaults(base)
     try:
         return ReaderDefaults(**read_json(path))
     except (TypeError, ValueError) as error:
@@ -74,19 +77,21 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
     """Load a causal language model to sample responses from.
 
     Args:
-        name: ``"embedded"`` (SmolLM2-135M-Instruct with the adapter trained by ``trainers/sft.py``), a folder with
-            such an adapter, ``"plain"`` (the same without an adapter), a hub id, or a local model folder.
+        name: ``"embedded"`` (SmolLM2-135M-Instruct with the adapter trained by ``trainers/sft.py``), ``"plain"`` (the
+            same without an adapter), a hub id, a local model folder, or a folder with an adapter of PEFT for any of
+            these, which is merged into it.
         options: Revision, dtype, device, and whether the model's own code may run.
 
     Raises:
-        OSError: The model is neither a folder nor known to the hub; the message says what to do.
+        OSError: The model is neither a folder nor known to the hub, or its adapter cannot be merged; the message says
+            what to do.
         ValueError: The model is no causal language model.
     """
     from transformers import AutoModelForCausalLM
 
     device = resolve_device(options.device)
     dtype = resolve_dtype(options.dtype, device)
-    source, adapter, hub = _source(name, options)
+    source, adapters, hub = _source(name, options)
     with helpful_errors("reader", name, _EXPECTED):
         config = _config(source, hub)
     if config is not None:
@@ -94,10 +99,12 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
     tokenizer = load_tokenizer(name, options)
     with helpful_errors("reader", name, _EXPECTED, _converted(source)):
         model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=torch.float32 if adapter else dtype, use_safetensors=True, **hub
+            source, dtype=torch.float32 if adapters else dtype, use_safetensors=True, **hub
         )
-        if adapter:
-            model = merge_adapter(model, adapter).to(dtype)
+        for adapter in adapters:
+            model = merge_adapter(model, adapter)
+        if adapters:
+            model = model.to(dtype)
     return ready(model, tokenizer, name, options.revision, device)
 
 
@@ -137,10 +144,16 @@ def refuse_other_kinds(config: Any, name: str) -> None:
 
 
 def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> Any:
-    """Load a reader's tokenizer without its weights, with the arguments and errors of ``load_reader``."""
+    """Load a reader's tokenizer without its weights, with the arguments and errors of ``load_reader``.
+
+    One that was saved beside an adapter goes before the model's own.
+    """
     from transformers import AutoTokenizer
 
-    source, _, hub = _source(name, options)
+    source, adapters, hub = _source(name, options)
+    for adapter in adapters:
+        if (adapter / "tokenizer_config.json").is_file():
+            source = str(adapter)
     with helpful_errors("reader", name, _EXPECTED, _converted(source)):
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
     if tokenizer.pad_token_id is None:
@@ -200,12 +213,22 @@ def _config(source: str | Path, hub: dict[str, Any]) -> Any:
         return None
 
 
-def _source(name: str, options: LoadOptions) -> tuple[str | Path, Path | None, dict[str, Any]]:
-    """Return a reader's folder or hub id, its adapter if it has one, and the hub's keyword arguments."""
-    adapter = adapter_in(READER_ADAPTER if name == EMBEDDED else name, READER_HUB_ID)
-    if adapter or name == PLAIN:
-        return embedded_reader_folder(), adapter, {}
-    return name, None, options.hub
+def _source(name: str, options: LoadOptions) -> tuple[str | Path, tuple[Path, ...], dict[str, Any]]:
+    """Return a reader's folder or hub id, its adapters, innermost first, and the hub's keyword arguments."""
+    if name == PLAIN:
+        return embedded_reader_folder(), (), {}
+    folder = READER_ADAPTER if name == EMBEDDED else Path(name)
+    base = _base_of(folder)
+    if base is None:
+        return name, (), options.hub
+    source, adapters, hub = _source(base, options)
+    return source, (*adapters, folder), hub
+
+
+def _base_of(folder: Path) -> str | None:
+    """Return the name of the reader that the adapter in a folder belongs to; ``None`` if the folder holds none."""
+    base = base_of_adapter(folder)
+    return PLAIN if base == READER_HUB_ID else base  # its weights are on this machine
 
 
 def _converted(source: str | Path) -> Path | None:

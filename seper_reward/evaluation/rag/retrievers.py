@@ -1,6 +1,6 @@
 """Retrievers side by side: by relevance, by what their passages do to the reader, and by its answers (SePer)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tqdm.auto import tqdm
@@ -12,8 +12,9 @@ from seper_reward.evaluation.rag.measuring import Context, measured
 from seper_reward.evaluation.rankings import gold_relevance, rank_values
 from seper_reward.evaluation.statistics import mean_over_questions, order_correlation, rank_correlation
 from seper_reward.reader.sampler import GREEDY
+from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, Query, Utility
+from seper_reward.types import Belief, Query, UnscorableError, Utility
 
 #: Measures of a retriever's lists that are compared with the reader's accuracy.
 MEASURES = ("ndcg", "recall", "delta_seper", "delta_seper_list", "harm_rate")
@@ -57,20 +58,13 @@ def compare_retrievers(
     shown = [_Shown({name: tuple(lists[number]) for name, lists in found.items()}) for number in range(len(queries))]
     contexts = [[(), *each.alone(max(depths)), *each.together(depths)] for each in shown]
     beliefs = measured(scorer, queries, contexts)
-    asked = [number for number, row in enumerate(beliefs) if row is not None]
-    if not asked:
+    rows = list(_answered(scorer, queries, shown, beliefs, depths))
+    if not rows:
         raise ValueError(f"expected questions that can be measured, got none of {len(queries)}")
-    kept = [queries[number] for number in asked]
-    answers = _accuracies(scorer, kept, [shown[number].together(depths) for number in asked])
-    rows = [
-        _Question(query, shown[number].lists, row, right)
-        for number, query, right in zip(asked, kept, answers, strict=True)
-        if (row := beliefs[number]) is not None
-    ]
     columns = {(name, k): _columns(name, k, rows, margin) for name in found for k in depths}
     return {
-        "questions": len(kept),
-        "left_out": len(queries) - len(kept),
+        "questions": len(rows),
+        "left_out": len(queries) - len(rows),
         "retrievers": [_described(name, k, columns[name, k]) for name, k in columns],
         "order": {str(k): _orders([columns[name, k] for name in found]) for k in depths},
     }
@@ -100,15 +94,27 @@ class _Question(NamedTuple):
         return utility(self.beliefs[context], self.beliefs[()])
 
 
-def _accuracies(
-    scorer: SePerScorer, queries: Sequence[Query], contexts: Sequence[Sequence[Context]]
-) -> list[dict[Context, float]]:
+def _answered(
+    scorer: SePerScorer,
+    queries: Sequence[Query],
+    shown: Sequence[_Shown],
+    beliefs: Sequence[Mapping[Context, Belief] | None],
+    depths: Sequence[int],
+) -> Iterator[_Question]:
+    """Yield the questions that were measured, with the reader's greedy answers; one without answers is left out."""
     reader = scorer.with_sampling(**GREEDY).reader
-    rows = []
-    for query, own in zip(tqdm(queries, desc="answering", unit="question"), contexts, strict=True):
-        said = [each.texts[0] for each in reader.responses(query.question, own)]
-        rows.append({context: exact_match(text, query.answers) for context, text in zip(own, said, strict=True)})
-    return rows
+    progress = tqdm(queries, desc="answering", unit="question")
+    for query, own, row in zip(progress, shown, beliefs, strict=True):
+        if row is None:
+            continue
+        contexts = own.together(depths)
+        try:
+            said = [each.texts[0] for each in reader.responses(query.question, contexts)]
+        except UnscorableError as error:
+            tell_left_out(query.id, error)
+            continue
+        right = {context: exact_match(text, query.answers) for context, text in zip(contexts, said, strict=True)}
+        yield _Question(query, own.lists, row, right)
 
 
 def _columns(name: str, k: int, rows: Sequence[_Question], margin: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from scipy import stats
 from seper_reward.cli import main
 from seper_reward.evaluation.rag.measuring import measured
 from seper_reward.evaluation.rag.retrievers import compare_retrievers
-from seper_reward.types import Passage, Query
+from seper_reward.types import Passage, Query, UnscorableError
 from tests.evaluation.stubs import StubScorer
 from tests.helpers import evaluation_arguments as arguments
 
@@ -97,6 +97,21 @@ def test_questions_that_fail_are_left_out(scorer, capsys):
     for found, depths in (({}, (1,)), (FOUND, ()), (FOUND, (0,))):
         with pytest.raises(ValueError, match="expected retrievers and depths of at least 1, got"):
             compare_retrievers(scorer, QUERIES, found, depths=depths)
+
+
+def test_a_question_that_the_reader_does_not_answer_is_left_out(tiny_sampler, capsys):
+    """As where an engine sends half of an answer: measured before, cut off now."""
+
+    def says(question, ids):
+        if question == "Four?":
+            raise UnscorableError("the server sent no text")
+        return "Ann" if "a" in ids else "Bob"
+
+    scorer = StubScorer(tiny_sampler.tokenizer, seper, says)
+    result = compare_retrievers(scorer, QUERIES, FOUND, depths=(1,))
+    assert (result["questions"], result["left_out"]) == (3, 2)
+    assert result["retrievers"][0]["measures"]["accuracy"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
+    assert "question id='q4' is left out: the server sent no text" in capsys.readouterr().err
 
 
 def test_the_command(tiny_reader, tiny_entailment, tiny_encoder, lane_questions, tmp_path, capsys):
