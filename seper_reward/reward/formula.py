@@ -63,6 +63,11 @@ class Formula:
         """Whether a search costs anything."""
         return self.price > 0 or self.word_price > 0
 
+    @property
+    def pays_searches_only(self) -> bool:
+        """Whether a rollout without a search earns 0, whatever it answers."""
+        return self.variant in ("delta", "stepwise")
+
     def asks(self, rollout: Rollout, reference: tuple[Passage, ...] = ()) -> Asked:
         """Return what the variant needs to know: the beliefs after some of the searches, and the policy's answer.
 

@@ -118,7 +118,7 @@ class SePerReward:
         self._share = share_ranks and not self._reader.remote
         self._beliefs = BeliefMemory(pool_draws)
         self._last_call: float | None = None
-        self._warned = False
+        self._warned: set[str] = set()
         self._recordings: list[list[tuple[Rollout, Score | None]]] = []
 
     def __call__(
@@ -142,6 +142,8 @@ class SePerReward:
             return read_rollouts(question, answers, completions, passages, environments, self.passage_tag, others)
 
         rollouts = self._on_all_ranks(read)
+        if environments is None and passages is None:
+            self._warn_of_blindness(rollouts)
         with profiling() as profile:
             scores = self._scores(rollouts, self._share)
         for recorded in self._recordings:
@@ -315,14 +317,26 @@ class SePerReward:
             raise ValueError(
                 f"{len(names)} rewards are named {', '.join(names)}; tell them apart: SePerReward(name=...)"
             )
-        if self.formula.priced and getattr(trainer, "scale_rewards", None) == "group" and not self._warned:
-            self._warned = True
-            warnings.warn(
+        if self.formula.priced and getattr(trainer, "scale_rewards", None) == "group":
+            self._warn_once(
                 "scale_rewards='group' divides rewards by their deviation within a group: where searches gain alike, "
-                "any price of a search counts the same; set scale_rewards='none' or 'batch'",
-                stacklevel=3,
+                "any price of a search counts the same; set scale_rewards='none' or 'batch'"
             )
         return len(names) < 2
+
+    def _warn_of_blindness(self, rollouts: Sequence[Rollout]) -> None:
+        """Warn where only the completions could show searches, and none of them does."""
+        if self.formula.pays_searches_only and not any(rollout.turns or rollout.failed for rollout in rollouts):
+            self._warn_once(
+                f"no search is seen in any of {len(rollouts)} completions, so that each earns 0 by "
+                f"variant={self.formula.variant!r}: searches are read from environments, a column passages, results "
+                f"of tools, or text between tags, of which passage_tag={self.passage_tag!r} is the name"
+            )
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(text, stacklevel=4)
 
     def _share_of_step(self, spent: float) -> dict[str, float]:
         """Return this call's share of the time since the previous call, which in training is one step."""

@@ -706,6 +706,20 @@ def test_a_price_that_scaling_wipes_out(tiny_scorer, recwarn):
     assert not recwarn.list  # once is enough
 
 
+def test_searches_that_cannot_be_seen(tiny_scorer, recwarn):
+    """Text in tags, and no name of the tag: every reward would be 0, without a word."""
+    columns = {"question": ["Who?"], "answers": [["Ida"]], "completions": ["<information>Ida did.</information> Ida"]}
+    SePerReward(tiny_scorer, variant="both")(**columns)  # pays for the answer
+    SePerReward(tiny_scorer, passage_tag="information")(**columns)
+    SePerReward(tiny_scorer)(**columns, environments=[SimpleNamespace(turns=())])  # it has not searched
+    assert not recwarn.list
+    reward = SePerReward(tiny_scorer)
+    with pytest.warns(UserWarning, match="no search is seen in any of 1 completions, so that each earns 0 by variant"):
+        assert reward(**columns) == [0.0]
+    reward(**columns)
+    assert not recwarn.list
+
+
 def test_recording(tiny_scorer):
     reward = SePerReward(tiny_scorer)
     with reward.recording() as seen:
