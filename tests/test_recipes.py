@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -149,8 +150,11 @@ def test_the_compose_file_labels_with_what_it_serves():
     assert f"localhost:{port}" in reader["healthcheck"]["test"][-1]
     (data, *_) = label["volumes"]
     assert all(path.startswith(data.partition(":")[2]) for path in (config.input, config.output_dir))
-    extras = re.findall(r"seper-reward\[(\w+)\]", label["build"]["dockerfile_inline"])
-    assert extras == ["engine"]
+    built = label["build"]["dockerfile_inline"]
+    assert re.findall(r"/src\[(\w+)\]", built) == ["engine"]
+    copied = [name for names in re.findall(r"COPY (.*) /src", built) for name in names.split()]
+    wheel = tomllib.loads((CONFIGS.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert {*wheel["only-include"], "pyproject.toml", "README.md", "LICENSE"} == set(copied)
 
 
 def test_docker_reads_the_compose_file():

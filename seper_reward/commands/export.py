@@ -24,7 +24,9 @@ class ExportConfig:
     )
     output: str = setting("", "File to write, Parquet if its name ends in .parquet. Required.")
     label: str | None = setting(
-        None, "Field of the rows that holds the labels; not given: the labeler's own, for ΔSePer delta_seper (soft)."
+        None,
+        "Field of the rows that holds the labels; not given: the labeler's own, but for ΔSePer's "
+        "three (delta_seper, delta_seper_hard, delta_belief), which are in the same rows, delta_seper.",
     )
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below the positives."

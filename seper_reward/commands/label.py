@@ -76,7 +76,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
         None,
         "Questions measured side by side, >= 1; more fill a large device, but low digits of labels then depend on the "
         "neighbours. Not given: 32 with throughput, 16 on an accelerator, 1 on a CPU or with enough_std_error; "
-        "servers make batches of their own.",
+        "servers make batches of their own, but for item.",
     )
     accept_versions: bool = setting(
         False,
@@ -249,11 +249,13 @@ def _unusable(query: Any, labeler: str) -> str | None:
 
 def _after_labels(folder: Path, labeler: str) -> str:
     """Return what to do with a label folder: look at a question where labels are of beliefs, else export them."""
-    from seper_reward.labels.rows import DELTA_SEPER
+    from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 
     if labeler == DELTA_SEPER:
         return f"seper-reward report --labels {folder} --output belief.svg"
-    return f"seper-reward export --labels {folder} --output lists.jsonl"
+    # rows of ΔSePer hold all its labels
+    named = f" --label {labeler}" if labeler in SUFFIXES else ""
+    return f"seper-reward export --labels {folder}{named} --output lists.jsonl"
 
 
 def _show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin: float) -> None:

@@ -31,7 +31,7 @@ def cut(rows: Sequence[T], size: int) -> list[Sequence[T]]:
 def block_size(labeler: "PassageLabeler", wanted: int) -> int:
     """Return how many queries are measured side by side: as many as ``wanted``, or 1 where that saves nothing.
 
-    Servers make batches of their own, and some labelers take one query after another anyway.
+    A server that is told coming queries makes its own batches, and some labelers take one query after another anyway.
 
     Raises:
         ValueError: ``wanted`` is below 1, or above 1 with ``enough_std_error``, which decides query by query.
@@ -39,8 +39,7 @@ def block_size(labeler: "PassageLabeler", wanted: int) -> int:
     scorer = labeler.scorer
     if wanted < 1 or (wanted > 1 and scorer is not None and scorer.adaptive is not None):
         raise ValueError(f"block must be at least 1, and 1 with enough_std_error, got {wanted}")
-    servers = scorer is not None and bool(scorer.sampler.prompts_ahead)
-    return wanted if labeler.side_by_side and not servers else 1
+    return wanted if labeler.side_by_side and not reads_ahead(labeler) else 1
 
 
 def reads_ahead(labeler: "PassageLabeler") -> bool:
