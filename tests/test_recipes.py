@@ -153,8 +153,9 @@ def test_the_compose_file_labels_with_what_it_serves():
     built = label["build"]["dockerfile_inline"]
     assert re.findall(r"/src\[(\w+)\]", built) == ["engine"]
     copied = [name for names in re.findall(r"COPY (.*) /src", built) for name in names.split()]
-    wheel = tomllib.loads((CONFIGS.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert {*wheel["only-include"], "pyproject.toml", "README.md", "LICENSE"} == set(copied)
+    project = tomllib.loads((CONFIGS.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    packaged = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    assert {*packaged, "pyproject.toml", "README.md", "LICENSE"} == set(copied)
 
 
 def test_docker_reads_the_compose_file():
