@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from peft import LoraConfig, TaskType
+from peft import LoraConfig, PeftModel, TaskType
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
+from seper_reward.reader.loading import PLAIN, READER_HUB_ID
 from seper_reward.runtime.pretrained import EMBEDDED, ENCODER_HUB_ID, embedded_encoder_folder, no_accelerator
 
 
@@ -45,6 +46,16 @@ def causal_lora(model: Any, r: int, last_layers: int | None = None) -> LoraConfi
         target_modules=sorted({name.rpartition(".")[2] for name in linear}),
         layers_to_transform=list(range(depth - last_layers, depth)),
     )
+
+
+def name_base(adapted: PeftModel, reader: str) -> None:
+    """Write into an adapter which reader it is for; PEFT notes the path on this machine, which means nothing elsewhere.
+
+    Args:
+        adapted: A reader with the adapter.
+        reader: Name that the reader was loaded by.
+    """
+    adapted.peft_config["default"].base_model_name_or_path = READER_HUB_ID if reader == PLAIN else reader
 
 
 def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransformer:

@@ -47,7 +47,7 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query, answer_items
 
 from .closed_book import closed_book_beliefs
-from .models import causal_lora
+from .models import causal_lora, name_base
 from .policy_data import messages_of, read_policy_questions, rollout_lengths
 from .policy_eval import TRAINING, held_out_file, policy_table, results_of, summarize, tradeoff
 from .policy_play import Bench, Episode, Played, Rules, fixed_rules, measure
@@ -199,7 +199,9 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
         return policy if config.lora_r else policy.merge_and_unload().requires_grad_(True)
     if not config.lora_r:
         return network.requires_grad_(True)
-    return get_peft_model(network, causal_lora(network, config.lora_r, config.lora_layers))
+    policy = get_peft_model(network, causal_lora(network, config.lora_r, config.lora_layers))
+    name_base(policy, config.model)
+    return policy
 
 
 @contextmanager

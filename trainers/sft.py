@@ -27,7 +27,6 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.reader.loading import (
     PLAIN,
     READER_DEFAULTS,
-    READER_HUB_ID,
     ReaderDefaults,
     load_reader,
     load_tokenizer,
@@ -43,7 +42,7 @@ from seper_reward.runtime.settings import check_types
 
 from .adapters.reader_data import LICENCES, reader_rows
 from .adapters.reader_scores import evaluate, score_table
-from .models import causal_lora
+from .models import causal_lora, name_base
 from .policy_data import decision_rows, read_policy_questions, warm_up_rows
 from .policy_task import load_task_scorer, new_tool, read_policy_task
 from .runs import ThisMachine, model_card, suggest
@@ -237,9 +236,7 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
     trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
     if trainer.accelerator.is_main_process:
         adapter = trainer.accelerator.unwrap_model(trainer.model)
-        # the path on this machine means nothing elsewhere
-        base = READER_HUB_ID if config.model == PLAIN else config.model
-        adapter.peft_config["default"].base_model_name_or_path = base
+        name_base(adapter, config.model)
         # fp16 halves the file, loading merges in fp32; the vocabulary was not touched, and no hub need say so
         adapter.half().save_pretrained(arguments.output_dir, save_embedding_layers=False)
     trainer.accelerator.wait_for_everyone()
