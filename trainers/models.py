@@ -49,7 +49,7 @@ def causal_lora(model: Any, r: int, last_layers: int | None = None) -> LoraConfi
 
 
 def name_base(adapted: PeftModel, reader: str) -> None:
-    """Write into an adapter which reader it is for; PEFT notes the path on this machine, which means nothing elsewhere.
+    """Write into an adapter which reader it is for; PEFT notes a path on this machine, which means nothing elsewhere.
 
     Args:
         adapted: A reader with the adapter.
