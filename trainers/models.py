@@ -1,12 +1,14 @@
 """Models that recipes train: LoRA adapters and bi-encoders."""
 
+from pathlib import Path
 from typing import Any
 
-from peft import LoraConfig, PeftModel, TaskType
+from peft import LoraConfig, TaskType
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from seper_reward.reader.loading import PLAIN, READER_HUB_ID
+from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import EMBEDDED, ENCODER_HUB_ID, embedded_encoder_folder, no_accelerator
 
 
@@ -48,14 +50,18 @@ def causal_lora(model: Any, r: int, last_layers: int | None = None) -> LoraConfi
     )
 
 
-def name_base(adapted: PeftModel, reader: str) -> None:
-    """Write into an adapter which reader it is for; PEFT notes a path on this machine, which means nothing elsewhere.
+def name_base(folder: Path, reader: str) -> None:
+    """Write into a saved adapter which reader it is for; PEFT notes a path, which means nothing on other machines.
+
+    Not before it is saved: PEFT would ask the hub for the reader's name.
 
     Args:
-        adapted: A reader with the adapter.
+        folder: Folder of the adapter.
         reader: Name that the reader was loaded by.
     """
-    adapted.peft_config["default"].base_model_name_or_path = READER_HUB_ID if reader == PLAIN else reader
+    path = folder / "adapter_config.json"
+    base = READER_HUB_ID if reader == PLAIN else reader
+    write_json(path, {**read_json(path), "base_model_name_or_path": base})
 
 
 def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransformer:

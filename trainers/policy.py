@@ -199,9 +199,7 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
         return policy if config.lora_r else policy.merge_and_unload().requires_grad_(True)
     if not config.lora_r:
         return network.requires_grad_(True)
-    policy = get_peft_model(network, causal_lora(network, config.lora_r, config.lora_layers))
-    name_base(policy, config.model)
-    return policy
+    return get_peft_model(network, causal_lora(network, config.lora_r, config.lora_layers))
 
 
 @contextmanager
@@ -464,6 +462,8 @@ def learn(
         if not config.evaluate_only:
             trainer.train(resume_from_checkpoint=last_checkpoint(folder))
             trainer.save_model(str(folder / "model"))
+            if config.lora_r and process_state().is_main_process:
+                name_base(folder / "model", config.model)
             after = measure(trainer, bench, questions.test, "after")
             log_results(trainer, {name: summarize(episodes) for name, episodes in after.items()})
             played |= after

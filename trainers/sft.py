@@ -236,9 +236,9 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
     trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
     if trainer.accelerator.is_main_process:
         adapter = trainer.accelerator.unwrap_model(trainer.model)
-        name_base(adapter, config.model)
         # fp16 halves the file, loading merges in fp32; the vocabulary was not touched, and no hub need say so
         adapter.half().save_pretrained(arguments.output_dir, save_embedding_layers=False)
+        name_base(Path(arguments.output_dir), config.model)
     trainer.accelerator.wait_for_everyone()
     return Path(arguments.output_dir)
 

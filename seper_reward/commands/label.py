@@ -76,7 +76,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
         None,
         "Questions measured side by side, >= 1; more fill a large device, but low digits of labels then depend on the "
         "neighbours. Not given: 32 with throughput, 16 on an accelerator, 1 on a CPU or with enough_std_error; "
-        "servers make batches of their own, but for item.",
+        "servers make batches of their own, but for item and likelihood.",
     )
     accept_versions: bool = setting(
         False,

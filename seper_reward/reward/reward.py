@@ -326,9 +326,10 @@ class SePerReward:
 
     def _warn_of_blindness(self, rollouts: Sequence[Rollout]) -> None:
         """Warn where only the completions could show searches, and none of them does."""
-        if self.formula.pays_searches_only and not any(rollout.turns or rollout.failed for rollout in rollouts):
+        seen = [rollout for rollout in rollouts if not rollout.problem]
+        if seen and self.formula.pays_searches_only and not any(rollout.turns or rollout.failed for rollout in seen):
             self._warn_once(
-                f"no search is seen in any of {len(rollouts)} completions, so that each earns 0 by "
+                f"no search is seen in any of {len(seen)} completions, so that each earns 0 by "
                 f"variant={self.formula.variant!r}: searches are read from environments, a column passages, results "
                 f"of tools, or text between tags, of which passage_tag={self.passage_tag!r} is the name"
             )

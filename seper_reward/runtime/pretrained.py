@@ -112,21 +112,30 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     return torch.device(process_state().device)
 
 
-def base_of_adapter(folder: str | Path) -> str | None:
-    """Return the name of the model that the adapter in a folder belongs to; ``None`` if the folder holds none.
+class AdapterBase(NamedTuple):
+    """The model that an adapter belongs to: its name and, on the hub, its revision."""
+
+    name: str
+    revision: str | None
+
+
+def base_of_adapter(folder: str | Path) -> AdapterBase | None:
+    """Return the model that the adapter in a folder belongs to; ``None`` if the folder holds none.
 
     Raises:
-        ValueError: PEFT did not write the adapter's configuration, or its weights are not in safetensors.
+        ValueError: PEFT did not write the adapter's configuration, it names its own folder as its model, or its
+            weights are not in safetensors.
     """
     path = Path(folder) / "adapter_config.json"
     if not path.is_file():
         return None
-    base = read_json(path).get("base_model_name_or_path")
-    if not isinstance(base, str) or not base:
+    config = read_json(path)
+    base = config.get("base_model_name_or_path")
+    if not isinstance(base, str) or not base or Path(base).resolve() == path.parent.resolve():
         raise ValueError(f"{path}: expected base_model_name_or_path, the adapter's model, got {base!r}; fill it in")
     if not (path.parent / "adapter_model.safetensors").is_file():
         raise ValueError(f"{folder}: expected adapter_model.safetensors, got none; save the adapter with PEFT anew")
-    return base
+    return AdapterBase(base, config.get("revision"))
 
 
 @contextmanager
@@ -158,7 +167,7 @@ def merge_adapter(model: Any, adapter: Path) -> Any:
         warnings.simplefilter("ignore", FutureWarning)  # PEFT reads a name that transformers renamed
         try:
             return PeftModel.from_pretrained(model, adapter).merge_and_unload()
-        except (AttributeError, NotImplementedError, RuntimeError) as error:
+        except (AttributeError, KeyError, NotImplementedError, RuntimeError, TypeError) as error:
             raise ValueError(f"{adapter}: the adapter cannot be merged into its model: {error}") from error
 
 

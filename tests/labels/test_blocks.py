@@ -132,14 +132,12 @@ def test_a_labeler_has_the_blocks_of_its_scorer(tiny_scorer):
 
 
 def test_servers_make_their_own_batches(tiny_scorer, monkeypatch):
-    """Not of judgments, in which each round depends on the one before: nobody can tell a server what comes."""
+    """Not of what they are not told before: judgments, whose rounds depend on each other, and likelihoods."""
     served = refilled(tiny_scorer)
     monkeypatch.setattr(type(served.sampler), "prompts_ahead", 8)
     assert served.block == 1
-    assert [block_size(labeler(served), 4) for labeler in (DeltaSePerLabeler, ItemLabeler)] == [
-        1,
-        4,
-    ]  # rounds of judgments
+    labelers = DeltaSePerLabeler, ItemLabeler, LikelihoodLabeler
+    assert [block_size(labeler(served), 4) for labeler in labelers] == [1, 4, 4]
 
 
 def test_a_run_that_decides_query_by_query_has_no_blocks(tiny_scorer):

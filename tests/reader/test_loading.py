@@ -6,9 +6,11 @@ import re
 import pytest
 import torch
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
+from transformers import AutoTokenizer
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER, READER_ADAPTER
 from seper_reward.estimators.entailment import load_entailment
+from seper_reward.reader import loading
 from seper_reward.reader.loading import (
     DEFAULTS_FILE,
     READER_DEFAULTS,
@@ -20,10 +22,13 @@ from seper_reward.reader.loading import (
     refuse_other_kinds,
     save_reader_defaults,
 )
+from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.hashing import weights_hash
+from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.pretrained import LoadOptions
 from tests.helpers import run
 from tests.reader.in_process.architectures import ARCHITECTURES
+from trainers.models import name_base
 
 
 def test_the_embedded_reader_is_converted_once_and_answers(tmp_path, monkeypatch):
@@ -225,6 +230,53 @@ def test_an_adapter_is_merged_into_its_model_and_another_into_that(tiny_reader, 
     assert load_tokenizer(str(tmp_path / "second")).chat_template == "of its own"
 
 
+def test_a_template_of_tools_beside_an_adapter_is_not_the_readers(tiny_reader, tmp_path):
+    new_adapter(tiny_reader, tmp_path)
+    own = load_tokenizer(str(tiny_reader))
+    template = own.chat_template
+    own.chat_template = None
+    with_tool_template(own).save_pretrained(tmp_path)
+    assert load_tokenizer(str(tmp_path)).chat_template == template != own.chat_template
+
+
+def test_an_adapter_on_either_embedded_reader_says_which(tmp_path):
+    """Both are made of one folder, the path that PEFT notes."""
+    adapted = get_peft_model(load_reader("embedded", LoadOptions(device="cpu")).model, LoraConfig(r=1))
+    adapted.save_pretrained(tmp_path)  # it changes nothing yet
+    with pytest.raises(ValueError, match="of which 'embedded' and 'plain' are made; write there which"):
+        load_reader(str(tmp_path))
+    name_base(tmp_path, "embedded")
+    ours, theirs = (load_reader(name, LoadOptions(device="cpu")).model for name in ("embedded", str(tmp_path)))
+    assert weights_hash(ours) == weights_hash(theirs)
+    assert reader_defaults(str(tmp_path)) == READER_DEFAULTS["embedded"]
+
+
+def test_the_revision_that_an_adapter_names_is_its_models(tmp_path, monkeypatch):
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "no/such", "revision": "v1"}')
+    (tmp_path / "adapter_model.safetensors").touch()
+    asked = []
+
+    def from_pretrained(source, revision, **_):
+        asked.append((source, revision))
+        raise OSError("no hub")
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", from_pretrained)
+    for revision in (None, "v2"):
+        with pytest.raises(OSError, match="no hub"):
+            load_tokenizer(str(tmp_path), LoadOptions(revision=revision))
+    assert asked == [("no/such", "v1"), ("no/such", "v2")]
+
+
+def test_an_adapter_on_the_hub_is_to_be_downloaded(tiny_reader, tmp_path, monkeypatch):
+    """Transformers loads it unmerged, and PEFT would put a second adapter in its place."""
+    new_adapter(tiny_reader, tmp_path)
+    load_tokenizer(str(tiny_reader)).save_pretrained(tmp_path)
+    for name in ("base_of_adapter", "_config"):
+        monkeypatch.setattr(loading, name, lambda *_: None)  # as for a hub id
+    with pytest.raises(OSError, match=f"is an adapter on the hub, .*`hf download {tmp_path} --local-dir"):
+        load_reader(str(tmp_path), LoadOptions(device="cpu"))
+
+
 def test_an_adapter_for_the_hubs_id_of_the_embedded_weights_is_merged_into_these(tmp_path):
     (tmp_path / "adapter_config.json").write_bytes((READER_ADAPTER / "adapter_config.json").read_bytes())
     (tmp_path / "adapter_model.safetensors").write_bytes((READER_ADAPTER / "adapter_model.safetensors").read_bytes())
@@ -239,12 +291,19 @@ def test_adapters_that_cannot_be_merged(tiny_reader, tmp_path):
         load_reader(str(tmp_path / "soft"))
     with pytest.raises(ValueError, match=f"soft: expected an adapter for .*, got one for {tiny_reader}"):
         load_entailment(str(tmp_path / "soft"))
+    config = tmp_path / "soft" / "adapter_config.json"
+    written = config.read_text()
+    for text in (written.replace("PROMPT_TUNING", "NEW_KIND"), written.replace("peft_type", "kind")):
+        config.write_text(text)
+        with pytest.raises(OSError, match="soft: the adapter cannot be merged into its model: "):
+            load_reader(str(tmp_path / "soft"))
     (tmp_path / "soft" / "adapter_model.safetensors").rename(tmp_path / "soft" / "adapter_model.bin")
     with pytest.raises(ValueError, match=r"soft: expected adapter_model.safetensors, got none; save the adapter"):
         load_reader(str(tmp_path / "soft"))
-    (tmp_path / "soft" / "adapter_config.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"adapter_config.json: expected base_model_name_or_path, the adapter's mod"):
-        load_reader(str(tmp_path / "soft"))
+    for base in ({}, {"base_model_name_or_path": str(tmp_path / "soft")}):
+        write_json(config, base)
+        with pytest.raises(ValueError, match=r"adapter_config.json: expected base_model_name_or_path, the adapter's"):
+            load_reader(str(tmp_path / "soft"))
 
 
 def test_the_shipped_adapter_is_small_and_safe():

@@ -712,8 +712,10 @@ def test_searches_that_cannot_be_seen(tiny_scorer, recwarn):
     SePerReward(tiny_scorer, variant="both")(**columns)  # pays for the answer
     SePerReward(tiny_scorer, passage_tag="information")(**columns)
     SePerReward(tiny_scorer)(**columns, environments=[SimpleNamespace(turns=())])  # it has not searched
-    assert not recwarn.list
     reward = SePerReward(tiny_scorer)
+    reward(question=[], answers=[], completions=[])
+    reward(question=[None], answers=[["Ida"]], completions=["Ida"])  # no score, not a score of 0
+    assert not recwarn.list
     with pytest.warns(UserWarning, match="no search is seen in any of 1 completions, so that each earns 0 by variant"):
         assert reward(**columns) == [0.0]
     reward(**columns)

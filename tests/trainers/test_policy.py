@@ -16,9 +16,10 @@ from seper_reward.data.answers import exact_match
 from seper_reward.reader.loading import READER_HUB_ID, load_reader
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reward.rollouts import read_rollouts
-from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.runtime.pretrained import LoadOptions, base_of_adapter
 from seper_reward.types import Query
 from trainers import policy
+from trainers.models import name_base
 from trainers.policy_eval import main as print_over_seeds
 from trainers.runs import locked
 
@@ -65,17 +66,20 @@ def test_command(settings, tmp_path, capsys, reader, over):
     held_out = [json.loads(line) for line in lines]
     assert {row["by"] for row in held_out} == {*policies, *rules}
     assert len({row["id"] for row in held_out}) == 6
-    assert (tmp_path / "run" / "model" / "adapter_model.safetensors").is_file()
+    assert base_of_adapter(tmp_path / "run" / "model").name == settings[1]  # the model
     assert "before" in (tmp_path / "run" / "results.svg").read_text()
     assert print_over_seeds(["--runs", str(tmp_path / "run")]) == 0
     assert "calls its search tool for no held-out question" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("model", "base"), [("embedded", "embedded"), ("plain", READER_HUB_ID), ("org/x", "org/x")])
-def test_a_new_adapter_names_its_reader(tiny_reader, model, base):
+def test_a_saved_adapter_names_its_reader(tiny_reader, tmp_path, model, base):
     network = load_reader(str(tiny_reader), LoadOptions(device="cpu")).model
-    adapted = policy.new_policy(policy.PolicyConfig(model=model, init_adapter="none", lora_r=2), network)
-    assert adapted.peft_config["default"].base_model_name_or_path == base
+    adapted = policy.new_policy(policy.PolicyConfig(init_adapter="none", lora_r=2), network)
+    adapted.save_pretrained(tmp_path)
+    assert base_of_adapter(tmp_path).name == str(tiny_reader)  # by PEFT
+    name_base(tmp_path, model)
+    assert base_of_adapter(tmp_path).name == base
 
 
 def test_a_warmed_up_policy_may_be_held_near_its_start(settings, tmp_path):
