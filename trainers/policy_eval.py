@@ -194,6 +194,48 @@ def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, d
     return leads
 
 
+def leads_between(
+    runs: Sequence[Sequence[Mapping[str, Any]]], against: Sequence[Sequence[Mapping[str, Any]]]
+) -> dict[str, dict[str, Any]]:
+    """Return how far trained policies of one setting lead those of another on the same questions.
+
+    Args:
+        runs: Contents of ``results_held_out.jsonl`` of the one setting, of one run or several seeds.
+        against: Those of the other.
+
+    Returns:
+        By ``accuracy``, ``seper`` and ``reward`` what ``lead_over_questions`` returns, of means over rollouts and
+        seeds: the interval is over questions alone. Questions that one setting could not score are left out.
+    """
+    leads = {}
+    for measure in ("accuracy", "seper", "reward"):
+        ours, theirs = (
+            _means_by_question((row["id"], row[measure]) for rows in arm for row in rows if row["by"] == "after")
+            for arm in (runs, against)
+        )
+        shared = [identity for identity in ours if identity in theirs]
+        leads[measure] = lead_over_questions([ours[each] for each in shared], [theirs[each] for each in shared])
+    return leads
+
+
+def training_table(logs: Mapping[str, Sequence[Sequence[Mapping[str, float]]]], parts: int = 4) -> str:
+    """Return what trainings measured on the questions trained on, in parts of their steps, as a Markdown table.
+
+    Args:
+        logs: By name of what is compared, the logs of its runs (one per seed).
+        parts: Number of parts of about equally many steps, >= 1.
+    """
+    measures = ("reward", "seper/exact_match", "seper/searches")
+    table = []
+    for name, runs in logs.items():
+        steps = [[row for row in log if all(measure in row for measure in measures)] for log in runs]
+        for places in np.array_split(np.arange(min(map(len, steps))), parts):
+            rows = [run[place] for run in steps for place in places]
+            means = [f"{statistics.fmean(row[measure] for row in rows):.3f}" for measure in measures if rows]
+            table.append([name, f"{places[0] + 1} to {places[-1] + 1}" if rows else "none", *means])
+    return markdown_table(["", "steps", *measures], table)
+
+
 def _accuracies(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
     return _means_by_question((row["id"], row["accuracy"]) for row in rows if row["by"] == name)
 
@@ -214,7 +256,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--against", nargs="+", type=Path, default=[], help="Those of another setting, which get a table of their own."
     )
     parser.add_argument("--json", type=Path, help="File to write; not given: over_seeds.json in the first folder.")
-    parser.add_argument("--plot", type=Path, help="Image file to plot reward and searches over the steps into.")
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        help="Image file to plot reward and searches over the steps into; a table tells them, too.",
+    )
     arguments = parser.parse_args(argv)
     arms = {str(runs[0]): runs for runs in (arguments.runs, arguments.against) if runs}
     for number, (name, runs) in enumerate(arms.items()):
@@ -226,9 +272,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("\naccuracy of `after`, its lead with the 95 % interval over questions and seeds:\n")
             print("\n".join(f"- over `{rule}`: {lead_text(lead)}" for rule, lead in leads.items()))
         write_json((not number and arguments.json) or runs[0] / "over_seeds.json", found)
+    held_out = [[held_out_file(run) for run in runs] for runs in arms.values()]
+    if len(arms) > 1 and all(path.is_file() for paths in held_out for path in paths):
+        ours, theirs = ([list(read_lines(path)) for path in paths] for paths in held_out)
+        print("`after` of the first over that of the second, with the 95 % interval over questions:\n")
+        print("\n".join(f"- {name}: {lead_text(lead)}" for name, lead in leads_between(ours, theirs).items()))
     if arguments.plot:
         logs = {name: [list(read_lines(run / TRAINING)) for run in runs] for name, runs in arms.items()}
         plot_training(logs, arguments.plot)
+        print(f"\non the questions trained on:\n\n{training_table(logs)}")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,16 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.types import Belief, Estimate, Measured, Passage, Query, Responses, UnscorableError
 from trainers import policy_eval
-from trainers.policy_eval import leads_over_seeds, over_seeds, policy_table, results_of, summarize, tradeoff
+from trainers.policy_eval import (
+    leads_between,
+    leads_over_seeds,
+    over_seeds,
+    policy_table,
+    results_of,
+    summarize,
+    tradeoff,
+    training_table,
+)
 from trainers.policy_play import Bench, Episode, as_often, fixed_rules, measure, read_by_reader
 from trainers.policy_task import SearchTool
 
@@ -245,6 +255,31 @@ def test_leads_over_questions_and_seeds_by_hand():
     )
 
 
+def test_leads_of_a_setting_by_hand():
+    def rows(*values):
+        return [
+            {"by": "after", "id": str(at), "accuracy": v, "seper": v, "reward": 2 * v} for at, v in enumerate(values)
+        ]
+
+    found = leads_between([rows(1, 0, 1), rows(1, 1, 0)], [rows(0.5, 0, 0.5, 1)])
+    assert found["accuracy"]["lead"] == pytest.approx((0.5 + 0.5 + 0) / 3, abs=1e-4)
+    assert found["reward"]["lead"] == pytest.approx(2 / 3, abs=1e-4)
+    low, high = found["seper"]["interval"]
+    assert 0 <= low < high <= 0.5
+
+
+def test_table_of_trainings_by_hand():
+    def log(*rewards):
+        return [{"loss": 1.0}, *({"reward": r, "seper/exact_match": r / 2, "seper/searches": 1.0} for r in rewards)]
+
+    table = training_table({"turn": [log(0.0, 0.2, 0.4, 0.8), log(0.2, 0.4)], "rollout": [log(1.0, 0.0)]}, parts=2)
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    assert cells == [
+        ["turn", "1 to 1", "0.100", "0.050", "1.000"], ["turn", "2 to 2", "0.300", "0.150", "1.000"],
+        ["rollout", "1 to 1", "1.000", "0.500", "1.000"], ["rollout", "2 to 2", "0.000", "0.000", "1.000"],
+    ]  # fmt: skip
+
+
 def test_two_settings_are_shown_side_by_side(tmp_path, capsys):
     for name, reward in (("rollout", 0.1), ("turn", 0.4)):
         (tmp_path / name).mkdir()
@@ -258,6 +293,7 @@ def test_two_settings_are_shown_side_by_side(tmp_path, capsys):
     assert printed.index(rollout) < printed.index("accuracy") < printed.index(turn)
     assert all((tmp_path / name / "over_seeds.json").is_file() for name in ("rollout", "turn"))
     assert "<svg" in Path(plot).read_text()
+    assert re.search(r"rollout +\| 7 to 8 +\| 0\.100 +\|", printed)
 
 
 def test_points_of_a_training_are_means_over_the_steps_before():
