@@ -560,7 +560,7 @@ assert [credit.calls for credit in group] == [(0,), (1, 0)] * 2
 rank = trainer.accelerator.process_index
 for row, advantages in enumerate(slowly(group, 1.0)[2 * rank : 2 * rank + 2]):
     assert batch["advantages"][row, 0].item() == pytest.approx(advantages[0], abs=1e-5)
-print("rank", rank, "is right")
+print(f"rank {rank} is right\\n", end="")  # in one piece, as two ranks write
 """
 
 
