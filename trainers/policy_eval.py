@@ -20,7 +20,7 @@ from seper_reward.evaluation.statistics import (
     ratio_over_questions,
     rounded,
 )
-from seper_reward.reports.policy_figures import Tradeoff, plot_training
+from seper_reward.reports.policy_figures import TRAINING_MEASURES, Tradeoff, plot_training
 from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
 from seper_reward.runtime.json_files import read_json, read_lines, write_json
 
@@ -91,13 +91,16 @@ def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, pol
         # a finite threshold, or the rule that it comes to
         results[name]["threshold"] = rounded(limit) if np.isfinite(limit) else "never" if limit > 0 else "always"
     own = _accuracy_by_question(played[policy])
-    leads = {}
-    for name, episodes in rules.played.items():
-        other = _accuracy_by_question(episodes)
-        both = [identity for identity in own if identity in other]
-        leads[name] = lead_over_questions([own[each] for each in both], [other[each] for each in both])
-    results[policy]["accuracy_leads"] = leads
+    results[policy]["accuracy_leads"] = {
+        name: _lead(own, _accuracy_by_question(episodes)) for name, episodes in rules.played.items()
+    }
     return results
+
+
+def _lead(own: Mapping[str, float], other: Mapping[str, float]) -> dict[str, Any]:
+    """Return the lead over the questions that both have."""
+    both = [identity for identity in own if identity in other]
+    return lead_over_questions([own[each] for each in both], [other[each] for each in both])
 
 
 def _accuracy_by_question(episodes: Sequence[Episode | None]) -> dict[str, float]:
@@ -180,10 +183,10 @@ def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, d
         By rule ``lead``, and ``interval``, as ``interval_over_questions_and_seeds`` returns it. Questions that a run
         or a rule could not score are left out.
     """
-    own = [_accuracies(rows, "after") for rows in runs]
+    own = [_by_question(rows, "after") for rows in runs]
     leads = {}
     for name in filter(is_rule, dict.fromkeys(row["by"] for row in runs[0])):
-        other = _accuracies(runs[0], name)
+        other = _by_question(runs[0], name)
         shared = [identity for identity in other if all(identity in run for run in own)]
         ours = np.array([[run[identity] for identity in shared] for run in own])  # (S, Q)
         theirs = np.array([other[identity] for identity in shared])  # (Q,)
@@ -207,15 +210,11 @@ def leads_between(
         By ``accuracy``, ``seper`` and ``reward`` what ``lead_over_questions`` returns, of means over rollouts and
         seeds: the interval is over questions alone. Questions that one setting could not score are left out.
     """
-    leads = {}
-    for measure in ("accuracy", "seper", "reward"):
-        ours, theirs = (
-            _means_by_question((row["id"], row[measure]) for rows in arm for row in rows if row["by"] == "after")
-            for arm in (runs, against)
-        )
-        shared = [identity for identity in ours if identity in theirs]
-        leads[measure] = lead_over_questions([ours[each] for each in shared], [theirs[each] for each in shared])
-    return leads
+    ours, theirs = ([row for rows in arm for row in rows] for arm in (runs, against))
+    return {
+        measure: _lead(_by_question(ours, "after", measure), _by_question(theirs, "after", measure))
+        for measure in ("accuracy", "seper", "reward")
+    }
 
 
 def training_table(logs: Mapping[str, Sequence[Sequence[Mapping[str, float]]]], parts: int = 4) -> str:
@@ -225,19 +224,18 @@ def training_table(logs: Mapping[str, Sequence[Sequence[Mapping[str, float]]]], 
         logs: By name of what is compared, the logs of its runs (one per seed).
         parts: Number of parts of about equally many steps, >= 1.
     """
-    measures = ("reward", "seper/exact_match", "seper/searches")
     table = []
     for name, runs in logs.items():
-        steps = [[row for row in log if all(measure in row for measure in measures)] for log in runs]
-        for places in np.array_split(np.arange(min(map(len, steps))), parts):
+        steps = [[row for row in log if all(measure in row for measure in TRAINING_MEASURES)] for log in runs]
+        for places in filter(len, np.array_split(np.arange(min(map(len, steps))), parts)):
             rows = [run[place] for run in steps for place in places]
-            means = [f"{statistics.fmean(row[measure] for row in rows):.3f}" for measure in measures if rows]
-            table.append([name, f"{places[0] + 1} to {places[-1] + 1}" if rows else "none", *means])
-    return markdown_table(["", "steps", *measures], table)
+            means = [f"{statistics.fmean(row[measure] for row in rows):.3f}" for measure in TRAINING_MEASURES]
+            table.append([name, f"{places[0] + 1} to {places[-1] + 1}", *means])
+    return markdown_table(["", "steps", *TRAINING_MEASURES], table)
 
 
-def _accuracies(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
-    return _means_by_question((row["id"], row["accuracy"]) for row in rows if row["by"] == name)
+def _by_question(rows: Sequence[Mapping[str, Any]], name: str, measure: str = "accuracy") -> dict[str, float]:
+    return _means_by_question((row["id"], row[measure]) for row in rows if row["by"] == name)
 
 
 def _over_seeds(values: Sequence[float]) -> dict[str, Any]:
@@ -263,20 +261,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     arguments = parser.parse_args(argv)
     arms = {str(runs[0]): runs for runs in (arguments.runs, arguments.against) if runs}
+    held_out = {  # of the settings whose runs all have it
+        name: [list(read_lines(held_out_file(run))) for run in runs]
+        for name, runs in arms.items()
+        if all(held_out_file(run).is_file() for run in runs)
+    }
     for number, (name, runs) in enumerate(arms.items()):
         found: dict[str, Any] = over_seeds([read_json(run / "results.json") for run in runs])
         print(f"{name}\n\n{policy_table(found)}\n" if len(arms) > 1 else policy_table(found))
-        if len(runs) > 1 and all(held_out_file(run).is_file() for run in runs):
-            leads = leads_over_seeds([list(read_lines(held_out_file(run))) for run in runs])
+        if len(runs) > 1 and name in held_out:
+            leads = leads_over_seeds(held_out[name])
             found["after"]["accuracy_leads"] = leads
             print("\naccuracy of `after`, its lead with the 95 % interval over questions and seeds:\n")
             print("\n".join(f"- over `{rule}`: {lead_text(lead)}" for rule, lead in leads.items()))
         write_json((not number and arguments.json) or runs[0] / "over_seeds.json", found)
-    held_out = [[held_out_file(run) for run in runs] for runs in arms.values()]
-    if len(arms) > 1 and all(path.is_file() for paths in held_out for path in paths):
-        ours, theirs = ([list(read_lines(path)) for path in paths] for paths in held_out)
+    if len(held_out) > 1:
         print("`after` of the first over that of the second, with the 95 % interval over questions:\n")
-        print("\n".join(f"- {name}: {lead_text(lead)}" for name, lead in leads_between(ours, theirs).items()))
+        print("\n".join(f"- {name}: {lead_text(lead)}" for name, lead in leads_between(*held_out.values()).items()))
     if arguments.plot:
         logs = {name: [list(read_lines(run / TRAINING)) for run in runs] for name, runs in arms.items()}
         plot_training(logs, arguments.plot)

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 
+#: What tells how the training of a policy went, by the trainer's names.
+TRAINING_MEASURES = ("reward", "seper/exact_match", "seper/searches")
+
 
 class Tradeoff(NamedTuple):
     """Accuracy over searches per question.
@@ -50,7 +53,7 @@ def plot_training(
     arms: Mapping[str, Sequence[Sequence[Mapping[str, float]]]],
     path: Path,
     *,
-    measures: Sequence[str] = ("reward", "seper/exact_match", "seper/searches"),
+    measures: Sequence[str] = TRAINING_MEASURES,
     window: int = 8,
 ) -> None:
     """Plot what trainings measured over their steps, a panel per measure: thin lines are runs, thick ones their means.
