@@ -25,7 +25,7 @@ from seper_reward.reader.chat import ChatOptions, Thinking
 from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompts import Baseline, PromptStyle, prompt_style
-from seper_reward.reader.sampler import AdaptiveSampling, Backend, Draw, EngineOptions, Layout, ReaderOptions
+from seper_reward.reader.sampler import EngineOptions, Layout, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.settings import check_types, setting
@@ -220,18 +220,6 @@ class ScorerConfig(EstimatorConfig):
         None, "Sampling temperature, >= 0; not given: 0.5 for the plain reader, 1.0 (as in the paper) for others."
     )
     top_p: float = setting(1.0, "Probability mass of the nucleus that tokens are drawn from, in (0, 1].")
-    draw: Draw = setting(
-        "independent",
-        "Whether a prompt's responses may be equal: independent (a likely one is drawn several times) or "
-        "without_replacement (all are distinct, so that as many cover more of the probability; only for a reader in "
-        "this process that does not think, and weighting=mass; enough_std_error then has no effect).",
-    )
-    enough_std_error: float | None = setting(
-        None,
-        "Standard error of a belief, in (0, 1], up to which min_samples responses are enough; not given: num_samples "
-        "responses are sampled always.",
-    )
-    min_samples: int = setting(4, "Responses sampled in any case where enough_std_error is given, >= 2.")
     max_new_tokens: int | None = setting(
         None, "Longest response in tokens, >= 1; not given: 16 for the embedded and plain readers, 32 for others."
     )
@@ -240,16 +228,6 @@ class ScorerConfig(EstimatorConfig):
         32768,
         "Most tokens in the reader's key-value cache at once, in batches of prompts; lower it where memory runs out, "
         "raise it on a large GPU; 0: as many as half of the free memory holds.",
-    )
-    throughput: bool = setting(
-        False,
-        "Whether waiting prompts take the room of finished ones in a running batch, for accelerators (on a CPU it is "
-        "slower): many questions are measured side by side, and low digits of labels depend on their neighbours.",
-    )
-    compile_reader: bool = setting(
-        False,
-        "Whether the reader is compiled (torch.compile), for long runs: it takes minutes before the first question, "
-        "then is faster, but after interruptions and on several processes labels differ in low digits.",
     )
     reader_layout: Layout | None = setting(
         None,
@@ -267,11 +245,6 @@ class ScorerConfig(EstimatorConfig):
         "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1; not given: "
         "it runs in this process.",
     )
-    backend: Backend | None = setting(
-        None,
-        "Where the reader runs: process (this one), engine (the servers), or auto, which measures both at the start "
-        "and keeps the faster; not given: the servers where engine names some, else this process.",
-    )
     engine_model: str | None = setting(
         None, "Name of the reader on the servers; not given: the one model that they serve."
     )
@@ -286,15 +259,6 @@ class ScorerConfig(EstimatorConfig):
             check_url(url)
         chat_options(self)
         style_of(self, self.reader)
-
-    def refuse_auto(self) -> None:
-        """Refuse ``backend=auto``, which could choose otherwise when a run is resumed.
-
-        Raises:
-            ValueError: ``backend`` is ``"auto"``.
-        """
-        if self.backend == "auto":
-            raise ValueError("backend=auto could choose otherwise when a training is resumed; name process or engine")
 
 
 @dataclass
@@ -440,11 +404,8 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         OSError: A model or the cache cannot be loaded, or a server not reached; the message says what to do.
         ValueError: A setting is out of range.
     """
-    given = ("num_samples", "top_p", "temperature", "max_new_tokens", "draw")
+    given = ("num_samples", "top_p", "temperature", "max_new_tokens")
     sampling = {name: getattr(config, name) for name in given}
-    adaptive = None
-    if config.enough_std_error is not None:
-        adaptive = AdaptiveSampling(config.enough_std_error, config.min_samples)
     return SePerScorer.from_pretrained(
         reader or config.reader,
         config.entailment,
@@ -453,10 +414,11 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         estimator=config.estimator_options,
         max_passage_tokens=config.max_passage_tokens,
         cache=Cache(config.cache) if config.cache else None,
-        adaptive=adaptive,
-        reader_options=reader_options(config, loaded=reader is not None),
+        reader_options=reader_options(config),
         entailment_options=entailment_options(config),
-        engine=EngineOptions(tuple(config.engine), config.engine_model, config.engine_requests, config.engine_timeout),
+        engine=EngineOptions(
+            () if reader else tuple(config.engine), config.engine_model, config.engine_requests, config.engine_timeout
+        ),
         stop=tuple(config.stop),
         seed=seed,
         **_given(sampling),
@@ -485,7 +447,7 @@ def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dic
     for name in readers:
         reader, at, address = name.partition("@http")
         engine = [f"http{address}"] if at else []
-        scorers[name] = load_scorer(replace(config, reader=reader, engine=engine, backend=None), seed)
+        scorers[name] = load_scorer(replace(config, reader=reader, engine=engine), seed)
     return scorers
 
 
@@ -521,18 +483,15 @@ def chat_options(config: ScorerConfig) -> ChatOptions:
     )
 
 
-def reader_options(config: ScorerConfig, *, loaded: bool = False) -> ReaderOptions:
-    """Return the options of the reader; one that is ``loaded`` already runs in this process, uncompiled."""
+def reader_options(config: ScorerConfig) -> ReaderOptions:
+    """Return the options of the reader."""
     return ReaderOptions(
         revision=config.reader_revision,
         dtype=config.dtype,
         device=config.device,
         trust_remote_code=config.trust_remote_code,
         max_batch_tokens=config.max_batch_tokens,
-        backend="process" if loaded else config.backend,
         layout=config.reader_layout,
-        refill=config.throughput,
-        compile_reader=config.compile_reader and not loaded,
         chat_template=None if config.chat_template is None else _read_text(config.chat_template),
     )
 

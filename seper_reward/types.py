@@ -7,16 +7,33 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from torch import Tensor  # thin clients have no torch
 
+T = TypeVar("T")
+
 
 class UnscorableError(ValueError):
     """One input cannot be scored, though others can: labelling reports the row, rewards are ``None``."""
+
+
+def unwrap(found: T | UnscorableError) -> T:
+    """Return a value; raise the error if it is one."""
+    if isinstance(found, UnscorableError):
+        raise found
+    return found
+
+
+def attempt(act: Callable[[], T]) -> T | UnscorableError:
+    """Return what a call returns, or the error of an input that cannot be scored."""
+    try:
+        return act()
+    except UnscorableError as error:
+        return error
 
 
 #: A gold answer: its aliases or, of an answer that is a list, the aliases of each of its items. Records have tuples.
@@ -138,8 +155,6 @@ class Responses:
         draw_log_probs: S natural-log probabilities of the responses, as sequences of tokens, in the distribution that
             they were drawn from: at the sampling temperature, within the nucleus. Empty where that is not known: a
             reader that thinks, a server that names no token ids or draws at another temperature than 1.
-        with_replacement: Whether responses were drawn independently, so that a likely one is drawn several times;
-            otherwise all are distinct, in the order in which they would first have been drawn.
         known_leaves: Given responses whose probabilities were asked for, drawn or not.
     """
 
@@ -148,7 +163,6 @@ class Responses:
     token_ids: tuple[tuple[int, ...], ...] = ()
     finished: tuple[bool, ...] = ()
     draw_log_probs: tuple[float, ...] = ()
-    with_replacement: bool = True
     known_leaves: tuple[Leaf, ...] = ()
 
     @property
@@ -179,28 +193,6 @@ class Responses:
             draw_log_probs=chosen(self.draw_log_probs),
         )
 
-    @classmethod
-    def pooled(cls, draws: Sequence[Responses]) -> Responses:
-        """Return the responses of several draws of N to one prompt, each with a seed of its own, as one draw of all.
-
-        Raises:
-            ValueError: The responses of a draw are not independent of each other.
-        """
-        first, *others = draws
-        if not others:
-            return first
-        if not first.with_replacement:
-            raise ValueError("responses drawn without replacement cannot be pooled; set draw=independent")
-        chain = itertools.chain.from_iterable
-        return replace(
-            first,
-            texts=tuple(chain(each.texts for each in draws)),
-            token_log_probs=tuple(chain(each.token_log_probs for each in draws)),
-            token_ids=tuple(chain(each.token_ids for each in draws)),
-            finished=tuple(chain(each.finished for each in draws)),
-            draw_log_probs=tuple(chain(each.draw_log_probs for each in draws)),
-        )
-
     def and_leaves(self, leaves: Sequence[Leaf]) -> Responses:
         """Return the responses with known leaves behind them, each with its whole log-probability as one token's."""
         import torch
@@ -225,7 +217,6 @@ class Responses:
             token_ids=tuple(map(tuple, row["token_ids"])),
             finished=tuple(row["finished"]),
             draw_log_probs=tuple(row["draw_log_probs"]),
-            with_replacement=row["with_replacement"],
             known_leaves=tuple(map(Leaf.from_json, row["known_leaves"])),
         )
 

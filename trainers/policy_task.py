@@ -109,7 +109,6 @@ def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedMod
         ValueError: The policy's weights are to read, and the scorer's file names another reader.
     """
     settings = read_scorer_config(task.scorer)
-    settings.refuse_auto()
     if task.reader != "separate" and (settings.engine or settings.reader not in (ScorerConfig.reader, task.model)):
         raise ValueError(
             f"reader={task.reader!r} reads with the policy's weights, but {task.scorer} names "

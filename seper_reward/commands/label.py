@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -75,7 +75,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     block: int | None = setting(
         None,
         "Questions measured side by side, >= 1; more fill a large device, but low digits of labels then depend on the "
-        "neighbours. Not given: 32 with throughput, 16 on an accelerator, 1 on a CPU or with enough_std_error; "
+        "neighbours. Not given: 16 on an accelerator, 1 on a CPU; "
         "servers make batches of their own, but for item and likelihood.",
     )
     accept_versions: bool = setting(
@@ -99,10 +99,6 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         check_margin(self.margin)
-        if self.min_samples < 2:
-            raise ValueError(f"min_samples must be at least 2, got {self.min_samples}")
-        if self.enough_std_error is not None and ((self.block or 1) > 1 or self.throughput):
-            raise ValueError("enough_std_error decides question by question; leave out block and throughput")
 
 
 @dataclass
@@ -126,9 +122,8 @@ def label_command(arguments: list[str], command: str = "label") -> str:
     from seper_reward.labels.blocks import default_block
     from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
     from seper_reward.labels.plans import SetOptions
-    from seper_reward.labels.provenance import backend_of
     from seper_reward.labels.run import LabelRun
-    from seper_reward.runtime.distributed import process_state, together
+    from seper_reward.runtime.distributed import process_state
 
     # what is wrong with these is told before a corpus is read and embedded
     check_labeler(config.labeler)
@@ -143,8 +138,6 @@ def label_command(arguments: list[str], command: str = "label") -> str:
     if rejected and process_state().is_main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
     settings = asdict(config)
-    if config.backend == "auto":  # a resumed run stays with the backend that it began with
-        config = replace(config, backend=together(lambda: backend_of(config.output_dir)) or config.backend)
     labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed), sets, options)
     run = LabelRun(
         config.output_dir,

@@ -74,9 +74,9 @@ class RepeatsConfig(MarkedConfig):
     counts: list[int] = setting([1, 2, 3, 5, 10, 15, 20], "Numbers N of responses, each >= 1.")
     repeats: int = setting(10, "How often each N is drawn, without a response in common, >= 2.")
     estimators: list[str] = setting(
-        ["official", "paper", "uniform", "mass", "default", "without_replacement"],
+        ["official", "paper", "uniform", "mass", "default"],
         "Estimators to compare: the presets official, paper and default; uniform (all responses weigh the same), mass "
-        "(default without what is known of the gold answers), without_replacement (default, all responses distinct).",
+        "(default without the probabilities of the gold answers).",
     )
     timed_questions: int = setting(
         2, "Questions on which seconds are measured, without the cache, >= 0; 0 measures no cost."
@@ -92,10 +92,9 @@ class RepeatsConfig(MarkedConfig):
                 "repeats must be at least 2 and timed_questions at least 0, got "
                 f"{self.repeats} and {self.timed_questions}"
             )
-        if self.estimator_options != Estimator() or self.draw != "independent" or self.enough_std_error is not None:
+        if self.estimator_options != Estimator():
             raise ValueError(
-                "evaluate repeats compares ways to draw and to estimate itself; leave out the options of SePer, draw "
-                "and enough_std_error, and name --estimators"
+                "evaluate repeats compares estimators itself; leave out the options of SePer, and name --estimators"
             )
 
 
@@ -203,7 +202,7 @@ def load_judge(config: CorrelationConfig, scorer: SePerScorer) -> PromptedReader
     engine = EngineOptions(
         tuple(config.judge_engine), config.judge_engine_model, config.engine_requests, config.engine_timeout
     )
-    sampler = load_sampler(config.judge, options=options, engine=engine, prompt=prompt)
+    sampler = load_sampler(config.judge, options=options, engine=engine)
     return PromptedReader(sampler, prompt=prompt, cache=scorer.cache)
 
 

@@ -76,7 +76,7 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
         hard=estimate(draws, matched),
         log_odds=log_odds(soft.value),
         answer_log_prob=max((leaf.mean_log_prob for leaf in sampled.known_leaves), default=None),
-        entropy=_entropy(own, sampled),
+        entropy=float(predictive_entropy(sampled.token_log_probs)),
         semantic_entropy=float(semantic_entropy(own.weights, own_ids)),
         unseen_mass=draws.unseen_mass if _by_mass(options, sampled) else None,
         sampled=draws.responses,
@@ -121,13 +121,6 @@ def weigh(options: Estimator, sampled: Responses) -> Draws:
 def _drawn(options: Estimator, sampled: Responses, draws: Draws) -> Draws:
     """Return the draws weighed without the gold answer's own probability: entropies know nothing of that."""
     return drawn_by_mass(replace(sampled, known_leaves=())) if _by_mass(options, sampled) else draws
-
-
-def _entropy(own: Draws, sampled: Responses) -> float:
-    """Return the predictive entropy; each independent draw counts the same, others by their weights."""
-    if sampled.with_replacement:
-        return float(predictive_entropy(sampled.token_log_probs))
-    return float(predictive_entropy(own.responses.token_log_probs, own.weights))
 
 
 def _by_mass(options: Estimator, sampled: Responses) -> bool:

@@ -51,9 +51,8 @@ def has_mass(sampled: Responses) -> bool:
 def drawn_by_mass(sampled: Responses) -> Draws:
     """Weigh each distinct response by its own probability, and give the unseen mass to those that stand for it.
 
-    Of independent draws these are the responses drawn once (Good and Turing's estimate: Good, Biometrika 1953). Of
-    draws without replacement each is drawn from what the earlier ones left, and so counts by the share of this that is
-    still unseen at the end. Known leaves stand for themselves alone: they were not chosen by chance.
+    These are the responses drawn once (Good and Turing's estimate: Good, Biometrika 1953). Known leaves stand for
+    themselves alone: they were not chosen by chance.
 
     Args:
         sampled: S responses with the probabilities that they were drawn with (``has_mass``).
@@ -61,12 +60,7 @@ def drawn_by_mass(sampled: Responses) -> Draws:
     responses, probs, counts, known = _with_known_leaves(sampled)
     probs = probs / max(1.0, float(probs.sum()))  # rounding of the reader's dtype
     unseen = max(0.0, 1.0 - float(probs.sum()))
-    if sampled.with_replacement:
-        stand_ins = ((counts == 1) & ~known).double()
-    else:
-        by_chance = probs.masked_fill(known, 0.0)
-        left = 1.0 - float(probs[known].sum()) - (by_chance.cumsum(0) - by_chance)  # before each draw
-        stand_ins = (unseen / left.clamp(min=max(unseen, 1e-12))).masked_fill(known, 0.0)
+    stand_ins = ((counts == 1) & ~known).double()
     # where nothing stands for the unseen, it is taken for the like of what was drawn, the gold answer last
     drawn = (counts > 0).double()
     candidates = (stand_ins, probs * drawn * ~known, probs * drawn, drawn)
@@ -81,15 +75,7 @@ def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -
         sampled: S independent draws.
         weights: ``(S,)`` weights that sum to 1. They are worth 1 / Σ weights² equal ones (Kish's effective size).
         join: Whether equal draws are one response; otherwise each is one of its own (official code).
-
-    Raises:
-        ValueError: The draws are not independent.
     """
-    if not sampled.with_replacement:
-        raise ValueError(
-            "responses drawn without replacement are no sample of equal worth; take weighting='mass', or "
-            "draw='independent'"
-        )
     places, number, counts = _distinct(_keys(sampled) if join else range(len(weights)))
     joined = torch.zeros(len(places), dtype=torch.float64).index_add(0, number, weights.double())
     effective = 1.0 / float(weights.double().square().sum())

@@ -123,10 +123,6 @@ class BeliefJudge:
         self._learn([question], [pairs])
         return [soft_estimate(options, row, answers, known) for row in question.responses]
 
-    def undecided(self, question: SampledQuestion, limit: float) -> list[bool]:
-        """Return for each context whether the standard error of the belief is above ``limit``."""
-        return [found.std_error > limit for found in self.soft_estimates(question)]
-
     def entailment(self, question: str, pairs: set[Pair]) -> dict[Pair, float]:
         """Return of each pair of answers to a question how surely the first entails the second, in [0, 1].
 

@@ -3,16 +3,13 @@
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.reader.sampler import Backend
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
-from seper_reward.runtime.json_files import read_json
 from seper_reward.types import Query
 
 PROVENANCE = "provenance.json"
@@ -88,13 +85,6 @@ def query_key(query: Query) -> str:
     record: list[Any] = [query.id, query.question, query.answers, dict(query.metadata)]
     record += [[passage.id, passage.title, passage.text, dict(passage.metadata)] for passage in query.passages]
     return content_key(record)
-
-
-def backend_of(output_dir: str | Path) -> Backend | None:
-    """Return the backend that made a folder's labels, ``"process"`` or ``"engine"``; ``None`` if none is known."""
-    path = Path(output_dir) / PROVENANCE
-    decides = read_json(path).get("decides") if path.is_file() else None
-    return decides.get("backend") if isinstance(decides, dict) else None
 
 
 def _device_kind(device: torch.device) -> str:

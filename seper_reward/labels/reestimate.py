@@ -78,10 +78,9 @@ def reestimate(
             ["decides"],
             holds="labels made otherwise",
         )
-        independent = provenance["decides"]["sampling"].get("draw", "independent") == "independent"
         again = {
             name: [
-                _reestimated(row, judge, independent, f"{source / name}, line {number}")
+                _reestimated(row, judge, f"{source / name}, line {number}")
                 for number, row in enumerate(tqdm(rows[name], desc=name, unit="question"), 1)
             ]
             for name in files
@@ -97,12 +96,10 @@ def reestimate(
     return summary
 
 
-def _reestimated(row: Mapping[str, Any], judge: BeliefJudge, independent: bool, where: str) -> dict[str, Any]:
+def _reestimated(row: Mapping[str, Any], judge: BeliefJudge, where: str) -> dict[str, Any]:
     """Return a label row with its beliefs computed again; what else it holds stays."""
     try:
-        contexts = [
-            sampled_responses(fields, with_replacement=independent) for fields in (row["baseline"], *row["passages"])
-        ]
+        contexts = [sampled_responses(fields) for fields in (row["baseline"], *row["passages"])]
     except KeyError as error:
         raise ValueError(
             f"{where}: expected responses with their probabilities, but {error} is missing; label again with this "

@@ -172,12 +172,11 @@ def said_responses(belief: Belief) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def sampled_responses(fields: Mapping[str, Any], *, with_replacement: bool) -> Responses:
+def sampled_responses(fields: Mapping[str, Any]) -> Responses:
     """Return the sampled responses of a context, from its fields in a label row; equal ones stand side by side.
 
     Args:
         fields: The row's ``baseline``, or one of its passages.
-        with_replacement: Whether they were drawn independently.
 
     Raises:
         KeyError: The row was written by a version that kept less.
@@ -190,7 +189,6 @@ def sampled_responses(fields: Mapping[str, Any], *, with_replacement: bool) -> R
         token_ids=tuple(tuple(row["token_ids"]) for row in rows) if tokens else (),
         finished=tuple(row["finished"] for row in rows),
         draw_log_probs=tuple(row["draw_log_prob"] for row in rows) if probs else (),
-        with_replacement=with_replacement,
         known_leaves=tuple(map(Leaf.from_json, fields["known_leaves"])),
     )
 

@@ -5,38 +5,23 @@ import functools
 import itertools
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think
 from seper_reward.reader.in_process.response_sampler import ALGORITHM
 from seper_reward.reader.prompts import Baseline, PromptBuilder, PromptStyle
-from seper_reward.reader.sampler import NeedsMore, Sampler
+from seper_reward.reader.sampler import Sampler
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
 from seper_reward.runtime.profiling import count
-from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError
+from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, attempt, unwrap
 
 Q = TypeVar("Q", Query, Asked)
 
 _TEXTS_AT_ONCE = 16  # behind one prompt; each token keeps the logits of the whole vocabulary
-_BEGINNING, _BEGINNING_TOKENS = 60, 12  # characters and tokens in which a thought shows that it is one
-
-
-@dataclass(frozen=True)
-class EarlyStop:
-    """When fewer than N responses are enough.
-
-    Attributes:
-        first: How many responses are sampled in any case.
-        needs_more: Takes the first responses by prompt and returns the prompts that need all N.
-        decides: JSON-able parts that this decision depends on, so that a cache does not mix decisions.
-    """
-
-    first: int
-    needs_more: NeedsMore
-    decides: tuple[Any, ...]
+_BEGINNING, _BEGINNING_TOKENS = 60, 12  # length of the prefix checked for a thinking tag, in characters and tokens
 
 
 class PromptedReader:
@@ -94,134 +79,115 @@ class PromptedReader:
         return [self.prompts.build(question, passages) for passages in passage_sets]
 
     def responses(
-        self,
-        question: str,
-        passage_sets: Sequence[Sequence[Passage]],
-        early_stop: EarlyStop | None = None,
-        *,
-        answers: Sequence[str] = (),
-    ) -> list[Responses]:
-        """Sample the reader's responses to a question given each set of passages.
-
-        Args:
-            question: The question, the same for all sets.
-            passage_sets: What the reader sees each time; an empty set is the baseline.
-            early_stop: When fewer than N responses are enough; ``None`` samples all. Servers sample all N anyway.
-            answers: Texts whose ``known_leaves`` come with the responses; none come from a server or a reader that
-                thinks.
-
-        Returns:
-            One ``Responses`` per set, in order.
-
-        Raises:
-            UnscorableError: The question is longer than the reader's window; or see ``sample``.
-            ValueError: See ``sample``.
-        """
-        prompts = self.build_prompts(question, passage_sets)
-        # the baseline is a batch of its own, so that it is the same whatever passages are sampled beside it; a server
-        # makes its own batches
-        alone = {prompt for prompt, passages in zip(prompts, passage_sets, strict=True) if not passages}
-        batches = [set(prompts)] if self.sampler.prompts_ahead else [alone, set(prompts) - alone]
-        sampled: dict[str, Responses] = {}
-        texts = list(map(self.prompts.response_text, answers))
-        for batch in batches:
-            given = dict.fromkeys(batch, texts)
-            sampled |= self.sample(sorted(batch), early_stop, closed_book=alone, given=given)
-        return [sampled[prompt] for prompt in prompts]
-
-    def block_responses(
-        self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
+        self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]] | None = None
     ) -> list[list[Responses] | UnscorableError]:
-        """Sample the responses to several questions in their ``contexts`` side by side.
+        """Sample the responses to questions in their ``contexts``, side by side.
+
+        The prompts without a passage are a batch of their own, so a question's baseline does not depend on its
+        passages; an engine makes its own batches. In low digits, responses depend on the other questions.
 
         Args:
-            asked: The questions.
-            answers: Per question, the texts whose ``known_leaves`` come with its responses, as in ``responses``.
+            asked: The questions; an empty context is the baseline.
+            answers: Per question, texts whose ``known_leaves`` come with its responses; ``None`` for none. Neither
+                servers nor readers that think return any.
 
         Returns:
-            Per question, what ``responses`` returns, or the ``UnscorableError`` that it would raise.
+            Per question one ``Responses`` per context, or its error: it is longer than the reader's window, or see
+            ``sample``.
 
         Raises:
             ValueError: See ``sample``.
         """
-        prompts: dict[int, list[str]] = {}
-        found: dict[int, list[Responses] | UnscorableError] = {}
-        for place, each in enumerate(asked):
-            try:
-                prompts[place] = self.build_prompts(each.question, each.contexts)
-            except UnscorableError as error:
-                found[place] = error
-        given: dict[str, list[str]] = {}
-        own_leaves: dict[tuple[int, str], slice] = {}  # a prompt may be that of two questions with other answers
-        for place, own in prompts.items():
-            for prompt in dict.fromkeys(own):
-                start = len(given.setdefault(prompt, []))
-                given[prompt] += map(self.prompts.response_text, answers[place])
-                own_leaves[place, prompt] = slice(start, len(given[prompt]))
-        try:
-            sampled = self.sample(sorted(given), given=given)
-        except UnscorableError:  # one question's fault; by themselves the others can be sampled
-            return [self.attempt(each, texts) for each, texts in zip(asked, answers, strict=True)]
-        for place, own in prompts.items():
-            found[place] = [
-                replace(sampled[prompt], known_leaves=sampled[prompt].known_leaves[own_leaves[place, prompt]])
-                for prompt in own
-            ]
-        return [found[place] for place in range(len(asked))]
+        found = list(map(self._prompts_or_error, asked))
+        closed_book: dict[str, list[str]] = {}
+        open_book: dict[str, list[str]] = {}
+        own_leaves: dict[tuple[int, str], slice] = {}  # two questions can share a prompt but have different answers
+        bare = {
+            prompt
+            for each, prompts in zip(asked, found, strict=True)
+            if not isinstance(prompts, UnscorableError)
+            for prompt, passages in zip(prompts, each.contexts, strict=True)
+            if not passages
+        }
+        for place, prompts in enumerate(found):
+            texts = list(map(self.prompts.response_text, answers[place])) if answers else []
+            for prompt in () if isinstance(prompts, UnscorableError) else dict.fromkeys(prompts):
+                given = (closed_book if prompt in bare else open_book).setdefault(prompt, [])
+                own_leaves[place, prompt] = slice(len(given), len(given) + len(texts))
+                given += texts
+        batches = [closed_book | open_book] if self.sampler.prompts_ahead else [closed_book, open_book]
+        sampled: dict[str, Responses | UnscorableError] = {}
+        for batch in batches:
+            sampled |= self.sample(sorted(batch), closed_book=bare, given=batch)
 
-    def attempt(self, asked: Query | Asked, answers: Sequence[str]) -> list[Responses] | UnscorableError:
-        """Return a question's responses in its ``contexts``, or the error that ``responses`` raises."""
-        try:
-            return self.responses(asked.question, asked.contexts, answers=answers)
-        except UnscorableError as error:
-            return error
+        def own(place: int, prompt: str) -> Responses:
+            row = unwrap(sampled[prompt])
+            return replace(row, known_leaves=row.known_leaves[own_leaves[place, prompt]])
+
+        return [
+            prompts
+            if isinstance(prompts, UnscorableError)
+            else attempt(lambda: [own(place, each) for each in prompts])
+            for place, prompts in enumerate(found)
+        ]
 
     def sample(
         self,
         prompts: Sequence[str],
-        early_stop: EarlyStop | None = None,
         *,
         closed_book: Collection[str] = (),
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    ) -> dict[str, Responses]:
+    ) -> dict[str, Responses | UnscorableError]:
         """Sample responses to prompts as one batch, from the cache where that has them; return them by prompt.
 
         Args:
             prompts: Prompts as ``build_prompts`` returns them.
-            early_stop: When fewer than N responses are enough; ``None`` samples all. Servers sample all N anyway.
             closed_book: Those of the prompts in which no passage speaks.
             given: For some of the prompts, texts whose ``known_leaves`` come with the responses.
 
+        Returns:
+            Per prompt its responses, or its error: it is empty or longer than the reader's window, or half of its
+            responses begin with thoughts instead of answers.
+
         Raises:
-            UnscorableError: A prompt is empty or longer than the reader's window; or half of its responses begin with
-                thoughts instead of answers.
-            ValueError: The same in ``closed_book``, where no passage can be at fault.
+            ValueError: Half of the responses to a prompt in ``closed_book`` begin with thoughts: no passage can be at
+                fault.
         """
         key = self.sampling
-        if early_stop is not None:
-            key["adaptive"] = list(early_stop.decides)
 
-        def compute(missing: list[int]) -> list[dict[str, Any]]:
+        def compute(missing: list[int]) -> list[dict[str, Any] | UnscorableError]:
             batch = [prompts[at] for at in missing]
-            first, more = (None, None) if early_stop is None else (early_stop.first, early_stop.needs_more)
-            sampled = self.sampler.sample(batch, first, more, given)
-            count(lambda: self._asked(batch, [len(row) for each in sampled for row in each.token_log_probs]))
-            return [row.to_json() for row in sampled]
+            rows = self.sampler.sample(batch, given)
+            scored = [row for row in rows if not isinstance(row, UnscorableError)]
+            count(lambda: self._asked(batch, [len(row) for each in scored for row in each.token_log_probs]))
+            return [row if isinstance(row, UnscorableError) else row.to_json() for row in rows]
 
         if not self.sampler.knows_leaves:
             given = {}
         keys = [(key, prompt, *given.get(prompt, ())) for prompt in prompts]
         rows = answers_through(self.cache, "responses", self.sampler, keys, compute)
-        sampled = {prompt: Responses.from_json(row) for prompt, row in zip(prompts, rows, strict=True)}
-        for prompt, responses in sampled.items():
-            if 2 * sum(map(begins_to_think, self._beginnings(responses))) >= len(responses.texts):
-                error = ValueError if prompt in closed_book else UnscorableError
-                raise error(
-                    f"reader {self.sampler.name!r} begins its responses with thoughts, such as "
-                    f"{self._beginnings(responses)[0]!r}, and its chat template shows no way to switch that off; take "
-                    "another reader, or give it a chat_template that ends behind an empty thought"
-                )
-        return sampled
+        return {
+            prompt: row if isinstance(row, UnscorableError) else self._checked(row, prompt in closed_book)
+            for prompt, row in zip(prompts, rows, strict=True)
+        }
+
+    def _prompts_or_error(self, asked: Query | Asked) -> list[str] | UnscorableError:
+        return attempt(lambda: self.build_prompts(asked.question, asked.contexts))
+
+    def _checked(self, row: Mapping[str, Any], closed_book: bool) -> Responses | UnscorableError:
+        """Return sampled responses, or an error if they begin with thoughts."""
+        responses = Responses.from_json(row)
+        beginnings = self._beginnings(responses)
+        if 2 * sum(map(begins_to_think, beginnings)) < len(responses.texts):
+            return responses
+        reason = (
+            f"reader {self.sampler.name!r} begins its responses with thoughts, such as {beginnings[0]!r}, and its chat "
+            "template shows no way to switch that off; take another reader, or give it a chat_template that ends "
+            "behind an empty thought"
+        )
+        if closed_book:
+            raise ValueError(reason)
+        return UnscorableError(reason)
 
     def _beginnings(self, responses: Responses) -> list[str]:
         """Return the first words of each response, with control tokens where the tokens are known."""
@@ -231,77 +197,45 @@ class PromptedReader:
         return [self.sampler.tokenizer.decode(head, skip_special_tokens=False) for head in heads]
 
     def answer_log_probs(
-        self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
-    ) -> list[list[float]]:
-        """Return the mean log-probability per token of each answer, cut to ``max_new_tokens``, given passages.
-
-        Args:
-            question: The question, the same for all sets.
-            answers: Texts, each scored by itself.
-            passage_sets: What the reader sees each time.
-
-        Returns:
-            Per set, one natural-log probability (<= 0) per answer.
-
-        Raises:
-            UnscorableError: The question is longer than the reader's window.
-        """
-        means = iter(self._mean_log_probs(self._pairs(question, answers, passage_sets)))
-        return [list(itertools.islice(means, len(answers))) for _ in passage_sets]
-
-    def block_answer_log_probs(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
     ) -> list[list[list[float]] | UnscorableError]:
-        """Score the answers to several questions in their ``contexts`` side by side.
+        """Return the mean log-probability per token of answers to questions in their ``contexts``.
 
         Args:
             asked: The questions.
-            answers: Per question, texts, each scored by itself.
+            answers: Per question its texts, cut to ``max_new_tokens`` tokens.
 
         Returns:
-            Per question, what ``answer_log_probs`` returns, or the ``UnscorableError`` that it would raise.
+            Per question and context one natural-log probability (<= 0) per answer, or the error of a question that is
+            longer than the reader's window, or whose answers have no token.
         """
-        found = [self._pairs_or_error(each, texts) for each, texts in zip(asked, answers, strict=True)]
-        pairs = [pair for own in found if not isinstance(own, UnscorableError) for pair in own]
-        try:
-            means = iter(self._mean_log_probs(pairs))
-        except UnscorableError as error:
-            if len(asked) == 1:
-                return [error]
-            # one question's fault; by themselves the others can be scored
-            alone = (self.block_answer_log_probs([each], [texts]) for each, texts in zip(asked, answers, strict=True))
-            return list(itertools.chain(*alone))
-        return [
-            own
+        prompts = list(map(self._prompts_or_error, asked))
+        pairs = [
+            []
             if isinstance(own, UnscorableError)
-            else [list(itertools.islice(means, len(texts))) for _ in each.contexts]
-            for own, each, texts in zip(found, asked, answers, strict=True)
+            else list(itertools.product(own, map(self.prompts.response_text, texts)))
+            for own, texts in zip(prompts, answers, strict=True)
         ]
+        means = iter(self._mean_log_probs(list(itertools.chain(*pairs))))
+        rows = [list(itertools.islice(means, len(own))) for own in pairs]
 
-    def _pairs_or_error(self, asked: Query | Asked, answers: Sequence[str]) -> list[tuple[str, str]] | UnscorableError:
-        try:
-            return self._pairs(asked.question, answers, asked.contexts)
-        except UnscorableError as error:
-            return error
+        def by_context(row: Sequence[float | UnscorableError], texts: Sequence[str]) -> list[list[float]]:
+            values = iter(map(unwrap, row))
+            return [list(itertools.islice(values, len(texts))) for _ in range(len(row) // max(len(texts), 1))]
 
-    def _pairs(
-        self, question: str, answers: Sequence[str], passage_sets: Sequence[Sequence[Passage]]
-    ) -> list[tuple[str, str]]:
-        """Return each prompt with each answer behind it."""
         return [
-            (prompt, self.prompts.response_text(answer))
-            for prompt in self.build_prompts(question, passage_sets)
-            for answer in answers
+            own if isinstance(own, UnscorableError) else attempt(lambda: by_context(row, texts))
+            for own, row, texts in zip(prompts, rows, answers, strict=True)
         ]
 
-    def _mean_log_probs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    def _mean_log_probs(self, pairs: Sequence[tuple[str, str]]) -> list[float | UnscorableError]:
         """Return the mean log-probability per token of each text behind its prompt."""
 
-        def compute(missing: list[int]) -> list[float]:
+        def compute(missing: list[int]) -> list[float | UnscorableError]:
             batch, texts = zip(*(pairs[at] for at in missing), strict=True)
-            log_probs = self.sampler.log_probs(batch, texts)
-            count(lambda: self._asked(batch, list(map(len, log_probs))))
-            return [float(row.mean()) for row in log_probs]
+            found = self.sampler.log_probs(batch, texts)
+            count(lambda: self._asked(batch, [len(row) for row in found if not isinstance(row, UnscorableError)]))
+            return [row if isinstance(row, UnscorableError) else float(row.mean()) for row in found]
 
         longest = self.sampler.options.max_new_tokens
         keys = [(longest, *pair) for pair in pairs]
@@ -330,7 +264,7 @@ class PromptedReader:
                 batch, chunk = zip(*(pairs[at] for at in missing[start : start + _TEXTS_AT_ONCE]), strict=True)
                 longest = max(map(len, self.sampler.tokenizer(list(chunk), add_special_tokens=False).input_ids))
                 sampler = self.sampler.with_options(replace(self.sampler.options, max_new_tokens=max(longest, 1)))
-                log_probs = [row.tolist() for row in sampler.log_probs(batch, chunk)]
+                log_probs = [unwrap(row).tolist() for row in sampler.log_probs(batch, chunk)]
                 count(functools.partial(self._asked, batch, list(map(len, log_probs))))
                 found += log_probs
             return found
@@ -345,39 +279,41 @@ class PromptedReader:
             "response_tokens": sum(response_tokens),
         }
 
-    def expect(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> None:
-        """Begin to sample what ``responses`` will be called with, if the sampler can; only the time changes."""
+    def expect(self, asked: Iterable[Query | Asked]) -> None:
+        """Begin to sample the questions that ``responses`` will be called with, if the sampler can work ahead."""
         if not self.sampler.prompts_ahead:
             return
-        try:
-            prompts = self.build_prompts(question, passage_sets)
-        except UnscorableError:
-            return  # raised again when the question is measured
-        if self.cache is not None:
-            keys = content_keys("responses", self.sampler, [(self.sampling, prompt) for prompt in prompts])
-            prompts = [prompts[at] for at in self.cache.missing(keys)]
-        self.sampler.expect(prompts)
+        for each in asked:
+            prompts = self._prompts_or_error(each)
+            if isinstance(prompts, UnscorableError):
+                continue  # returned again when the question is measured
+            if self.cache is not None:
+                keys = content_keys("responses", self.sampler, [(self.sampling, prompt) for prompt in prompts])
+                prompts = [prompts[at] for at in self.cache.missing(keys)]
+            self.sampler.expect(prompts)
 
-    def ahead(self, queries: Iterable[Q], *, closed_book: bool = True) -> Iterator[Q]:
-        """Yield the queries, and have an engine begin with the next ones while the caller measures one.
+    def ahead(self, batches: Iterable[Sequence[Q]], *, closed_book: bool = True) -> Iterator[Sequence[Q]]:
+        """Yield batches of questions, and have an engine begin with the next ones while the caller measures one.
 
         Servers answer many prompts at once; only the time depends on it.
 
         Args:
-            queries: The queries.
+            batches: The batches.
             closed_book: Whether the caller also asks without a passage.
         """
-        waiting: deque[Q] = deque()
-        prompts, bare = 0, int(not closed_book)
-        for query in queries:
-            contexts = query.contexts[bare:]
-            waiting.append(query)
-            prompts += len(contexts)
-            self.expect(query.question, contexts)
+        bare = int(not closed_book)
+        waiting: deque[tuple[Sequence[Q], int]] = deque()
+        prompts = 0
+        for batch in batches:
+            size = sum(len(query.contexts) - bare for query in batch)
+            self.expect(Asked(query.question, (), tuple(query.contexts[bare:])) for query in batch)
+            waiting.append((batch, size))
+            prompts += size
             while prompts > self.sampler.prompts_ahead:
-                prompts -= len(waiting[0].contexts) - bare
-                yield waiting.popleft()
-        yield from waiting
+                done, size = waiting.popleft()
+                prompts -= size
+                yield done
+        yield from (batch for batch, _ in waiting)
 
     def with_style(self, style: PromptStyle) -> "PromptedReader":
         """Return the same reader that is asked in other words."""

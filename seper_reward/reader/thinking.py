@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from seper_reward.reader.chat import ThoughtFormat
-from seper_reward.reader.sampler import NeedsMore, Sampler, SamplingOptions, ThoughtOptions
-from seper_reward.types import Leaf, Responses
+from seper_reward.reader.sampler import Sampler, SamplingOptions, ThoughtOptions
+from seper_reward.types import Responses, UnscorableError
 
 _SPARE_TOKENS = 16  # a thought that is read again may have some tokens more than when it was sampled
 
@@ -30,19 +30,16 @@ class ThinkingSampler:
         longest: Longest thought in tokens, >= 1.
 
     Raises:
-        ValueError: The reader's window has no room for such thoughts, or it draws without replacement: how likely a
-            response is with all its possible thoughts is not known.
+        ValueError: The reader's window has no room for such thoughts.
     """
 
     prompts_ahead: int
     knows_leaves = False
 
     def __init__(self, sampler: Sampler, thought: ThoughtFormat, longest: int) -> None:
-        sampler.options.refuse_without_replacement(f"{sampler.name!r}, which thinks")
         self.backend, self.name, self.tokenizer = sampler.backend, sampler.name, sampler.tokenizer
         self.options, self.max_batch_tokens = sampler.options, sampler.max_batch_tokens
-        self.prompts_ahead, self.refill, self.compiled = sampler.prompts_ahead, sampler.refill, sampler.compiled
-        self.layout = sampler.layout
+        self.prompts_ahead, self.layout = sampler.prompts_ahead, sampler.layout
         self._sampler, self._format, self._longest = sampler, thought, longest
         options = {**vars(sampler.options), "max_new_tokens": longest, "stop": (thought.end,)}
         self._thinker = sampler.with_options(ThoughtOptions(**options))
@@ -75,41 +72,50 @@ class ThinkingSampler:
     def sample(
         self,
         prompts: Sequence[str],
-        first: int | None = None,
-        more: NeedsMore | None = None,
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    ) -> list[Responses]:
+    ) -> list[Responses | UnscorableError]:
         """Sample N thoughts for each prompt and one response for each thought.
 
         Args:
             prompts: Texts that end where a thought begins; equal ones are sampled once.
-            first: Has no effect: all N are sampled.
-            more: Has no effect: all N are sampled.
             given: Has no effect: a given answer has no probability of its own.
 
         Returns:
-            One ``Responses`` per prompt, in order.
+            Per prompt, its ``Responses``, or the error of a prompt that is empty or too long, or of a reader that
+            fails.
 
         Raises:
-            UnscorableError: A prompt is empty or too long, or the reader fails.
-            ValueError: A server names no token ids, so that the end of a thought cannot be told.
+            ValueError: A server returns no token ids, which show where a thought ends.
         """
         distinct = sorted(set(prompts))
-        thoughts = dict(zip(distinct, map(self._with_thoughts, distinct, self._thinker.sample(distinct)), strict=True))
+        found: dict[str, Responses | UnscorableError] = dict(
+            zip(distinct, self._thinker.sample(distinct), strict=True)
+        )
+        thoughts = {
+            prompt: self._with_thoughts(prompt, row)
+            for prompt, row in found.items()
+            if not isinstance(row, UnscorableError)
+        }
         counts = Counter(text for rows in thoughts.values() for text, _ in rows)
         answers: dict[str, list[tuple[Any, ...]]] = {}
+        errors: dict[str, UnscorableError] = {}
         for count in sorted(set(counts.values())):
             batch = sorted(text for text in counts if counts[text] == count)
             for text, row in zip(batch, self._answering(count).sample(batch), strict=True):
+                if isinstance(row, UnscorableError):
+                    errors[text] = row
+                    continue
                 answers[text] = list(zip(row.texts, row.token_log_probs, row.token_ids, row.finished, strict=True))
-        sampled = {}
         for prompt, rows in thoughts.items():
+            if failed := [errors[text] for text, _ in rows if text in errors]:
+                found[prompt] = failed[0]
+                continue
             texts, log_probs, ids, finished = zip(*(answers[text].pop() for text, _ in rows), strict=True)
             ended = tuple(whole and end for (_, whole), end in zip(rows, finished, strict=True))
-            sampled[prompt] = Responses(texts, log_probs, ids, ended)
-        return [sampled[prompt] for prompt in prompts]
+            found[prompt] = Responses(texts, log_probs, ids, ended)
+        return [found[prompt] for prompt in prompts]
 
-    def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
+    def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Refuse: how likely a given answer is depends on a thought that nobody gives.
 
         Raises:
@@ -117,16 +123,6 @@ class ThinkingSampler:
         """
         raise ValueError(
             f"reader {self.name!r} thinks first, so a given answer has no log-probability of its own; set thinking=off"
-        )
-
-    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
-        """Refuse, as ``log_probs`` does.
-
-        Raises:
-            ValueError: Always.
-        """
-        raise ValueError(
-            f"reader {self.name!r} thinks first, so a given answer has no probability of its own; set thinking=off"
         )
 
     def expect(self, prompts: Sequence[str]) -> None:

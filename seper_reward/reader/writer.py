@@ -5,7 +5,7 @@ from typing import Any
 
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
-from seper_reward.types import Passage
+from seper_reward.types import Passage, unwrap
 
 Turn = Mapping[str, str]  # role ("user" or "assistant") and content
 _NEXT_TURN = "\nUser:"
@@ -56,7 +56,7 @@ class Writer:
             UnscorableError: The reader fails, or begins with thoughts and no setting switches that off.
         """
         written = self._reader.sample(sorted(set(prompts)))
-        return [written[prompt].texts[0] for prompt in prompts]
+        return [unwrap(written[prompt]).texts[0] for prompt in prompts]
 
     def _render(self, turns: Sequence[Turn]) -> str:
         chat = self._reader.prompts.chat

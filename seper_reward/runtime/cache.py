@@ -70,17 +70,21 @@ class Cache:
 
         Args:
             keys: Keys made by ``content_keys``.
-            compute: Takes the positions of the missing keys, all at once, and returns their JSON values.
+            compute: Takes the positions of the missing keys, all at once, and returns their JSON values. An exception
+                in place of a value is returned and not stored.
         """
         with timed("cache"):
             values = self._get(keys)
         missing = [position for position, key in enumerate(keys) if key not in values]
         self.hits, self.misses = self.hits + len(keys) - len(missing), self.misses + len(missing)
         if missing:
-            fresh = {keys[at]: json.dumps(value) for at, value in zip(missing, compute(missing), strict=True)}
+            computed = dict(zip((keys[at] for at in missing), compute(missing), strict=True))
+            errors = {key: value for key, value in computed.items() if isinstance(value, Exception)}
+            fresh = {key: json.dumps(value) for key, value in computed.items() if key not in errors}
             with timed("cache"):
                 self._put(fresh)
             values.update(fresh)
+            return [errors[key] if key in errors else json.loads(values[key]) for key in keys]
         return [json.loads(values[key]) for key in keys]
 
     def missing(self, keys: Sequence[str]) -> list[int]:
@@ -181,7 +185,8 @@ def answers_through(
         kind: What kind of answer it is, such as ``"responses"``, so that kinds are not mixed.
         model: The model that answers.
         asked: The inputs, each as the JSON-able parts that decide its answer.
-        compute: Takes the positions of the inputs without an answer, all at once, and returns their answers.
+        compute: Takes the positions of the inputs without an answer, all at once, and returns their answers, or an
+            exception for an input that has none.
     """
     if not asked:
         return []

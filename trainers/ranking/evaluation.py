@@ -72,14 +72,7 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
         sampler = ResponseSampler.from_pretrained(
             name,
             # what is of the labelling reader alone is left out
-            replace(
-                reader_options(config),
-                revision=None,
-                chat_template=None,
-                layout=None,
-                backend="process",
-                compile_reader=False,
-            ),
+            replace(reader_options(config), revision=None, chat_template=None, layout=None),
             seed=sampling.seed,
             num_samples=sampling.num_samples,
             temperature=defaults.temperature,

@@ -90,7 +90,6 @@ def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun
     """
     folder = Path(arguments.output_dir)
     _refuse_shards()
-    config.refuse_auto()
     config.cache = config.cache or trainer_cache(folder)
     questions = read_questions(config)
     scorer = load_scorer(config, arguments.seed)

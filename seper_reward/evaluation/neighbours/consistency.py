@@ -18,7 +18,7 @@ from seper_reward.evaluation.win_ratios import decompose_errors, mean_win_and_lo
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage, Query, UnscorableError
+from seper_reward.types import Asked, Passage, Query, UnscorableError
 
 _RESAMPLES = 1000
 
@@ -61,10 +61,9 @@ def consistency(
     answered: list[list[_Answered]] = []  # by question, then source
     for number, query in enumerate(tqdm(queries, desc="answering", unit="question")):
         shown = [tuple(passages[number]) for passages in sources.values()]
-        try:
-            responses = reader.responses(query.question, shown)
-        except UnscorableError as error:
-            tell_left_out(query.id, error)
+        (responses,) = reader.responses([Asked(query.question, (), tuple(shown))])
+        if isinstance(responses, UnscorableError):
+            tell_left_out(query.id, responses)
             continue
         texts = [row.texts[0] for row in responses]
         answered.append([_answered(query, *each) for each in zip(texts, shown, strict=True)])

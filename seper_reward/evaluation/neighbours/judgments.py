@@ -12,7 +12,7 @@ from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
 
 DEPTHS = (1, 3, 5, 10, 20)
 
@@ -131,10 +131,8 @@ def _answers(
     """Return how right the reader's greedy answers are, where it can be asked."""
     texts: list[str | None] = []
     for query, passages in zip(queries, shown, strict=True):
-        try:
-            texts.append(reader.responses(query.question, [passages])[0].texts[0])
-        except UnscorableError:
-            texts.append(None)
+        (found,) = reader.responses([Asked(query.question, (), (tuple(passages),))])
+        texts.append(None if isinstance(found, UnscorableError) else found[0].texts[0])
     return {
         name: mean_over_questions(
             [metric(text, query.answers) for text, query in zip(texts, queries, strict=True) if text is not None]

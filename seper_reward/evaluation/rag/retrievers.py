@@ -14,7 +14,7 @@ from seper_reward.evaluation.statistics import mean_over_questions, order_correl
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, Query, UnscorableError, Utility
+from seper_reward.types import Asked, Belief, Query, UnscorableError, Utility
 
 #: Measures of a retriever's lists that are compared with the reader's accuracy.
 MEASURES = ("ndcg", "recall", "delta_seper", "delta_seper_list", "harm_rate")
@@ -108,11 +108,11 @@ def _answered(
         if row is None:
             continue
         contexts = own.together(depths)
-        try:
-            said = [each.texts[0] for each in reader.responses(query.question, contexts)]
-        except UnscorableError as error:
-            tell_left_out(query.id, error)
+        (found,) = reader.responses([Asked(query.question, (), tuple(contexts))])
+        if isinstance(found, UnscorableError):
+            tell_left_out(query.id, found)
             continue
+        said = [each.texts[0] for each in found]
         right = {context: exact_match(text, query.answers) for context, text in zip(contexts, said, strict=True)}
         yield _Question(query, own.lists, row, right)
 

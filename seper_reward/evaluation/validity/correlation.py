@@ -15,7 +15,7 @@ from seper_reward.evaluation.validity.measures import Measures
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Query, UnscorableError
+from seper_reward.types import Asked, Query, UnscorableError
 
 _OURS = "delta_seper_soft"
 
@@ -51,8 +51,9 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
     relevance: list[float] = []
     owner: list[int] = []
     baselines: list[float] = []
-    bar = tqdm(scorer.reader.ahead(queries), total=len(queries), desc="measuring", unit="question")
-    for query, query_contexts in zip(bar, contexts, strict=True):
+    coming = scorer.reader.ahead([query] for query in queries)
+    bar = tqdm(coming, total=len(queries), desc="measuring", unit="question")
+    for (query,), query_contexts in zip(bar, contexts, strict=True):
         try:
             baseline, gains = measures.gains(query, [context.passages for context in query_contexts])
         except UnscorableError as error:
@@ -93,12 +94,9 @@ def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
     reader = scorer.with_sampling(**GREEDY).reader
     unknown = []
     for query in tqdm(queries, desc="answering without passages", unit="question"):
-        try:
-            (sampled,) = reader.responses(query.question, [()])
-        except UnscorableError:  # told when it is measured
-            unknown.append(query)
-            continue
-        if exact_match(sampled.texts[0], query.answers) < 1:
+        (found,) = reader.responses([Asked(query.question, (), ((),))])
+        # an error is reported when the question is measured
+        if isinstance(found, UnscorableError) or exact_match(found[0].texts[0], query.answers) < 1:
             unknown.append(query)
     if not unknown:
         raise ValueError(

@@ -8,7 +8,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.evaluation.validity.llm_judge import LLMJudge
 from seper_reward.evaluation.validity.similarity import Encoder, bert_score
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, Passage, Query, answer_aliases
+from seper_reward.types import Asked, Belief, Passage, Query, answer_aliases, unwrap
 
 
 class Measures:
@@ -70,7 +70,8 @@ class Measures:
         responses = sorted({text for belief in beliefs for text in belief.responses})
         metrics = {**self._overlap, "bert_score": bert_score(self._encoder, responses, answers)}
         verdicts = None if self._judge is None else self._judge.verdicts(question, answers, responses)
-        log_probs = self._scorer.reader.answer_log_probs(question, answer_aliases(answers), contexts)
+        asked = Asked(question, answers, tuple(map(tuple, contexts)))
+        (log_probs,) = map(unwrap, self._scorer.reader.answer_log_probs([asked], [answer_aliases(answers)]))
         return [
             {
                 "delta_seper_soft": belief.seper,

@@ -92,7 +92,7 @@ class ReaderLabels:
         """Return ``(K, 2)``: SePer on both halves of a context's responses, for each split."""
         import numpy as np
 
-        sampled = sampled_responses(context, with_replacement=True)
+        sampled = sampled_responses(context)
         support = {row["text"]: row["support"] for row in context["responses"]}
         if len(sampled.texts) < 2:
             raise ValueError(f"{self.name}, {where}: one response has no halves; label with more --num_samples")
@@ -121,8 +121,8 @@ def read_reader(folder: str | Path, name: str) -> ReaderLabels:
 
     Raises:
         OSError: One of the files is missing.
-        ValueError: The labels are not those of ΔSePer, do not count for each response the answer that it fits best, or
-            are of draws without replacement, whose halves are not independent; or a file is damaged.
+        ValueError: The labels are not those of ΔSePer, or do not count for each response the answer that it fits best;
+            or a file is damaged.
     """
     rows = {row["id"]: row for _, row in read_valid_rows(Path(folder) / LABELS)}
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
@@ -135,9 +135,5 @@ def read_reader(folder: str | Path, name: str) -> ReaderLabels:
         raise ValueError(
             f"{folder}: labels with aliases={estimator.aliases!r} cannot be computed on half of the responses from "
             "what rows keep; run `seper-reward reestimate --aliases any` and compare its folder"
-        )
-    if sampling["draw"] != "independent":
-        raise ValueError(
-            f"{folder}: halves of responses drawn without replacement are not independent; label with draw=independent"
         )
     return ReaderLabels(name, rows, estimator, decides["reader"], decides["prompt"], sampling["seed"])

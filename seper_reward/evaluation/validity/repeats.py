@@ -6,7 +6,6 @@ replacement are not cut like this, since what a repeat leaves is no sample; each
 order in which they are drawn, the first N of more are exactly what a sample of N is, so that one serves all N.
 """
 
-import functools
 import math
 import time
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from seper_reward.evaluation.statistics import mean, rounded, rounded_or_none
 from seper_reward.evaluation.validity.contexts import marked_contexts, none_asked
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Estimate, Passage, Query, Responses, UnscorableError
+from seper_reward.types import Asked, Estimate, Passage, Query, Responses, UnscorableError, unwrap
 
 _NEXT_REPEAT = 1_000_033  # between the seeds of repeats, so that neighbouring --seed share no draw
 
@@ -37,12 +36,10 @@ class Way:
     Attributes:
         estimator: The options of SePer.
         known_answers: Whether the gold answers' own probabilities are used.
-        distinct: Whether responses are drawn without replacement.
     """
 
     estimator: Estimator
     known_answers: bool = False
-    distinct: bool = False
 
 
 WAYS = {
@@ -51,7 +48,6 @@ WAYS = {
     "uniform": Way(Estimator(weighting="uniform")),
     "mass": Way(Estimator()),
     "default": Way(Estimator(), known_answers=True),
-    "without_replacement": Way(Estimator(), known_answers=True, distinct=True),
 }
 
 
@@ -100,7 +96,7 @@ def repeats(
 
     Raises:
         ValueError: A way is unknown, marks are missing or equal, the reader does not tell the probabilities of its
-            draws or cannot draw without replacement, or no question can be asked.
+            draws, or no question can be asked.
     """
     if not ways:
         raise ValueError(f"expected estimators to compare, got none; name some of {', '.join(WAYS)}")
@@ -116,7 +112,7 @@ def repeats(
         sets = [(), *(context.passages for context in query_contexts)]
         try:
             pools = drawing.pools(query, sets)
-            found = drawing.measure(query, sets, pools, ways)
+            found = drawing.measure(query, pools, ways)
         except UnscorableError as error:
             tell_left_out(query.id, error)
             continue
@@ -155,18 +151,11 @@ class _Drawing:
         if scorer.cache is not None:
             _ = scorer.sampler.weights_hash  # computed here, the copies share it
         self._pooled = scorer.with_sampling(num_samples=self.size)
-        # made where they are needed: not every reader can draw like this
-        self._repeat = functools.cache(
-            lambda number: scorer.with_sampling(
-                num_samples=max(counts),
-                draw="without_replacement",
-                seed=scorer.sampler.options.seed + number * _NEXT_REPEAT,
-            )
-        )
 
     def pools(self, query: Query, sets: Sequence[Sequence[Passage]]) -> list[Responses]:
         """Return the pool of independent draws in each context."""
-        pools = self._pooled.responses(query.question, query.answers, sets)
+        (found,) = self._pooled.responses([Asked(query.question, query.answers, tuple(map(tuple, sets)))])
+        pools = unwrap(found)
         if not all(map(has_mass, pools)):
             raise ValueError(
                 "evaluate repeats needs the probability of each response, which this reader does not tell; take one "
@@ -174,12 +163,9 @@ class _Drawing:
             )
         return pools
 
-    def measure(
-        self, query: Query, sets: Sequence[Sequence[Passage]], pools: Sequence[Responses], ways: Sequence[str]
-    ) -> dict[str, _Measured]:
+    def measure(self, query: Query, pools: Sequence[Responses], ways: Sequence[str]) -> dict[str, _Measured]:
         """Return SePer of a question by each way."""
         independent = [[self._cut(pool, count) for count in self.counts] for pool in pools]  # (C, N, R)
-        distinct = self._distinct(query, sets) if any(WAYS[name].distinct for name in ways) else []
         judged: dict[str, dict[Any, Tensor]] = {}  # by the texts that are read: ways share what they ask of the judge
         found = {}
         for name in ways:
@@ -187,7 +173,7 @@ class _Drawing:
             known = judged.setdefault(way.estimator.judged_texts, {})
             samples = [
                 sample if way.known_answers else replace(sample, known_leaves=())
-                for context in (distinct if way.distinct else independent)
+                for context in independent
                 for row in context
                 for sample in row
             ]
@@ -199,14 +185,6 @@ class _Drawing:
     def _cut(self, pool: Responses, count: int) -> list[Responses]:
         """Return the first draws of a pool, as repeats that have none in common."""
         return [pool.at(range(start, start + count)) for start in range(0, count * self._times, count)]
-
-    def _distinct(self, query: Query, sets: Sequence[Sequence[Passage]]) -> list[list[list[Responses]]]:
-        """Return draws without replacement: ``(C, N, R)``, the smaller ones the first of the largest."""
-        drawn = [self._repeat(number).responses(query.question, query.answers, sets) for number in range(self._times)]
-        return [
-            [[repeat.at(range(min(count, len(repeat.texts)))) for repeat in repeated] for count in self.counts]
-            for repeated in zip(*drawn, strict=True)
-        ]
 
     def _soft(
         self, query: Query, samples: Sequence[Responses], options: Estimator, known: dict[Any, Tensor]
@@ -259,13 +237,12 @@ def _seconds(
 
 def _ask_anew(scorer: SePerScorer, queries: Sequence[Query], way: Way, count: int) -> int:
     """Sample and judge as a user of this way would, with an empty cache; return how many contexts there were."""
-    draw = "without_replacement" if way.distinct else "independent"
-    reader = scorer.reader.with_sampling(num_samples=count, draw=draw)
+    reader = scorer.reader.with_sampling(num_samples=count)
     reader.cache = None
     judge = BeliefJudge(scorer.entailment, way.estimator, None)
     for query in queries:
         known = scorer.known_answers(query.answers) if way.known_answers else ()
-        responses = reader.responses(query.question, query.contexts, answers=known)
+        responses = unwrap(reader.responses([query], [known])[0])
         judge.soft_estimates(SampledQuestion(query.question, query.answers, responses))
     return sum(len(query.contexts) for query in queries)
 

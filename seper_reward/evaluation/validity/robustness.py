@@ -14,7 +14,7 @@ from seper_reward.reader.prompts import PromptStyle
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage, Query, Responses, UnscorableError
+from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, unwrap
 
 _SOFT, _HARD = "delta_seper_soft", "delta_seper_hard"
 
@@ -95,11 +95,12 @@ def robustness(
 def _sampled(
     scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]], prompts: Mapping[str, PromptStyle]
 ) -> _Asked:
-    known = scorer.known_answers(query.answers)
+    asked = Asked(query.question, query.answers, ((), *map(tuple, sets)))
+    known = [scorer.known_answers(query.answers)]
     readers = {"": scorer.reader, **{name: scorer.reader.with_style(style) for name, style in prompts.items()}}
     return _Asked(
         query,
-        {name: reader.responses(query.question, [(), *sets], answers=known) for name, reader in readers.items()},
+        {name: unwrap(reader.responses([asked], known)[0]) for name, reader in readers.items()},
     )
 
 

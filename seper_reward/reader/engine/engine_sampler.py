@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,12 +24,14 @@ from seper_reward.reader.engine.servers import ServerPool
 from seper_reward.reader.engine.verification import TOLERANCE, Verifier
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer
-from seper_reward.reader.sampler import EngineOptions, NeedsMore, ReaderOptions, SamplingOptions
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.tokens import cut_at_stop, encode_prompt, encode_response
 from seper_reward.runtime.hashing import hash_with_tokenizer
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Leaf, Responses
+from seper_reward.types import Responses, UnscorableError, unwrap
+
+R = TypeVar("R")
 
 _EXPECTED = 8192  # most responses that are kept for who may never ask for them
 
@@ -48,20 +50,18 @@ class EngineSampler:
 
     Raises:
         ConnectionError: A server does not answer.
-        ValueError: A server has another model or tokenizer, or its log-probabilities are not what they must be; or
-            responses are to be drawn without replacement, which servers cannot.
+        ValueError: A server has another model or tokenizer, or its log-probabilities are not what they must be.
         OSError: The library ``openai`` is not installed.
     """
 
     backend = "engine"
     max_batch_tokens = 0
-    refill = compiled = knows_leaves = False
+    knows_leaves = False
     layout = None
     device: torch.device | None = None
 
     def __init__(self, engine: EngineOptions, tokenizer: Any, **sampling: Any) -> None:
         self.tokenizer, self.options = tokenizer, SamplingOptions(**sampling)
-        self.options.refuse_without_replacement("an engine")
         self._pool = ServerPool(engine)
         self.name, self.prompts_ahead = self._pool.model, self._pool.capacity
         lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
@@ -129,29 +129,25 @@ class EngineSampler:
     def sample(
         self,
         prompts: Sequence[str],
-        first: int | None = None,
-        more: NeedsMore | None = None,
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses]:
         """Sample N responses for each prompt, all prompts at once.
 
         Args:
             prompts: Texts, with the chat template already applied; equal ones are sampled once.
-            first: Has no effect: a server samples all N.
-            more: Has no effect: a server samples all N.
             given: Has no effect: a server does not tell how likely a whole response is.
 
         Returns:
-            One ``Responses`` per prompt, in order; without ``token_ids`` if the server names none.
+            Per prompt, its ``Responses``, without ``token_ids`` if the server names none; or the error of a prompt
+            that is empty or too long, that the server refuses, or whose answer is incomplete.
 
         Raises:
-            UnscorableError: A prompt is empty or too long, the server refuses it, or its answer is incomplete.
             ConnectionError: No server answered, after all retries.
         """
         self.expect(prompts)
         futures = {prompt: self._expected.pop(prompt) for prompt in dict.fromkeys(prompts)}
         with timed("decode"):  # includes the server's prefill
-            sampled = {prompt: future.result() for prompt, future in futures.items()}
+            sampled = {prompt: _result(future) for prompt, future in futures.items()}
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
@@ -163,29 +159,15 @@ class EngineSampler:
                 count.
 
         Returns:
-            Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token.
+            Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token; or the
+            error of a prompt that is empty or too long, of a text without a token, or of a request that the server
+            refuses or answers without log-probabilities of prompts (``echo``).
 
         Raises:
-            UnscorableError: A prompt is empty or too long, a text has no token, the server refuses the request, or it
-                returns no log-probabilities of prompts (``echo``).
             ConnectionError: No server answered, after all retries.
         """
-        futures = []
-        for prompt, text in zip(prompts, texts, strict=True):
-            tokens = encode_response(self.tokenizer, text, self.options.max_new_tokens)
-            futures.append(self._pool.start(self._verifier.forced(self._pool, self._encode(prompt), tokens)))
-        return [torch.tensor(future.result(), dtype=torch.float32) for future in futures]
-
-    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
-        """Refuse: a server does not tell the probabilities of all tokens that may end a response.
-
-        Raises:
-            ValueError: Always.
-        """
-        raise ValueError(
-            f"engine {self.name!r} does not tell how likely a given response is with its end; run the reader in this "
-            "process (backend=process)"
-        )
+        futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
+        return list(map(_result, futures))
 
     def reading_with(self, model: Any) -> ResponseSampler:
         """Return a sampler with the same options in process, on a model that has this one's tokenizer."""
@@ -196,9 +178,8 @@ class EngineSampler:
 
         Raises:
             ValueError: With these options servers must be verified which need not with those of before, and a server
-                fails; or responses are to be drawn without replacement.
+                fails.
         """
-        options.refuse_without_replacement("an engine")
         other = copy.copy(self)
         other.options, other._expected = options, {}
         verified = (self.options.temperature, self.options.top_p) != (1, 1)
@@ -217,7 +198,7 @@ class EngineSampler:
             RuntimeError: They differ by more.
             UnscorableError: The server names no token ids, or returns no log-probabilities of prompts.
         """
-        (responses,) = self.sample([prompt])
+        responses = unwrap(self.sample([prompt])[0])
         log_probs = [row.tolist() for row in responses.token_log_probs]
         completions = [
             Completion(list(ids), row, "", ended=True, stop_string=False)
@@ -229,6 +210,11 @@ class EngineSampler:
             raise RuntimeError(
                 f"engine {self.name!r}: sampled and forced log-probabilities differ by {difference:.2f} nats"
             )
+
+    async def _forced(self, prompt: str, text: str) -> Tensor:
+        tokens = encode_response(self.tokenizer, text, self.options.max_new_tokens)
+        log_probs = await self._verifier.forced(self._pool, self._encode(prompt), tokens)
+        return torch.tensor(log_probs, dtype=torch.float32)
 
     async def _sample(self, prompt: str) -> Responses:
         ids = self._encode(prompt)
@@ -312,3 +298,10 @@ class EngineSampler:
 
     def _before_stop(self, text: str) -> str | None:
         return cut_at_stop(text, self.options.stop, thought=self.options.thought)
+
+
+def _result(future: Future[R]) -> R | UnscorableError:
+    try:
+        return future.result()
+    except UnscorableError as error:
+        return error

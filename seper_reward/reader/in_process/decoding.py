@@ -2,7 +2,7 @@
 
 import copy
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -10,13 +10,17 @@ from torch import Tensor
 
 from seper_reward.reader.in_process.layout import cache_argument, has_lines, keep_logits, new_cache, rope_switch
 from seper_reward.reader.in_process.masks import attention_mask, left_pad
-from seper_reward.reader.in_process.rows import Row
+from seper_reward.reader.in_process.rows import GivenResponse, Row
 from seper_reward.reader.sampler import Layout
+from seper_reward.runtime.profiling import timed
+from seper_reward.types import Leaf
 
 # share of the longest prompt: a shorter common start costs more, because it needs an attention mask, than it saves
 _WORTH_SHARING = 0.125
 # tokens of prompts read at once: more do not fit beside the weights in a processor's own cache
 _CPU_PREFILL_TOKENS = 1024
+# tokens of given texts of a batch that are read at once, if none is longer: every token keeps its logits
+_GIVEN_TOKENS = 2048
 
 
 class Decoder(Protocol):
@@ -29,13 +33,8 @@ class Decoder(Protocol):
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
         """Read the prompts; the responses are ordered by prompt, then sample."""
 
-    def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
-        """Append the newest token of each row.
-
-        Args:
-            rows: Responses that go on.
-            keep_lines: Whether the cache keeps the lines of other responses, too, because some will go on later.
-        """
+    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
+        """Append the newest token of each row; the rows are the responses that go on."""
 
 
 def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decoder:
@@ -130,13 +129,13 @@ class TreeDecoder:
             layer.keys, layer.values = layer.keys[:, :, :slots], layer.values[:, :, :slots]
         return [list(torch.split(logits[line, : sum(own)], own)) if own else [] for line, own in enumerate(lengths)]
 
-    def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
+    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
         """Append the newest tokens, once for equal responses; see ``Decoder``."""
         by_line: dict[int, dict[tuple[int, ...], list[Row]]] = {}
         for row in rows:
             by_line.setdefault(row.prompt, {}).setdefault(tuple(row.token_ids), []).append(row)
         # dropping lines copies the cache, which does not pay for one or two
-        if not keep_lines and len(by_line) <= 0.75 * len(self._lines):
+        if len(by_line) <= 0.75 * len(self._lines):
             self._keep([place for place, line in enumerate(self._lines) if line in by_line])
         width, used_slots = max(map(len, by_line.values())), self._prompt.shape[1]
         tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
@@ -156,39 +155,6 @@ class TreeDecoder:
         logits = self._step(tokens, seen, positions)
         lines, columns = zip(*places, strict=True)
         return logits[list(lines), list(columns)], [branches[row.prompt, tuple(row.token_ids)] for row in rows]
-
-    def join(self, fresh: "TreeDecoder", first: int, rows: Sequence[Row]) -> None:
-        """Take the prompts that ``fresh`` has read, numbered from ``first``, into the room of all but ``rows``."""
-        fresh._lines = [first + line for line in fresh._lines]
-        if rows:
-            self._compact(rows)
-            slots = max(self._prompt.shape[1], fresh._prompt.shape[1])
-            masks = [_widened(tree._prompt, slots, dim=1) for tree in (self, fresh)]
-            fresh._cache = _stacked([self._cache, fresh._cache])
-            fresh._prompt = torch.cat(masks)
-            fresh._lengths = torch.cat([self._lengths, fresh._lengths])
-            fresh._lines = [*self._lines, *fresh._lines]
-        self.__dict__.update(vars(fresh))
-
-    def _compact(self, rows: Sequence[Row]) -> None:
-        """Keep only the lines of ``rows``, and of each line only the prompt's slots and those that the rows see."""
-        prompts = {row.prompt for row in rows}
-        self._keep([place for place, line in enumerate(self._lines) if line in prompts])
-        used = [set(line.nonzero()[:, 0].tolist()) for line in self._prompt]
-        at = {prompt: line for line, prompt in enumerate(self._lines)}
-        for row in rows:
-            used[at[row.prompt]].update(row.slots)
-        slots = max(map(len, used))
-        index = torch.tensor([[*sorted(line), *[0] * (slots - len(line))] for line in used])  # (L, slots)
-        new_slots = [{slot: place for place, slot in enumerate(sorted(line))} for line in used]
-        for row in rows:
-            row.slots = tuple(new_slots[at[row.prompt]][slot] for slot in row.slots)
-        self._prompt = torch.arange(slots)[None] < self._lengths[:, None]  # a prompt's slots come first
-        lines = torch.arange(len(used))[:, None]
-        for layer in self._cache.layers:
-            # with the heads last, whole vectors are copied: ten times as fast as take_along_dim on a CPU
-            layer.keys = layer.keys.transpose(1, 2)[lines, index.to(layer.keys.device)].transpose(1, 2)
-            layer.values = layer.values.transpose(1, 2)[lines, index.to(layer.values.device)].transpose(1, 2)
 
     def _step(self, tokens: Tensor, seen: Tensor, positions: Tensor) -> Tensor:
         device, mask = self._model.device, attention_mask(seen, self._model.dtype)
@@ -230,11 +196,10 @@ class LineDecoder:
         branches = list(range(len(self._mask)))
         return logits, [branch // samples for branch in branches] if self._share else branches
 
-    def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
+    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
         """Append the newest tokens; see ``Decoder``."""
-        several = len({row.line for row in rows}) < len(rows)  # rows that go on from one line
         # dropping lines copies the cache, which does not pay for one or two
-        if several or (self._can_drop and not keep_lines and len(rows) <= 0.75 * len(self._mask)):
+        if self._can_drop and len(rows) <= 0.75 * len(self._mask):
             self._select([row.line for row in rows])
             for line, row in enumerate(rows):
                 row.line = line
@@ -247,7 +212,7 @@ class LineDecoder:
         return logits[lines], list(range(len(rows)))
 
     def _select(self, lines: Sequence[int]) -> None:
-        """Make each of the lines, which may be named several times, a line of its own, in their order."""
+        """Keep only these lines, in their order."""
         index = torch.tensor(lines, device=self._mask.device)
         self._cache.batch_select_indices(index)
         self._mask, self._next_position = self._mask[index], self._next_position[index]
@@ -293,6 +258,47 @@ class RereadDecoder:
         ids = torch.tensor(sequences, device=self._model.device)
         logits: Tensor = self._model(input_ids=ids, **keep_logits(self._model, 1)).logits
         return logits[:, -1]
+
+
+def known_leaves(
+    decoder: Decoder,
+    logits: Tensor,
+    given: Sequence[Sequence[GivenResponse]],
+    leaf: Callable[[GivenResponse, Tensor], Leaf],
+) -> list[tuple[Leaf, ...]]:
+    """Return the leaves of each prompt's given responses, if the decoder can read them next to the samples.
+
+    Args:
+        decoder: Decoder that has just read the L prompts.
+        logits: ``(L, V)`` of the next token, as ``prefill`` returned them.
+        given: Given responses of each prompt.
+        leaf: Makes a leaf of a given response of T tokens and its ``(T + 1, V)`` logits.
+
+    Returns:
+        Leaves per prompt; none where each sample has a line of the cache.
+    """
+    leaves: list[tuple[Leaf, ...]] = [()] * len(given)
+    longest = max((len(row.read) for own in given for row in own), default=0)
+    if not isinstance(decoder, TreeDecoder) or not longest:
+        return leaves
+    width = max(_GIVEN_TOKENS // len(given), longest)
+    waiting = [list(own) for own in given]
+    while any(waiting):
+        now = [_that_fit(own, width) for own in waiting]
+        waiting = [own[len(these) :] for own, these in zip(waiting, now, strict=True)]
+        with timed("prefill", tokens=sum(len(row.read) for these in now for row in these)):
+            forced = decoder.forced_logits([[row.read for row in these] for these in now])
+        for prompt, (these, rest) in enumerate(zip(now, forced, strict=True)):
+            leaves[prompt] += tuple(
+                leaf(row, torch.cat([logits[prompt, None], after])) for row, after in zip(these, rest, strict=True)
+            )
+    return leaves
+
+
+def _that_fit(given: Sequence[GivenResponse], tokens: int) -> Sequence[GivenResponse]:
+    """Return as many of the first texts as have no more than ``tokens`` tokens in all."""
+    ends = itertools.accumulate(len(row.read) for row in given)
+    return given[: sum(end <= tokens for end in ends)]
 
 
 def _stacked(caches: Sequence[Any]) -> Any:

@@ -1,13 +1,11 @@
 """Noise from content, and tokens from probabilities and noise: pure functions."""
 
 import hashlib
-import itertools
 import struct
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 # tokens per group of neighbours, one of which is drawn first; about the square root of the vocabulary's size
 _GROUP = 256
@@ -20,12 +18,6 @@ def noise(prompt: str, index: int, seed: int, length: int) -> list[int]:
     text = f"{seed}\0{index}\0{prompt}".encode("utf-8", "surrogatepass")
     stream = hashlib.shake_256(text).digest(8 * length)  # a longer stream begins like a shorter one
     return [word for (word,) in struct.iter_unpack(">q", stream)]
-
-
-def branch_word(word: int, token_ids: Sequence[int]) -> int:
-    """Return a random 64-bit word, signed, that another word and the tokens of a branch decide."""
-    content = struct.pack(f">{len(token_ids) + 1}q", word, *token_ids)
-    return int.from_bytes(hashlib.shake_256(content).digest(8), "big", signed=True)
 
 
 def uniform(words: Tensor, places: Tensor) -> Tensor:
@@ -67,52 +59,6 @@ def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Te
     return first + _gumbels(groups[rows, group], start, first[:, None]).argmax(-1)
 
 
-def best_children(
-    log_probs: Tensor,
-    branches: Sequence[int],
-    words: Sequence[int],
-    path_log_probs: Sequence[float],
-    perturbed: Sequence[float],
-    families: Sequence[int],
-    count: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the children with the greatest perturbed log-probabilities: a step of stochastic beam search.
-
-    Each leaf of the tree of tokens has a perturbed log-probability, its own plus Gumbel noise, and the leaves with the
-    greatest ones are a sample without replacement (Gumbel-top-k). That of an inner branch is the greatest of its
-    leaves', so that those of its children are Gumbel variables whose greatest is known (arXiv:1903.06059, section 4
-    and appendix B.3). Groups of tokens are branches between a branch and its tokens: only the tokens of the best
-    groups get noise, which loses none, because no token is above its group.
-
-    Args:
-        log_probs: ``(B, V)`` natural-log probabilities of the next token, which sum to 1.
-        branches: Row of ``log_probs`` that each of R live branches continues with.
-        words: Random 64-bit word of each branch, made by ``branch_word``.
-        path_log_probs: R natural-log probabilities of the branches themselves.
-        perturbed: R perturbed log-probabilities of the branches.
-        families: How many of the branches, one after another, compete with each other; they sum to R.
-        count: Most children that each family keeps.
-
-    Returns:
-        ``(C,)`` places of the children's parents among the R branches, token ids, and perturbed log-probabilities
-        (float64), family by family, the greatest first. A family has fewer than ``count`` children only if it has no
-        more of a probability above 0.
-    """
-    device = log_probs.device
-    groups = _grouped(log_probs)
-    lines = torch.tensor(branches, device=device)
-    start = torch.tensor(words, device=device)[:, None]
-    paths, greatest = (torch.tensor(row, dtype=torch.float64, device=device) for row in (path_log_probs, perturbed))
-    totals = paths[:, None] + groups.logsumexp(-1)[lines]  # (R, G)
-    scores = _with_greatest(_gumbels(totals, start, groups[0].numel()), greatest)
-    parents, group, greatest, sizes = _best(scores, families, count)
-    first = group * _GROUP
-    totals = paths[parents, None] + groups[lines[parents], group]  # (C, _GROUP)
-    scores = _with_greatest(_gumbels(totals, start[parents], first[:, None]), greatest)
-    rows, places, greatest, _ = _best(scores, sizes, count)
-    return parents[rows], first[rows] + places, greatest
-
-
 def nucleus(scores: Tensor, top_p: float) -> Tensor:
     """Return the log-probabilities of scores within the smallest set of tokens whose probability reaches ``top_p``.
 
@@ -136,32 +82,6 @@ def _gumbels(scores: Tensor, words: Tensor, first: int | Tensor) -> Tensor:
     """Perturb ``(R, K)`` log-probabilities with Gumbel noise, the streams' from place ``first`` on; return float64."""
     places = first + torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
     return scores.double() - (-uniform(words, places).log()).log()
-
-
-def _with_greatest(gumbels: Tensor, greatest: Tensor) -> Tensor:
-    """Move Gumbel variables ``(R, K)`` to where the greatest of each row is a given number, ``(R,)``.
-
-    The numerically stable form of arXiv:1903.06059, appendix B.3. In exp(-G), the arrival times of a race, all
-    variables of a row move by the same time, so that a small change of a probability makes a small change here.
-    """
-    behind = gumbels - gumbels.amax(-1, keepdim=True)
-    gap = greatest[:, None] - gumbels + (-behind.expm1()).log()
-    return greatest[:, None] - gap.clamp(min=0) - gap.abs().neg().exp().log1p()
-
-
-def _best(scores: Tensor, families: Sequence[int], count: int) -> tuple[Tensor, Tensor, Tensor, list[int]]:
-    """Find the ``count`` greatest finite scores of each family of rows, or as many as there are.
-
-    Returns:
-        Rows, columns and scores, ``(C,)``, family by family, the greatest first; and how many each family has.
-    """
-    rivals = pad_sequence([*torch.split(scores, list(families))], batch_first=True, padding_value=-torch.inf)
-    together = rivals.flatten(1)
-    best = together.topk(min(count, together.shape[1]))
-    offsets = torch.tensor([0, *itertools.accumulate(families)][:-1], device=scores.device)[:, None]
-    kept = best.values.isfinite()
-    rows, columns = offsets + best.indices // scores.shape[1], best.indices % scores.shape[1]
-    return rows[kept], columns[kept], best.values[kept], kept.sum(1).tolist()
 
 
 def _shifted(words: Tensor, bits: int) -> Tensor:

@@ -3,14 +3,14 @@
 import copy
 import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from seper_reward.reader.in_process.gumbel import best_children, branch_word, draw, noise, nucleus
+from seper_reward.reader.in_process.gumbel import draw, noise, nucleus
 from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.reader.tokens import cut_at_stop, may_end_stop
 from seper_reward.runtime.control_tokens import end_tokens as reader_end_tokens
@@ -21,8 +21,6 @@ from seper_reward.types import Leaf, Responses, UnscorableError
 @dataclass
 class Row:
     """One response while its tokens are drawn: sample number ``sample`` of prompt number ``prompt`` of the batch.
-
-    Without replacement a prompt begins with one row, and rows are continued by several others.
 
     Attributes:
         noise: A random 64-bit word per token, which decides that token.
@@ -35,8 +33,6 @@ class Row:
         line: Line of the cache that holds this response, where samples have lines of their own.
         text: The response, once it has ended by itself.
         finished: Whether it has ended by itself, by end-of-sequence or stop string.
-        perturbed: Perturbed log-probability, without replacement: the greatest are drawn.
-        leaves: Without replacement, those of the prompt's best rows that go on no more, shared by all its rows.
     """
 
     noise: Sequence[int]
@@ -49,8 +45,6 @@ class Row:
     line: int = 0
     text: str = ""
     finished: bool = False
-    perturbed: float = 0.0
-    leaves: list["Row"] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -103,28 +97,23 @@ class RowWriter:
             other._may_end_stop = may_end_stop(self._tokenizer, options.stop, self._vocabulary)
         return other
 
-    @property
-    def rows_per_prompt(self) -> int:
-        """How many rows a prompt begins with: N, or without replacement one, which then branches."""
-        return self._options.num_samples if self._options.draw == "independent" else 1
-
-    def new(self, prompts: Sequence[str], first: int = 0) -> list[Row]:
-        """Return the rows of each prompt, ordered by prompt, then sample; prompts are numbered from ``first``."""
+    def new(self, prompts: Sequence[str]) -> list[Row]:
+        """Return the rows of each prompt, ordered by prompt, then sample."""
         options = self._options
         return [
-            Row(noise(prompt, index, options.seed, options.max_new_tokens), first + place, index, line=line)
+            Row(noise(prompt, index, options.seed, options.max_new_tokens), place, index, line=line)
             for line, ((place, prompt), index) in enumerate(
-                itertools.product(enumerate(prompts), range(self.rows_per_prompt))
+                itertools.product(enumerate(prompts), range(options.num_samples))
             )
         ]
 
     def advance(self, logits: Tensor, branches: Sequence[int], alive: Sequence[Row]) -> list[Row]:
-        """Draw the next token of each row; without replacement, the next rows of each prompt.
+        """Draw the next token of each row.
 
         Args:
             logits: ``(B, V)`` of the next token, one line per branch.
             branches: Branch of each row.
-            alive: R rows that go on; without replacement ordered by prompt.
+            alive: R rows that go on.
 
         Returns:
             The rows that have neither ended nor reached their greatest length, ordered like ``alive``.
@@ -137,8 +126,6 @@ class RowWriter:
             if bool(log_probs[:, 0].isnan().any()):  # one NaN makes all log-probabilities of its line NaN
                 raise UnscorableError(f"reader {self._name!r} gave NaN logits; load it with dtype='float32'")
             drawn_from = self._draw_log_probs(log_probs)
-            if self._options.draw == "without_replacement":
-                return self._branch(log_probs, drawn_from, branches, alive)
             words = [row.noise[len(row.token_ids)] for row in alive]
             tokens = draw(drawn_from, branches, words)  # (R,)
             columns = (tokens, log_probs[branches, tokens], drawn_from[branches, tokens])
@@ -146,22 +133,16 @@ class RowWriter:
                 self._append(row, *drawn)
         return [row for row in alive if self._goes_on(row)]
 
-    def responses(
-        self, rows: Sequence[Row], leaves: Iterable[tuple[Leaf, ...]], counts: Iterable[int]
-    ) -> list[Responses]:
+    def responses(self, rows: Sequence[Row], leaves: Sequence[tuple[Leaf, ...]]) -> list[Responses]:
         """Return the responses of each prompt.
 
         Args:
-            rows: What ``new`` returned.
+            rows: The rows that ``new`` returned.
             leaves: Known leaves of each prompt.
-            counts: How many of its first responses each prompt gets. Without replacement this has no effect: it gets
-                N, or as many as have a probability above 0.
         """
-        starts = range(0, len(rows), self.rows_per_prompt)
-        drawn = [rows[start : start + count] for start, count in zip(starts, counts, strict=True)]
-        if self._options.draw == "without_replacement":
-            drawn = [sorted(row.leaves, key=_perturbed, reverse=True) for row in rows]
-        return list(map(self._responses, drawn, leaves))
+        samples = self._options.num_samples
+        by_prompt = [rows[start : start + samples] for start in range(0, len(rows), samples)]
+        return list(map(self._responses, by_prompt, leaves))
 
     def given(self, token_ids: Sequence[int]) -> GivenResponse:
         """Return the response that given tokens would be, with what may end it."""
@@ -213,36 +194,6 @@ class RowWriter:
             log_probs = nucleus(log_probs, options.top_p)
         return log_probs
 
-    def _branch(
-        self, log_probs: Tensor, drawn_from: Tensor, branches: Sequence[int], alive: Sequence[Row]
-    ) -> list[Row]:
-        """Go on to the N best of each prompt's leaves and of its rows' children; return those that go on."""
-        parents, tokens, perturbed = best_children(
-            drawn_from,
-            branches,
-            words=[branch_word(row.noise[len(row.token_ids)], row.token_ids) for row in alive],
-            path_log_probs=[row.draw_log_prob for row in alive],
-            perturbed=[row.perturbed for row in alive],
-            families=[len(list(rows)) for _, rows in itertools.groupby(alive, _prompt)],
-            count=self._options.num_samples,
-        )
-        lines = torch.tensor(branches, device=parents.device)[parents]
-        columns = (parents, perturbed, tokens, log_probs[lines, tokens], drawn_from[lines, tokens])
-        children = []
-        for parent, score, *drawn in zip(*(column.tolist() for column in columns), strict=True):
-            row = alive[parent]
-            child = replace(row, token_ids=[*row.token_ids], log_probs=[*row.log_probs], perturbed=score)
-            self._append(child, *drawn)
-            children.append(child)
-        going_on = []
-        for _, family in itertools.groupby(children, _prompt):
-            rows = list(family)
-            leaves = rows[0].leaves
-            best = sorted([*leaves, *rows], key=_perturbed, reverse=True)[: self._options.num_samples]
-            leaves[:] = [row for row in best if not self._goes_on(row)]
-            going_on += [row for row in best if self._goes_on(row)]
-        return going_on
-
     def _goes_on(self, row: Row) -> bool:
         return not row.finished and len(row.token_ids) < self._options.max_new_tokens
 
@@ -265,18 +216,9 @@ class RowWriter:
             token_ids=tuple(tuple(row.token_ids) for row in rows),
             finished=tuple(row.finished for row in rows),
             draw_log_probs=tuple(row.draw_log_prob for row in rows),
-            with_replacement=self._options.draw == "independent",
             known_leaves=leaves,
         )
 
     def _decode(self, token_ids: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(token_ids, skip_special_tokens=not self._options.thought)
         return text
-
-
-def _prompt(row: Row) -> int:
-    return row.prompt
-
-
-def _perturbed(row: Row) -> float:
-    return row.perturbed

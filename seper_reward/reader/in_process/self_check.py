@@ -1,10 +1,15 @@
 """The check of a reader: does it give tokens the same probabilities however it is asked?"""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
+from seper_reward.reader.sampler import Layout
+from seper_reward.types import Responses, UnscorableError
 
 PROBES = (
     "Question: Who wrote Hamlet?\nAnswer:",
@@ -60,3 +65,51 @@ def greatest_difference(found: Sequence[Tensor], expected: Sequence[Tensor]) -> 
     """Return the greatest mean absolute difference over a response's tokens; NaN counts as infinite."""
     means = torch.stack([(one - other).abs().mean() for one, other in zip(found, expected, strict=True)])
     return float(means.nan_to_num(nan=torch.inf).max())
+
+
+def decoding_problem(
+    model: Any,
+    name: str,
+    layout: Layout,
+    pad_id: int,
+    prompts: Sequence[Sequence[int]],
+    sample: Callable[[], Sequence[Responses]],
+    tolerance: float | None = None,
+) -> str | None:
+    """Return what is wrong with a reader's log-probabilities, or ``None``.
+
+    Args:
+        model: Causal language model in eval mode.
+        name: Name of the reader, for the message.
+        layout: How the samples of a prompt share its reading.
+        pad_id: Id of the tokenizer's padding token.
+        prompts: Token ids of the prompts.
+        sample: Samples responses to the prompts.
+        tolerance: Greatest difference in nats, as a mean over a response's tokens; ``None`` takes what rounding
+            explains in the model's dtype.
+
+    Raises:
+        UnscorableError: The logits are NaN.
+    """
+    reader = f"reader {name!r} ({type(model).__name__}, layout {layout})"
+    way_out = "" if layout == "reread" else "reader_layout=reread, which is slow and fits any model, or "
+    way_out = f"take {way_out}another reader"
+    try:
+        sampled = sample()
+        lines = [(ids, responses.token_ids) for ids, responses in zip(prompts, sampled, strict=True)]
+        forced = forced_log_probs(model, lines, pad_id, layout)
+        plain = [row for ids, rows in lines for row in plain_log_probs(model, ids, rows)]
+    except (torch.OutOfMemoryError, UnscorableError):
+        raise
+    except Exception as error:  # whatever the model's own code raises, the user must learn which model it is
+        reason = "".join(str(error).strip().splitlines()[:1])
+        return f"{reader} does not decode with a key-value cache: {type(error).__name__}: {reason}; {way_out}"
+    drawn = [log_probs for responses in sampled for log_probs in responses.token_log_probs]
+    difference = greatest_difference([*drawn, *itertools.chain(*forced)], [*plain, *plain])
+    most = check_tolerance(model.dtype) if tolerance is None else tolerance
+    if difference <= most:
+        return None
+    return (
+        f"{reader}: sampled and teacher-forced log-probabilities differ by {difference:.2f} nats (expected: at "
+        f"most {most:g}); switch train mode and gradient checkpointing off if it is in training, else {way_out}"
+    )

@@ -1,8 +1,9 @@
 """Teacher forcing: how likely a causal language model finds given texts after given prompts."""
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +12,62 @@ from seper_reward.reader.in_process.decoding import TreeDecoder
 from seper_reward.reader.in_process.layout import keep_logits, rope_switch
 from seper_reward.reader.in_process.masks import left_pad
 from seper_reward.reader.sampler import Layout
+from seper_reward.runtime.memory import in_halves, token_batches
+from seper_reward.runtime.profiling import timed
+
+R = TypeVar("R")
+
+_BATCH = 16  # prompts whose given texts are scored at once; few, because every token of a text keeps its logits
+
+
+@dataclass(frozen=True)
+class Forcing:
+    """Given texts after prompts, read in batches.
+
+    Attributes:
+        model: Causal language model in eval mode.
+        pad_id: Id of the tokenizer's padding token.
+        layout: How the texts of a prompt share it.
+        budget: Most tokens in a batch.
+        encoded: Token ids of each prompt.
+        pairs: Prompts and texts; equal pairs are read once.
+        tokens: Token ids of each text.
+    """
+
+    model: Any
+    pad_id: int
+    layout: Layout
+    budget: int
+    encoded: Mapping[str, list[int]]
+    pairs: Sequence[tuple[str, str]]
+    tokens: Mapping[str, list[int]]
+
+    def read(
+        self, read: Callable[..., list[list[Tensor]]], keep: Callable[[str, Tensor], R]
+    ) -> Iterator[tuple[tuple[str, str], R]]:
+        """Yield each distinct pair with a value made of its logits or log-probabilities.
+
+        Args:
+            read: ``forced_logits`` or ``forced_log_probs``.
+            keep: Makes the value of a text and what ``read`` returns for it, batch by batch: the logits of all pairs
+                do not fit into memory.
+        """
+        lines: dict[str, dict[str, list[int]]] = {}
+        for prompt, text in self.pairs:
+            lines.setdefault(prompt, {})[text] = self.tokens[text]
+
+        def act(batch: list[str]) -> list[list[R]]:
+            asked = [(self.encoded[prompt], list(lines[prompt].values())) for prompt in batch]
+            with timed("prefill", tokens=sum(len(ids) + sum(map(len, own)) for ids, own in asked)):
+                found = read(self.model, asked, self.pad_id, self.layout)
+                return [list(map(keep, lines[prompt], rows)) for prompt, rows in zip(batch, found, strict=True)]
+
+        sizes = {prompt: len(self.encoded[prompt]) + sum(map(len, own.values())) for prompt, own in lines.items()}
+        for together in token_batches(sizes, self.budget):
+            for start in range(0, len(together), _BATCH):
+                batch = together[start : start + _BATCH]
+                for prompt, rows in zip(batch, in_halves(act, batch), strict=True):
+                    yield from zip(((prompt, text) for text in lines[prompt]), rows, strict=True)
 
 
 @torch.no_grad()
