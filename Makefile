@@ -27,7 +27,7 @@ READING_few_shot := --reader embedded --prompt few_shot --seed 2
 WARM := adapter_model.safetensors
 
 .PHONY: experiment-a experiment-b experiment-c experiment-d experiment-e
-.PHONY: setup demo retriever-demo neighbours-demo tables policy-demo policy-real policy-two-hop test test-all engine-test lint bench figure lock docs adapters clean
+.PHONY: setup demo retriever-demo neighbours-demo tables policy-demo policy-real policy-two-hop test test-all golden engine-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -111,6 +111,9 @@ test: setup lint  ## the checks and the quick tests
 
 test-all: setup lint  ## with the slow ones
 	$(PYTEST) -m "not gpu and not network"
+
+golden: setup  ## compare labels, exports, rewards, server answers and training steps with the frozen ones, tests/golden
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m tests.golden $(GOLDEN)
 
 engine-test: setup $(ENGINE)/.installed  ## the engine backend against a real vLLM on the CPU, which the test starts and stops
 	SEPER_ENGINE_PYTHON=$(abspath $(ENGINE))/bin/python $(BIN)/python -m pytest -m slow tests/reader/engine/test_engine_vllm.py

@@ -1,0 +1,98 @@
+"""Tiny random models as folders: what most tests load instead of real ones."""
+
+from pathlib import Path
+
+import torch
+
+
+def make_reader(folder: Path) -> Path:
+    """Write a random two-layer Llama with the embedded reader's tokenizer."""
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    from seper_reward.reader.loading import embedded_reader_folder
+
+    tokenizer = AutoTokenizer.from_pretrained(embedded_reader_folder())
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        tie_word_embeddings=True,
+        initializer_range=0.3,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def make_entailment(folder: Path) -> Path:
+    """Write a random two-layer BERT classifier whose label order differs from ours."""
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    from seper_reward.runtime.pretrained import embedded_encoder_folder
+
+    tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
+    torch.manual_seed(1)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        num_labels=3,
+        id2label={0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"},
+        label2id={"CONTRADICTION": 0, "NEUTRAL": 1, "ENTAILMENT": 2},
+        initializer_range=0.5,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def make_encoder(folder: Path) -> Path:
+    """Write a random two-layer BERT with mean pooling, for sentence-transformers."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    from seper_reward.runtime.pretrained import embedded_encoder_folder
+
+    tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
+    torch.manual_seed(2)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=128,
+        initializer_range=0.3,
+    )
+    BertModel(config).save_pretrained(folder / "base")
+    tokenizer.save_pretrained(folder / "base")
+    word = Transformer(str(folder / "base"), max_seq_length=128)
+    SentenceTransformer(modules=[word, Pooling(32)], device="cpu").save_pretrained(str(folder / "model"))
+    return folder / "model"
+
+
+def lane_rows(count: int = 24) -> list[dict[str, object]]:
+    """Return questions with two or three passages of their own each, one of them relevant."""
+    return [
+        {
+            "id": f"q{number}",
+            "question": f"Who owns house {number} of the lane?",
+            "answers": [f"Owner {number}"],
+            "passages": [
+                {"id": f"p{number}", "text": f"House {number} belongs to Owner {number}.", "relevant": True},
+                {"id": f"x{number}", "text": f"Sheep {number} graze on the hill.", "relevant": False},
+                {"id": f"y{number}", "text": f"House {number} was blue.", "relevant": False},
+            ][: 3 - number % 2],
+        }
+        for number in range(count)
+    ]
