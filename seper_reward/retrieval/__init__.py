@@ -12,7 +12,6 @@ from seper_reward.retrieval.loading import has_own_passages, load_encoder, load_
 from seper_reward.retrieval.pool import retrieve_sources
 from seper_reward.retrieval.reranking import Reranker, load_reranker
 from seper_reward.retrieval.service import SearchService
-from seper_reward.retrieval.sparse import SparseRetriever
 from seper_reward.retrieval.voting import VoteOptions, VoteWeights
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "Reranker",
     "Retriever",
     "SearchService",
-    "SparseRetriever",
     "VoteOptions",
     "VoteWeights",
     "has_own_passages",
