@@ -10,9 +10,10 @@ PACKAGE = Path(__file__).parents[1] / "seper_reward"
 STOREYS = [
     {"types", "runtime"},
     {"data"},
+    {"retrieval"},
     {"reader", "estimators"},
     {"scorer", "client"},
-    {"config", "retrieval", "labels"},
+    {"config", "labels", "baselines"},
     {"reward", "evaluation"},
     {"reports", "serving", "shipped"},
     {"commands"},
@@ -24,7 +25,7 @@ PURE = {
     "estimators/belief.py", "estimators/utility.py", "reader/in_process/gumbel.py", "reader/in_process/masks.py",
     "labels/targets.py", "labels/heterogeneity.py", "labels/plans.py", "labels/judgments.py", "labels/replies.py",
     "evaluation/statistics.py", "evaluation/gating.py", "evaluation/list_metrics.py",
-    "evaluation/win_ratios.py", "evaluation/validity/agreement.py", "retrieval/voting.py",
+    "evaluation/win_ratios.py", "evaluation/validity/agreement.py", "baselines/voting.py",
 }  # fmt: skip
 PURE_MAY_IMPORT = {
     "torch", "typing", "collections", "dataclasses", "math", "hashlib", "struct", "itertools", "random", "statistics",
