@@ -53,8 +53,8 @@ SPLIT_BY_HELP = (
     "ones count, or any passage or a name in the question (entity)."
 )
 RETRIEVER_HELP = (
-    "Names: bm25, minilm (dense, embedded), wordllama or splade (if installed), hub ids or folders of bi-encoders, "
-    "or several with plus signs between them, which are mixed: bm25+minilm."
+    "Names: bm25, minilm (dense, embedded), hub ids or folders of bi-encoders, or several with plus signs between "
+    "them, which are mixed: bm25+minilm."
 )
 REPORT_TO_HELP = (
     "Where to log: none, wandb (also with WANDB_MODE=offline), tensorboard (into output_dir/tensorboard), trackio, or "

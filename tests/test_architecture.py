@@ -10,9 +10,10 @@ PACKAGE = Path(__file__).parents[1] / "seper_reward"
 STOREYS = [
     {"types", "runtime"},
     {"data"},
+    {"retrieval"},
     {"reader", "estimators"},
     {"scorer", "client"},
-    {"config", "retrieval", "labels"},
+    {"config", "labels", "baselines"},
     {"reward", "evaluation"},
     {"reports", "serving", "shipped"},
     {"commands"},
@@ -24,7 +25,7 @@ PURE = {
     "estimators/belief.py", "estimators/utility.py", "reader/in_process/gumbel.py", "reader/in_process/masks.py",
     "labels/targets.py", "labels/heterogeneity.py", "labels/plans.py", "labels/judgments.py", "labels/replies.py",
     "evaluation/statistics.py", "evaluation/gating.py", "evaluation/list_metrics.py",
-    "evaluation/win_ratios.py", "evaluation/validity/agreement.py", "retrieval/voting.py",
+    "evaluation/win_ratios.py", "evaluation/validity/agreement.py", "baselines/voting.py",
 }  # fmt: skip
 PURE_MAY_IMPORT = {
     "torch", "typing", "collections", "dataclasses", "math", "hashlib", "struct", "itertools", "random", "statistics",
@@ -69,6 +70,55 @@ def test_arrows_point_down(name):
             if module.startswith("seper_reward."):
                 assert room(module) in below, f"{path.relative_to(PACKAGE)} imports {module}"
             assert module != "seper_reward", f"{path.relative_to(PACKAGE)} imports the root, which stands on top"
+
+
+def module_name(path):
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(path, modules):
+    """Return the modules of this repository that a file imports: in functions and for type checkers, too."""
+    package = module_name(path) if path.name == "__init__.py" else module_name(path.parent / "__init__.py")
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            home = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {name if (name := f"{home}.{alias.name}") in modules else home for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found & modules
+
+
+def circles(arrows):
+    """Return the strongly connected components with two or more modules, each sorted.
+
+    >>> circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set()})
+    [['a', 'b', 'c']]
+    """
+    reached = {}
+    for start in arrows:
+        reached[start], waiting = set(), [start]
+        while waiting:
+            new = arrows[waiting.pop()] - reached[start]
+            reached[start] |= new
+            waiting += new
+    parts = {frozenset(other for other in reached[name] if name in reached[other]) for name in arrows}
+    return sorted(sorted(part) for part in parts if len(part) > 1)
+
+
+@pytest.mark.parametrize("folder", ["seper_reward", "trainers"])
+def test_modules_do_not_import_in_circles(folder):
+    """Imports for type checkers count: two modules that name each other's types are one module in two files."""
+    paths = {module_name(path): path for path in (PACKAGE.parent / folder).rglob("*.py")}
+    arrows = {name: imported_modules(path, set(paths)) - {name} for name, path in paths.items()}
+    assert sum(map(len, arrows.values())) > len(paths)  # the imports were read
+    found = [
+        ", ".join(f"{name} -> {other}" for name in circle for other in sorted(arrows[name] & set(circle)))
+        for circle in circles(arrows)
+    ]
+    assert not found, "\n".join(["modules import each other in a circle:", *found])
 
 
 @pytest.mark.parametrize("name", sorted(PURE))

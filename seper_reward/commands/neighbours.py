@@ -242,9 +242,9 @@ def consistency_command(arguments: list[str]) -> str:
 def ensemble_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate ensemble``."""
     config = parse(EnsembleConfig, arguments, "seper-reward evaluate ensemble")
+    from seper_reward.baselines.ensemble import Ensemble
     from seper_reward.evaluation.neighbours.ensemble import ensemble
     from seper_reward.reports.neighbours import ensemble_tables
-    from seper_reward.retrieval import Ensemble
 
     queries, scorer, sources = _read_sources(config)
     result = ensemble(Ensemble(scorer), queries, sources, folds=config.folds, pooling=config.pooling)
@@ -255,7 +255,7 @@ def ensemble_command(arguments: list[str]) -> str:
 
 def _read_sources(config: SourcesConfig) -> tuple[list[Any], SePerScorer, dict[str, Any]]:
     """Return the questions, the scorer, and by source what it finds for each question."""
-    from seper_reward.retrieval import retrieve_sources
+    from seper_reward.baselines.pool import retrieve_sources
 
     queries, corpus = questions_and_corpus(config)
     scorer = load_scorer(config, config.seed)

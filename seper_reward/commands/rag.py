@@ -148,11 +148,11 @@ def retrievers_command(arguments: list[str]) -> str:
 def workflows_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate workflows``."""
     config = parse(WorkflowsConfig, arguments, "seper-reward evaluate workflows")
+    from seper_reward.baselines.session import WorkflowOptions
     from seper_reward.evaluation.rag.workflows import compare_workflows
     from seper_reward.reports.policy_figures import Tradeoff, plot_tradeoff
     from seper_reward.reports.rag_tables import workflows_tables
     from seper_reward.retrieval import load_retriever
-    from seper_reward.retrieval.session import WorkflowOptions
 
     options = WorkflowOptions(**config.workflow_options)
     queries, corpus = questions_and_corpus(config)

@@ -1,37 +1,28 @@
-"""Where candidate passages come from, and what is done with them: retrievers, ensembles, compression, workflows."""
+"""Where candidate passages come from: a corpus, a ready index or a search service. Queries no reader and no judge."""
 
-from seper_reward.retrieval.base import Retriever
-from seper_reward.retrieval.bm25 import BM25Retriever
-from seper_reward.retrieval.cached import CachedRetriever
-from seper_reward.retrieval.compression import COMPRESSORS, Compressor, load_compressor
-from seper_reward.retrieval.dense import DenseRetriever
-from seper_reward.retrieval.ensemble import Candidates, Ensemble
-from seper_reward.retrieval.fusion import FusedRetriever
-from seper_reward.retrieval.hops import next_hop, next_query, retrieve_hops
-from seper_reward.retrieval.loading import has_own_passages, load_encoder, load_index, load_retriever, save_index
-from seper_reward.retrieval.pool import retrieve_sources
-from seper_reward.retrieval.reranking import Reranker, load_reranker
-from seper_reward.retrieval.service import SearchService
-from seper_reward.retrieval.sparse import SparseRetriever
-from seper_reward.retrieval.voting import VoteOptions, VoteWeights
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seper_reward.retrieval.base import Retriever
+    from seper_reward.retrieval.bm25 import BM25Retriever
+    from seper_reward.retrieval.cached import CachedRetriever
+    from seper_reward.retrieval.dense import DenseRetriever
+    from seper_reward.retrieval.fusion import FusedRetriever
+    from seper_reward.retrieval.hops import next_hop, next_query, retrieve_hops
+    from seper_reward.retrieval.loading import has_own_passages, load_encoder, load_index, load_retriever, save_index
+    from seper_reward.retrieval.reranking import Reranker, load_reranker
+    from seper_reward.retrieval.service import SearchService
 
 __all__ = [
-    "COMPRESSORS",
     "BM25Retriever",
     "CachedRetriever",
-    "Candidates",
-    "Compressor",
     "DenseRetriever",
-    "Ensemble",
     "FusedRetriever",
     "Reranker",
     "Retriever",
     "SearchService",
-    "SparseRetriever",
-    "VoteOptions",
-    "VoteWeights",
     "has_own_passages",
-    "load_compressor",
     "load_encoder",
     "load_index",
     "load_reranker",
@@ -39,6 +30,25 @@ __all__ = [
     "next_hop",
     "next_query",
     "retrieve_hops",
-    "retrieve_sources",
     "save_index",
 ]
+
+_HOMES = {
+    "base": ("Retriever",),
+    "bm25": ("BM25Retriever",),
+    "cached": ("CachedRetriever",),
+    "dense": ("DenseRetriever",),
+    "fusion": ("FusedRetriever",),
+    "hops": ("next_hop", "next_query", "retrieve_hops"),
+    "loading": ("has_own_passages", "load_encoder", "load_index", "load_retriever", "save_index"),
+    "reranking": ("Reranker", "load_reranker"),
+    "service": ("SearchService",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use: BM25 and a search service need no torch."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

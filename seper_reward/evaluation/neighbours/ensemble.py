@@ -6,12 +6,8 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from tqdm.auto import tqdm
 
-from seper_reward.data.answers import exact_match
-from seper_reward.data.splits import fold_of
-from seper_reward.evaluation.statistics import lead_over_questions, mean_over_questions, rounded, rounded_or_none
-from seper_reward.evaluation.win_ratios import mean_win_and_lose_ratios
-from seper_reward.retrieval.ensemble import Candidates, Ensemble
-from seper_reward.retrieval.voting import (
+from seper_reward.baselines.ensemble import Candidates, Ensemble
+from seper_reward.baselines.voting import (
     MOST_OF_A_RETRIEVER,
     Pooling,
     VoteOptions,
@@ -21,6 +17,10 @@ from seper_reward.retrieval.voting import (
     search_weights,
     starting_strengths,
 )
+from seper_reward.data.answers import exact_match
+from seper_reward.data.splits import fold_of
+from seper_reward.evaluation.statistics import lead_over_questions, mean_over_questions, rounded, rounded_or_none
+from seper_reward.evaluation.win_ratios import mean_win_and_lose_ratios
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.types import Passage, Query, UnscorableError
 

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from tqdm.auto import tqdm
 
+from seper_reward.baselines.iterative import check_workflow, run_workflow
+from seper_reward.baselines.session import Tools, Trace, WorkflowOptions
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluation.rag.measuring import Context, measured
 from seper_reward.evaluation.statistics import lead_over_questions, mean, mean_over_questions, rounded
 from seper_reward.retrieval import Retriever
-from seper_reward.retrieval.iterative import check_workflow, run_workflow
-from seper_reward.retrieval.session import Tools, Trace, WorkflowOptions
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Query, UnscorableError

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seper_reward import SePerScorer
+from seper_reward.baselines.pool import retrieve_sources
 from seper_reward.cli import main
 from seper_reward.data.queries import read_queries
 from seper_reward.evaluation.neighbours.consistency import consistency
 from seper_reward.evaluation.win_ratios import Errors, decompose_errors, mean_win_and_lose_ratios, relative_win_ratios
-from seper_reward.retrieval import retrieve_sources
 from seper_reward.types import Passage, Query
 from tests.helpers import ScriptedSampler
 from tests.helpers import evaluation_arguments as arguments

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from seper_reward.baselines.ensemble import Candidates
+from seper_reward.baselines.voting import SIMILARITIES
 from seper_reward.cli import main
 from seper_reward.data.splits import fold_of
 from seper_reward.evaluation.neighbours.ensemble import ensemble
-from seper_reward.retrieval.ensemble import Candidates
-from seper_reward.retrieval.voting import SIMILARITIES
 from seper_reward.types import Query, UnscorableError
 from tests.helpers import evaluation_arguments as arguments
 

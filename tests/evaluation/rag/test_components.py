@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from seper_reward.baselines import compression
 from seper_reward.cli import main
 from seper_reward.evaluation.rag.components import components
-from seper_reward.retrieval import compression
 from seper_reward.types import Passage, Query
 from tests.evaluation.stubs import Given, StubScorer
 from tests.helpers import evaluation_arguments as arguments

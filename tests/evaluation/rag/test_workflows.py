@@ -5,9 +5,9 @@ import json
 import pytest
 
 from seper_reward import SePerScorer
+from seper_reward.baselines.session import Step, Trace, WorkflowOptions
 from seper_reward.cli import main
 from seper_reward.evaluation.rag.workflows import Answered, compare_workflows
-from seper_reward.retrieval.session import Step, Trace, WorkflowOptions
 from seper_reward.types import Passage, Query
 from tests.evaluation.stubs import Given, StubScorer
 from tests.helpers import ScriptedSampler

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from seper_reward.baselines.similarity import bertscore_f1
 from seper_reward.evaluation.validity.similarity import (
     Encoder,
     SimilarityKernel,
     bert_score,
     load_similarity,
 )
-from seper_reward.retrieval.similarity import bertscore_f1
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from seper_reward.baselines import pool
+from seper_reward.baselines.pool import Recipe, parse_recipe, retrieve_sources
 from seper_reward.data.queries import read_queries
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.retrieval import pool, retrieve_sources
-from seper_reward.retrieval.pool import Recipe, parse_recipe
 from seper_reward.types import Passage
 from tests.helpers import ScriptedSampler
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from seper_reward.retrieval.voting import (
+from seper_reward.baselines.voting import (
     SIMILARITIES,
     VoteOptions,
     VoteWeights,

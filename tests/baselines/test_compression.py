@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from seper_reward.retrieval import load_compressor
-from seper_reward.retrieval.compression import (
+from seper_reward.baselines.compression import (
     LongLLMLingua,
     SelectiveContext,
     above_percentile,
+    load_compressor,
     span_means,
     split_sentences,
     within_budget,

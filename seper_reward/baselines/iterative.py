@@ -5,7 +5,7 @@ Each is the loop of its paper around a reader of short answers, without what was
 
 from collections.abc import Callable, Mapping
 
-from seper_reward.retrieval.session import ANSWER_MARK, Session, Tools, Trace
+from seper_reward.baselines.session import ANSWER_MARK, Session, Tools, Trace
 
 Workflow = Callable[[Session], str]  # answers the question of a session
 

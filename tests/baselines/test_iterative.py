@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from seper_reward import SePerScorer
-from seper_reward.retrieval.iterative import WORKFLOWS, run_workflow
-from seper_reward.retrieval.session import Session, Tools, WorkflowOptions
+from seper_reward.baselines.iterative import WORKFLOWS, run_workflow
+from seper_reward.baselines.session import Session, Tools, WorkflowOptions
 from seper_reward.types import Passage, UnscorableError
 from tests.helpers import ScriptedSampler
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from seper_reward.baselines.similarity import AnswerSimilarity
+from seper_reward.baselines.voting import VoteOptions, VoteWeights, heaviest_answer, winners
 from seper_reward.data.answers import abstains
 from seper_reward.estimators.belief import weigh
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.retrieval.loading import load_encoder
-from seper_reward.retrieval.similarity import AnswerSimilarity
-from seper_reward.retrieval.voting import VoteOptions, VoteWeights, heaviest_answer, winners
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Responses
 

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from seper_reward import Estimator
-from seper_reward.retrieval import Ensemble, VoteOptions, ensemble
-from seper_reward.retrieval.voting import SIMILARITIES, equal_weights
+from seper_reward.baselines import ensemble
+from seper_reward.baselines.ensemble import Ensemble
+from seper_reward.baselines.voting import SIMILARITIES, VoteOptions, equal_weights
 from seper_reward.types import Passage, Responses, UnscorableError
 
 SAID = {  # by passage, what 10 samples say; the first is the likeliest

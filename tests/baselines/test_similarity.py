@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from seper_reward.retrieval.similarity import AnswerSimilarity, bertscore_f1
-from seper_reward.retrieval.voting import SIMILARITIES
+from seper_reward.baselines.similarity import AnswerSimilarity, bertscore_f1
+from seper_reward.baselines.voting import SIMILARITIES
 
 
 def test_bertscore_by_hand():

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seper_reward.baselines.voting import SIMILARITIES, Similarity
 from seper_reward.data.answers import normalize_answer, share_held
 from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.retrieval.voting import SIMILARITIES, Similarity
 
 
 class AnswerSimilarity:

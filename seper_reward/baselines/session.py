@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from seper_reward.baselines.compression import split_sentences
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reader.writer import Turn, Writer
 from seper_reward.retrieval.base import Retriever
-from seper_reward.retrieval.compression import split_sentences
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage
 

@@ -15,10 +15,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from seper_reward.baselines.written import PassageWriter
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.retrieval.loading import load_retriever
 from seper_reward.retrieval.reranking import MINILM, load_reranker
-from seper_reward.retrieval.written import PassageWriter
 from seper_reward.types import Passage
 
 Passages = list[tuple[Passage, ...]]  # by question

@@ -1,0 +1,77 @@
+"""Imports are light: a statement loads only the modules that it needs. `-s` prints how many, and the time."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers import ENVIRONMENT
+
+MEASURE = """
+import json, sys, time
+before, start = set(sys.modules), time.perf_counter()
+exec(sys.argv[1])
+seconds = time.perf_counter() - start
+print(json.dumps([seconds, sorted(set(sys.modules) - before)]))
+"""
+MODELS = {"torch", "transformers", "accelerate", "sentence_transformers", "peft", "trl"}
+BM25 = "from seper_reward.retrieval import BM25Retriever"
+SEARCH = f"""{BM25}
+from seper_reward import Passage
+found = BM25Retriever({{"p1": Passage("The ferry sank."), "p2": Passage("Ida runs the mill.")}}).retrieve(["mill"], 1)
+assert found == [(Passage("Ida runs the mill."),)]
+"""
+RETRIEVAL = {"seper_reward", "seper_reward.retrieval", "seper_reward.retrieval.base", "seper_reward.types"}
+
+
+def loaded(statement):
+    """Return the modules that a statement loads in a new process, without those of the standard library."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, statement], env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr
+    seconds, modules = json.loads(done.stdout)
+    print(f"{statement.splitlines()[0]}: {len(modules)} modules in {seconds:.2f} s")
+    return {name for name in modules if name.partition(".")[0] not in sys.stdlib_module_names}
+
+
+def packages(modules):
+    return {name.partition(".")[0] for name in modules}
+
+
+@pytest.mark.parametrize(
+    ("statement", "most"),
+    [
+        ("import seper_reward", {"seper_reward"}),
+        (BM25, RETRIEVAL | {"seper_reward.retrieval.bm25"}),
+        ("from seper_reward.retrieval import next_query", RETRIEVAL | {"seper_reward.retrieval.hops"}),
+    ],
+)
+def test_nothing_else_is_loaded(statement, most):
+    assert loaded(statement) == most
+
+
+def test_a_search_by_words_needs_no_torch():
+    modules = loaded(SEARCH)
+    assert not packages(modules) & MODELS
+    ours = {name for name in modules if name.startswith("seper_reward")}
+    assert ours == RETRIEVAL | {"seper_reward.retrieval.bm25"}
+
+
+def test_a_search_service_needs_no_torch():
+    assert not packages(loaded("from seper_reward.retrieval import SearchService")) & MODELS
+
+
+def test_retrievers_load_neither_reader_nor_judge():
+    modules = loaded("from seper_reward.retrieval import *")  # raises if a name is not found
+    folders = {name.split(".")[1] for name in modules if name.startswith("seper_reward.")}
+    assert folders == {"types", "runtime", "data", "retrieval"}
+    assert not {name for name in modules if name.startswith("transformers.models.")}
+
+
+def test_formulas_load_no_model_code():
+    modules = loaded("from seper_reward.estimators import response_weights, seper_soft, seper_hard")
+    assert packages(modules) & MODELS == {"torch"}
+    ours = {name for name in modules if name.startswith("seper_reward")}
+    assert ours == {"seper_reward", *(f"seper_reward.estimators{each}" for each in ("", ".entropy", ".seper"))}
