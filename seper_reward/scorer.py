@@ -216,30 +216,28 @@ class SePerScorer:
         Returns:
             Per question its beliefs and supports, or the reason why it cannot be measured.
         """
-        self.reader.expect(asked)  # an engine works on all questions at once
+        self.expect(asked)  # an engine works on all questions at once
         size = batch_size or self.batch_size
         batches = [asked[start : start + size] for start in range(0, len(asked), size)]
         return list(itertools.chain.from_iterable(map(self._measured, batches)))
 
     def _measured(self, batch: Sequence[Asked]) -> list[Measured | UnscorableError]:
         sampled = self.responses(batch)
-        usable = [
-            (each, rows) for each, rows in zip(batch, sampled, strict=True) if not isinstance(rows, UnscorableError)
-        ]
-        beliefs = iter(
-            self.judge.beliefs([SampledQuestion(each.question, each.answers, rows) for each, rows in usable])
-        )
-        supports = iter(
-            self.judge.mutual_supports(
-                [(each.question, text, each.answers) for each, _ in usable for text in each.texts]
-            )
-        )
+        rows = [each for each in zip(batch, sampled, strict=True) if not isinstance(each[1], UnscorableError)]
+        questions = [SampledQuestion(each.question, each.answers, unwrap(found)) for each, found in rows]
+        beliefs = iter(self.judge.beliefs(questions))
+        stated = [(each.question, text, each.answers) for each, _ in rows for text in each.texts]
+        supports = iter(self.judge.mutual_supports(stated))
         return [
-            rows
-            if isinstance(rows, UnscorableError)
+            found
+            if isinstance(found, UnscorableError)
             else Measured(tuple(next(beliefs)), tuple(itertools.islice(supports, len(each.texts))))
-            for each, rows in zip(batch, sampled, strict=True)
+            for each, found in zip(batch, sampled, strict=True)
         ]
+
+    def expect(self, asked: Sequence[Asked]) -> None:
+        """Let an engine begin with the questions that ``measure`` will be called with; only the time changes."""
+        self.reader.expect(asked)
 
     def responses(self, asked: Sequence[Query | Asked]) -> list[list[Responses] | UnscorableError]:
         """Sample the responses that beliefs are made of, side by side, with ``known_answers``.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +26,11 @@ def unwrap(found: T | UnscorableError) -> T:
     if isinstance(found, UnscorableError):
         raise found
     return found
+
+
+def all_or_error(pieces: Iterable[T | UnscorableError]) -> list[T] | UnscorableError:
+    """Return the pieces of one input, or the first error among them."""
+    return attempt(lambda: list(map(unwrap, pieces)))
 
 
 def attempt(act: Callable[[], T]) -> T | UnscorableError:

@@ -17,7 +17,7 @@ from seper_reward.estimators.belief import weigh
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.retrieval.loading import load_encoder
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage, Responses
+from seper_reward.types import Asked, Passage, Responses, unwrap
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,9 @@ class Ensemble:
 
     def expect(self, question: str, shown: Sequence[Sequence[Passage]]) -> None:
         """Begin to sample what ``candidates`` will be called with, if the sampler can."""
-        self._greedy.expect(question, shown)
-        self._reader.expect(question, shown)
+        asked = [_asked(question, shown)]
+        self._greedy.expect(asked)
+        self._reader.expect(asked)
 
     def candidates(self, question: str, shown: Sequence[Sequence[Passage]]) -> Candidates:
         """Return what may be answered to a question.
@@ -88,8 +89,9 @@ class Ensemble:
         Raises:
             UnscorableError: The question is longer than the reader's window.
         """
-        texts = tuple(row.texts[0] for row in self._greedy.responses(question, shown))
-        sampled, masses = self._beliefs(self._reader.responses(question, shown))
+        asked = [_asked(question, shown)]
+        texts = tuple(row.texts[0] for row in unwrap(self._greedy.responses(asked)[0]))
+        sampled, masses = self._beliefs(unwrap(self._reader.responses(asked)[0]))
         return Candidates(
             texts,
             silent=np.array(list(map(_says_nothing, texts))),
@@ -110,6 +112,10 @@ class Ensemble:
         sampled = tuple(dict.fromkeys(text for column in columns for text in column if not _says_nothing(text)))
         masses = [[column.get(text, 0.0) for column in columns] for text in sampled]
         return sampled, np.array(masses).reshape(len(sampled), len(columns))
+
+
+def _asked(question: str, shown: Sequence[Sequence[Passage]]) -> Asked:
+    return Asked(question, (), tuple(map(tuple, shown)))
 
 
 def _says_nothing(text: str) -> bool:

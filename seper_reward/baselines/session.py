@@ -10,7 +10,7 @@ from seper_reward.reader.sampler import GREEDY
 from seper_reward.reader.writer import Turn, Writer
 from seper_reward.retrieval.base import Retriever
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage
+from seper_reward.types import Passage, unwrap
 
 ANSWER_MARK = "the answer is"  # what a thought says that ends the reasoning, as in IRCoT
 
@@ -165,7 +165,7 @@ class Session:
         """
         reader = self._tools.reader
         (prompt,) = reader.build_prompts(self.question, [self.context])
-        sampled = reader.sample([prompt], closed_book=() if self.context else [prompt])[prompt]
+        sampled = unwrap(reader.sample([prompt], closed_book=() if self.context else [prompt])[prompt])
         log_probs = sampled.token_log_probs[0].tolist()
         probs = tuple(map(math.exp, log_probs))
         self._spend(prompt, len(probs))

@@ -16,7 +16,7 @@ from seper_reward.reader.sampler import Sampler
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
 from seper_reward.runtime.profiling import count
-from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, attempt, unwrap
+from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, all_or_error, attempt, unwrap
 
 Q = TypeVar("Q", Query, Asked)
 
@@ -98,37 +98,36 @@ class PromptedReader:
         Raises:
             ValueError: See ``sample``.
         """
-        found = list(map(self._prompts_or_error, asked))
-        closed_book: dict[str, list[str]] = {}
-        open_book: dict[str, list[str]] = {}
-        own_leaves: dict[tuple[int, str], slice] = {}  # two questions can share a prompt but have different answers
+        prompts = list(map(self._prompts_or_error, asked))
+        usable = {place: own for place, own in enumerate(prompts) if not isinstance(own, UnscorableError)}
         bare = {
             prompt
-            for each, prompts in zip(asked, found, strict=True)
-            if not isinstance(prompts, UnscorableError)
-            for prompt, passages in zip(prompts, each.contexts, strict=True)
+            for place, own in usable.items()
+            for prompt, passages in zip(own, asked[place].contexts, strict=True)
             if not passages
         }
-        for place, prompts in enumerate(found):
+        closed_book: dict[str, list[str]] = {}  # given texts by prompt
+        open_book: dict[str, list[str]] = {}
+        leaves: dict[tuple[int, str], slice] = {}  # two questions can share a prompt but have different answers
+        for place, own in usable.items():
             texts = list(map(self.prompts.response_text, answers[place])) if answers else []
-            for prompt in () if isinstance(prompts, UnscorableError) else dict.fromkeys(prompts):
+            for prompt in dict.fromkeys(own):
                 given = (closed_book if prompt in bare else open_book).setdefault(prompt, [])
-                own_leaves[place, prompt] = slice(len(given), len(given) + len(texts))
+                leaves[place, prompt] = slice(len(given), len(given) + len(texts))
                 given += texts
-        batches = [closed_book | open_book] if self.sampler.prompts_ahead else [closed_book, open_book]
         sampled: dict[str, Responses | UnscorableError] = {}
-        for batch in batches:
+        for batch in [closed_book | open_book] if self.sampler.prompts_ahead else [closed_book, open_book]:
             sampled |= self.sample(sorted(batch), closed_book=bare, given=batch)
 
-        def own(place: int, prompt: str) -> Responses:
-            row = unwrap(sampled[prompt])
-            return replace(row, known_leaves=row.known_leaves[own_leaves[place, prompt]])
+        def with_leaves(place: int, prompt: str) -> Responses | UnscorableError:
+            row = sampled[prompt]
+            if isinstance(row, UnscorableError):
+                return row
+            return replace(row, known_leaves=row.known_leaves[leaves[place, prompt]])
 
         return [
-            prompts
-            if isinstance(prompts, UnscorableError)
-            else attempt(lambda: [own(place, each) for each in prompts])
-            for place, prompts in enumerate(found)
+            all_or_error(with_leaves(place, prompt) for prompt in usable[place]) if place in usable else own
+            for place, own in enumerate(prompts)
         ]
 
     def sample(
@@ -181,8 +180,8 @@ class PromptedReader:
         if 2 * sum(map(begins_to_think, beginnings)) < len(responses.texts):
             return responses
         reason = (
-            f"reader {self.sampler.name!r} begins its responses with thoughts, such as {beginnings[0]!r}, and its chat "
-            "template shows no way to switch that off; take another reader, or give it a chat_template that ends "
+            f"reader {self.sampler.name!r} begins its responses with thoughts, such as {beginnings[0]!r}, and its "
+            "chat template shows no way to switch that off; take another reader, or give it a chat_template that ends "
             "behind an empty thought"
         )
         if closed_book:
@@ -209,24 +208,22 @@ class PromptedReader:
             Per question and context one natural-log probability (<= 0) per answer, or the error of a question that is
             longer than the reader's window, or whose answers have no token.
         """
+        found: list[list[list[float]] | UnscorableError] = []
         prompts = list(map(self._prompts_or_error, asked))
         pairs = [
-            []
-            if isinstance(own, UnscorableError)
-            else list(itertools.product(own, map(self.prompts.response_text, texts)))
+            (prompt, self.prompts.response_text(text))
             for own, texts in zip(prompts, answers, strict=True)
+            if not isinstance(own, UnscorableError)
+            for prompt, text in itertools.product(own, texts)
         ]
-        means = iter(self._mean_log_probs(list(itertools.chain(*pairs))))
-        rows = [list(itertools.islice(means, len(own))) for own in pairs]
-
-        def by_context(row: Sequence[float | UnscorableError], texts: Sequence[str]) -> list[list[float]]:
-            values = iter(map(unwrap, row))
-            return [list(itertools.islice(values, len(texts))) for _ in range(len(row) // max(len(texts), 1))]
-
-        return [
-            own if isinstance(own, UnscorableError) else attempt(lambda: by_context(row, texts))
-            for own, row, texts in zip(prompts, rows, answers, strict=True)
-        ]
+        means = iter(self._mean_log_probs(pairs))
+        for own, texts in zip(prompts, answers, strict=True):
+            if isinstance(own, UnscorableError):
+                found.append(own)
+                continue
+            rows = [all_or_error(list(itertools.islice(means, len(texts)))) for _ in own]
+            found.append(all_or_error(rows))
+        return found
 
     def _mean_log_probs(self, pairs: Sequence[tuple[str, str]]) -> list[float | UnscorableError]:
         """Return the mean log-probability per token of each text behind its prompt."""

@@ -35,7 +35,7 @@ from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Leaf, Responses, UnscorableError
+from seper_reward.types import Leaf, Responses, UnscorableError, unwrap
 
 ALGORITHM = 5  # version of how noise becomes tokens and what is kept of them, part of cache keys
 _BATCH_TOKENS = 32_768  # tokens in the key-value cache, unless the options say otherwise
@@ -151,25 +151,23 @@ class ResponseSampler:
         """
         distinct = sorted(set(prompts))
         encoded, found = self._encoded(distinct)
+        apart: list[str] = []  # prompts whose samples have lines of their own: given texts are read by themselves
         texts = self._as_responses(text for prompt in distinct for text in given.get(prompt, ()))
         after = {prompt: [texts[text] for text in given.get(prompt, ())] for prompt in distinct}
         self._give_back(len(distinct))
         for layout, together in self._apart(encoded):
             act = functools.partial(in_halves, functools.partial(self._sample_batch, encoded, layout, after))
-            for batch in token_batches(
-                {prompt: self._slots(len(ids)) for prompt, ids in together.items()}, self._budget
-            ):
+            slots = {prompt: self._slots(len(ids)) for prompt, ids in together.items()}
+            for batch in token_batches(slots, self._budget):
                 found |= zip(batch, isolated(act, batch), strict=True)
-        sampled = {prompt: row for prompt, row in found.items() if not isinstance(row, UnscorableError)}
-        apart = [prompt for prompt, row in sampled.items() if after[prompt] and not row.known_leaves]
-        leaves = iter(
-            self.leaves(*zip(*((prompt, text) for prompt in apart for text in given[prompt]), strict=True))
-            if apart
-            else ()
-        )
+        for prompt, row in found.items():
+            if after[prompt] and not isinstance(row, UnscorableError) and not row.known_leaves:
+                apart.append(prompt)
+        pairs = [(prompt, text) for prompt in apart for text in given[prompt]]
+        leaves = iter(self.leaves([prompt for prompt, _ in pairs], [text for _, text in pairs]))
         for prompt in apart:
             known = tuple(itertools.islice(leaves, len(given[prompt])))
-            found[prompt] = replace(sampled[prompt], known_leaves=known)
+            found[prompt] = replace(unwrap(found[prompt]), known_leaves=known)
         return [found[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
