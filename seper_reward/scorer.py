@@ -4,7 +4,7 @@ import copy
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from seper_reward.data.queries import as_query
@@ -91,14 +91,12 @@ class SePerScorer:
     ) -> "SePerScorer":
         """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id or a local folder.
 
+        The other arguments are those of the class.
+
         Args:
             reader: The causal language model to ask, by name or already loaded.
             entailment: The NLI model that judges.
             prompt: A prompt style or its name; ``None``: the reader's own (``READER_DEFAULTS``), else the paper's.
-            chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
-            estimator: The options of SePer; ``None`` takes the defaults.
-            max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
-            cache: Where responses and entailment scores are kept between runs.
             reader_options: How the reader is loaded and used, and where it runs.
             entailment_options: How the entailment model is loaded.
             engine: Servers that run the reader, such as ``["http://localhost:8000/v1"]``, or ``EngineOptions``;
@@ -263,13 +261,9 @@ class SePerScorer:
             if tokenizer(as_response(alias), add_special_tokens=False).input_ids
         ]
 
-    def mutual_support(self, question: str, text: str, answers: Answers) -> float:
-        """Return how surely a policy's text states a gold answer, in [0, 1] (``BeliefJudge.mutual_support``)."""
-        return self.judge.mutual_support(question, text, answers)
-
     def with_baseline(self, baseline: Baseline) -> "SePerScorer":
         """Return the same scorer whose reader is shown something else where there is no passage."""
-        return self._with(self.reader.with_baseline(baseline))
+        return self._with(self.reader.with_style(replace(self.reader.prompts.style, baseline=baseline)))
 
     def with_sampling(self, **changes: Any) -> "SePerScorer":
         """Return a scorer with the same models, options and cache that samples otherwise.

@@ -30,7 +30,7 @@ def unwrap(found: T | UnscorableError) -> T:
 
 def all_or_error(pieces: Iterable[T | UnscorableError]) -> list[T] | UnscorableError:
     """Return the pieces of one input, or the first error among them."""
-    return attempt(lambda: list(map(unwrap, pieces)))
+    return attempt(lambda: [unwrap(piece) for piece in pieces])
 
 
 def attempt(act: Callable[[], T]) -> T | UnscorableError:

@@ -4,6 +4,7 @@ Selective Context (arXiv:2310.06201) keeps what the reader could not have guesse
 LongLLMLingua's coarse step (arXiv:2310.06839, section 4.1) keeps that from which the reader would guess the question.
 """
 
+import functools
 import math
 import re
 import statistics
@@ -12,10 +13,14 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.types import Passage
+from seper_reward.reader.tokens import usage
+from seper_reward.runtime.cache import answers_through
+from seper_reward.runtime.profiling import count
+from seper_reward.types import Passage, unwrap
 
 # between sentences, as in the official code of Selective Context, but behind exclamation marks, too, and not initials
 _SENTENCE_END = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<!\b[A-Z]\.)(?<=[.?!])\s+")
+_TEXTS_AT_ONCE = 16  # behind one prompt; each token keeps the logits of the whole vocabulary
 # LongLLMLingua's own words, asked for behind the question (arXiv:2310.06839, section 4.1)
 _RESTRICT = "We can get the answer to this question in the given documents."
 
@@ -146,7 +151,7 @@ class SelectiveContext:
         tokenizer = self._reader.sampler.tokenizer
         sentences = split_sentences(text)
         start = tokenizer.bos_token or tokenizer.eos_token or "\n"  # what stands before a text that nothing precedes
-        log_probs = self._reader.token_log_probs([start] * len(sentences), sentences)
+        log_probs = token_log_probs(self._reader, [start] * len(sentences), sentences)
         if self._unit == "sentence":
             means = [-statistics.fmean(row) for row in log_probs]
             return list(zip(sentences, means, strict=True))
@@ -192,7 +197,7 @@ class LongLLMLingua:
         asked = f" {reader.prompts.as_data(question)} {_RESTRICT}"
         room = reader.sampler.max_prompt_tokens - len(tokenizer(asked, add_special_tokens=False).input_ids)
         texts = [reader.prompts.fit([unit], lambda shown: shown[0], room) for _, unit in units]
-        scores = [statistics.fmean(row) for row in reader.token_log_probs(texts, [asked] * len(texts))]
+        scores = [statistics.fmean(row) for row in token_log_probs(reader, texts, [asked] * len(texts))]
         lengths = [len(tokenizer(text, add_special_tokens=False).input_ids) for text in texts]
         kept: dict[int, list[int]] = {}  # by passage, the passage of the best unit first
         for place in within_budget(scores, lengths, self._keep):
@@ -240,3 +245,35 @@ def split_sentences(text: str) -> list[str]:
 def _check_keep(keep: float) -> None:
     if not 0 < keep <= 1:
         raise ValueError(f"keep must be in (0, 1], got {keep}")
+
+
+def token_log_probs(reader: PromptedReader, prompts: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
+    """Return how likely the reader finds each token of whole texts behind prompts, as a plain language model.
+
+    Args:
+        reader: The reader.
+        prompts: Text before each text, not blank; nothing is put around it.
+        texts: The texts, each with at least one token.
+
+    Returns:
+        Per text, one natural-log probability (<= 0) per token.
+
+    Raises:
+        UnscorableError: A prompt and the longest text of its batch, of 16 that are read at once, are longer than the
+            reader's window.
+        ValueError: The reader thinks first.
+    """
+    pairs = list(zip(prompts, texts, strict=True))
+
+    def compute(missing: list[int]) -> list[list[float]]:
+        found: list[list[float]] = []
+        for start in range(0, len(missing), _TEXTS_AT_ONCE):
+            batch, chunk = zip(*(pairs[at] for at in missing[start : start + _TEXTS_AT_ONCE]), strict=True)
+            longest = max(map(len, reader.sampler.tokenizer(list(chunk), add_special_tokens=False).input_ids))
+            sampler = reader.sampler.with_options(replace(reader.sampler.options, max_new_tokens=max(longest, 1)))
+            log_probs = [unwrap(row).tolist() for row in sampler.log_probs(batch, chunk)]
+            count(functools.partial(usage, reader.sampler.tokenizer, batch, list(map(len, log_probs))))
+            found += log_probs
+        return found
+
+    return answers_through(reader.cache, "token log-probs", reader.sampler, pairs, compute)

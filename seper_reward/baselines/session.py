@@ -164,7 +164,7 @@ class Session:
             UnscorableError: The question is longer than the reader's window.
         """
         reader = self._tools.reader
-        (prompt,) = reader.build_prompts(self.question, [self.context])
+        prompt = reader.prompts.build(self.question, self.context)
         sampled = unwrap(reader.sample([prompt], closed_book=() if self.context else [prompt])[prompt])
         log_probs = sampled.token_log_probs[0].tolist()
         probs = tuple(map(math.exp, log_probs))

@@ -1,27 +1,21 @@
 """PromptedReader: questions and passages in, the reader's responses out, through one prompt style and one cache."""
 
 import copy
-import functools
 import itertools
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
-from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think
+from seper_reward.reader.chat import ChatOptions, ChatTemplate
 from seper_reward.reader.in_process.response_sampler import ALGORITHM
-from seper_reward.reader.prompts import Baseline, PromptBuilder, PromptStyle
+from seper_reward.reader.prompts import PromptBuilder, PromptStyle
 from seper_reward.reader.sampler import Sampler
-from seper_reward.reader.thinking import ThinkingSampler
+from seper_reward.reader.thinking import ThinkingSampler, thoughts_problem
+from seper_reward.reader.tokens import usage
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
 from seper_reward.runtime.profiling import count
-from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, all_or_error, attempt, unwrap
-
-Q = TypeVar("Q", Query, Asked)
-
-_TEXTS_AT_ONCE = 16  # behind one prompt; each token keeps the logits of the whole vocabulary
-_BEGINNING, _BEGINNING_TOKENS = 60, 12  # length of the prefix checked for a thinking tag, in characters and tokens
+from seper_reward.types import Asked, Query, Responses, UnscorableError, all_or_error, attempt
 
 
 class PromptedReader:
@@ -70,14 +64,6 @@ class PromptedReader:
         thoughts = chat.options.max_thinking_tokens if chat.thought is not None else 0
         return {**asdict(self.sampler.options), "max_thinking_tokens": thoughts, "algorithm": ALGORITHM}
 
-    def build_prompts(self, question: str, passage_sets: Sequence[Sequence[Passage]]) -> list[str]:
-        """Return the prompt of a question with each set of passages.
-
-        Raises:
-            UnscorableError: The question is longer than the reader's window.
-        """
-        return [self.prompts.build(question, passages) for passages in passage_sets]
-
     def responses(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]] | None = None
     ) -> list[list[Responses] | UnscorableError]:
@@ -93,10 +79,7 @@ class PromptedReader:
 
         Returns:
             Per question one ``Responses`` per context, or its error: it is longer than the reader's window, or see
-            ``sample``.
-
-        Raises:
-            ValueError: See ``sample``.
+            ``sample``, which also raises.
         """
         prompts = list(map(self._prompts_or_error, asked))
         usable = {place: own for place, own in enumerate(prompts) if not isinstance(own, UnscorableError)}
@@ -126,7 +109,7 @@ class PromptedReader:
             return replace(row, known_leaves=row.known_leaves[leaves[place, prompt]])
 
         return [
-            all_or_error(with_leaves(place, prompt) for prompt in usable[place]) if place in usable else own
+            own if isinstance(own, UnscorableError) else all_or_error(with_leaves(place, prompt) for prompt in own)
             for place, own in enumerate(prompts)
         ]
 
@@ -140,7 +123,7 @@ class PromptedReader:
         """Sample responses to prompts as one batch, from the cache where that has them; return them by prompt.
 
         Args:
-            prompts: Prompts as ``build_prompts`` returns them.
+            prompts: Prompts as the builder ``prompts`` makes them.
             closed_book: Those of the prompts in which no passage speaks.
             given: For some of the prompts, texts whose ``known_leaves`` come with the responses.
 
@@ -158,42 +141,28 @@ class PromptedReader:
             batch = [prompts[at] for at in missing]
             rows = self.sampler.sample(batch, given)
             scored = [row for row in rows if not isinstance(row, UnscorableError)]
-            count(lambda: self._asked(batch, [len(row) for each in scored for row in each.token_log_probs]))
+            count(
+                lambda: usage(
+                    self.sampler.tokenizer, batch, [len(row) for each in scored for row in each.token_log_probs]
+                )
+            )
             return [row if isinstance(row, UnscorableError) else row.to_json() for row in rows]
 
         if not self.sampler.knows_leaves:
             given = {}
         keys = [(key, prompt, *given.get(prompt, ())) for prompt in prompts]
         rows = answers_through(self.cache, "responses", self.sampler, keys, compute)
-        return {
-            prompt: row if isinstance(row, UnscorableError) else self._checked(row, prompt in closed_book)
-            for prompt, row in zip(prompts, rows, strict=True)
-        }
+        sampled: dict[str, Responses | UnscorableError] = {}
+        for prompt, row in zip(prompts, rows, strict=True):
+            sampled[prompt] = row if isinstance(row, UnscorableError) else Responses.from_json(row)
+            if not isinstance(row, UnscorableError) and (reason := thoughts_problem(sampled[prompt], self.sampler)):
+                sampled[prompt] = UnscorableError(reason)
+                if prompt in closed_book:
+                    raise ValueError(reason)
+        return sampled
 
     def _prompts_or_error(self, asked: Query | Asked) -> list[str] | UnscorableError:
-        return attempt(lambda: self.build_prompts(asked.question, asked.contexts))
-
-    def _checked(self, row: Mapping[str, Any], closed_book: bool) -> Responses | UnscorableError:
-        """Return sampled responses, or an error if they begin with thoughts."""
-        responses = Responses.from_json(row)
-        beginnings = self._beginnings(responses)
-        if 2 * sum(map(begins_to_think, beginnings)) < len(responses.texts):
-            return responses
-        reason = (
-            f"reader {self.sampler.name!r} begins its responses with thoughts, such as {beginnings[0]!r}, and its "
-            "chat template shows no way to switch that off; take another reader, or give it a chat_template that ends "
-            "behind an empty thought"
-        )
-        if closed_book:
-            raise ValueError(reason)
-        return UnscorableError(reason)
-
-    def _beginnings(self, responses: Responses) -> list[str]:
-        """Return the first words of each response, with control tokens where the tokens are known."""
-        if not responses.token_ids:
-            return [text[:_BEGINNING] for text in responses.texts]
-        heads = [ids[:_BEGINNING_TOKENS] for ids in responses.token_ids]
-        return [self.sampler.tokenizer.decode(head, skip_special_tokens=False) for head in heads]
+        return attempt(lambda: [self.prompts.build(asked.question, passages) for passages in asked.contexts])
 
     def answer_log_probs(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
@@ -231,50 +200,16 @@ class PromptedReader:
         def compute(missing: list[int]) -> list[float | UnscorableError]:
             batch, texts = zip(*(pairs[at] for at in missing), strict=True)
             found = self.sampler.log_probs(batch, texts)
-            count(lambda: self._asked(batch, [len(row) for row in found if not isinstance(row, UnscorableError)]))
+            count(
+                lambda: usage(
+                    self.sampler.tokenizer, batch, [len(row) for row in found if not isinstance(row, UnscorableError)]
+                )
+            )
             return [row if isinstance(row, UnscorableError) else float(row.mean()) for row in found]
 
         longest = self.sampler.options.max_new_tokens
         keys = [(longest, *pair) for pair in pairs]
         return answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
-
-    def token_log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
-        """Return how likely the reader finds each token of whole texts behind prompts, as a plain language model.
-
-        Args:
-            prompts: What stands before each text, not blank; nothing is put around it.
-            texts: The texts, each with at least one token.
-
-        Returns:
-            Per text, one natural-log probability (<= 0) per token.
-
-        Raises:
-            UnscorableError: A prompt and the longest text beside it, of 16 that are read at once, are longer than the
-                reader's window.
-            ValueError: The reader thinks first.
-        """
-        pairs = list(zip(prompts, texts, strict=True))
-
-        def compute(missing: list[int]) -> list[list[float]]:
-            found: list[list[float]] = []
-            for start in range(0, len(missing), _TEXTS_AT_ONCE):
-                batch, chunk = zip(*(pairs[at] for at in missing[start : start + _TEXTS_AT_ONCE]), strict=True)
-                longest = max(map(len, self.sampler.tokenizer(list(chunk), add_special_tokens=False).input_ids))
-                sampler = self.sampler.with_options(replace(self.sampler.options, max_new_tokens=max(longest, 1)))
-                log_probs = [unwrap(row).tolist() for row in sampler.log_probs(batch, chunk)]
-                count(functools.partial(self._asked, batch, list(map(len, log_probs))))
-                found += log_probs
-            return found
-
-        return answers_through(self.cache, "token log-probs", self.sampler, pairs, compute)
-
-    def _asked(self, prompts: Sequence[str], response_tokens: Sequence[int]) -> dict[str, int]:
-        prompt_tokens = map(len, self.sampler.tokenizer(list(prompts)).input_ids)
-        return {
-            "calls": len(prompts),
-            "prompt_tokens": sum(prompt_tokens),
-            "response_tokens": sum(response_tokens),
-        }
 
     def expect(self, asked: Iterable[Query | Asked]) -> None:
         """Begin to sample the questions that ``responses`` will be called with, if the sampler can work ahead."""
@@ -289,39 +224,12 @@ class PromptedReader:
                 prompts = [prompts[at] for at in self.cache.missing(keys)]
             self.sampler.expect(prompts)
 
-    def ahead(self, batches: Iterable[Sequence[Q]], *, closed_book: bool = True) -> Iterator[Sequence[Q]]:
-        """Yield batches of questions, and have an engine begin with the next ones while the caller measures one.
-
-        Servers answer many prompts at once; only the time depends on it.
-
-        Args:
-            batches: The batches.
-            closed_book: Whether the caller also asks without a passage.
-        """
-        bare = int(not closed_book)
-        waiting: deque[tuple[Sequence[Q], int]] = deque()
-        prompts = 0
-        for batch in batches:
-            size = sum(len(query.contexts) - bare for query in batch)
-            self.expect(Asked(query.question, (), tuple(query.contexts[bare:])) for query in batch)
-            waiting.append((batch, size))
-            prompts += size
-            while prompts > self.sampler.prompts_ahead:
-                done, size = waiting.popleft()
-                prompts -= size
-                yield done
-        yield from (batch for batch, _ in waiting)
-
     def with_style(self, style: PromptStyle) -> "PromptedReader":
         """Return the same reader that is asked in other words."""
         other = copy.copy(self)
         other.prompts = copy.copy(self.prompts)
         other.prompts.style = style
         return other
-
-    def with_baseline(self, baseline: Baseline) -> "PromptedReader":
-        """Return the same reader that is shown something else where there is no passage."""
-        return self.with_style(replace(self.prompts.style, baseline=baseline))
 
     def reading_with(self, model: Any, *, frozen: bool) -> "PromptedReader":
         """Return the same reader with another model that has the same tokenizer.

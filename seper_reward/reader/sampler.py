@@ -11,7 +11,8 @@ from torch import Tensor
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import Responses, UnscorableError
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 #: How the samples of a prompt share its reading, from cheapest to dearest; see ``choose_layout``.
 Layout = Literal["tree", "repeat", "alone", "reread"]

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.reader.chat import ThoughtFormat
+from seper_reward.reader.chat import ThoughtFormat, begins_to_think
 from seper_reward.reader.sampler import Sampler, SamplingOptions, ThoughtOptions
 from seper_reward.types import Responses, UnscorableError
 
+_BEGINNING, _BEGINNING_TOKENS = 60, 12  # length of the prefix checked for a thinking tag, in characters and tokens
 _SPARE_TOKENS = 16  # a thought that is read again may have some tokens more than when it was sampled
 
 
@@ -154,3 +155,19 @@ class ThinkingSampler:
                 before = f"{self.tokenizer.decode(ids[:-1] if finished else ids, skip_special_tokens=False)}\n"
             rows.append((f"{prompt}{before}{end}{self._format.answer}", bool(whole)))
         return rows
+
+
+def thoughts_problem(responses: Responses, sampler: Sampler) -> str | None:
+    """Return why responses cannot be used, if half of them or more begin with thoughts instead of answers."""
+    if responses.token_ids:
+        heads = [ids[:_BEGINNING_TOKENS] for ids in responses.token_ids]
+        beginnings = [sampler.tokenizer.decode(head, skip_special_tokens=False) for head in heads]
+    else:
+        beginnings = [text[:_BEGINNING] for text in responses.texts]
+    if 2 * sum(map(begins_to_think, beginnings)) < len(responses.texts):
+        return None
+    return (
+        f"reader {sampler.name!r} begins its responses with thoughts, such as {beginnings[0]!r}, and its chat "
+        "template shows no way to switch that off; take another reader, or give it a chat_template that ends "
+        "behind an empty thought"
+    )

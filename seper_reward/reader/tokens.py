@@ -85,3 +85,12 @@ def padding_id(tokenizer: Any) -> int:
     """Return the token that fills up rows: the tokenizer's own, or any, because no model looks at padding."""
     ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
     return next(token for token in ids if token is not None)
+
+
+def usage(tokenizer: Any, prompts: Sequence[str], response_tokens: Sequence[int]) -> dict[str, int]:
+    """Return the calls and tokens of prompts and their responses, for a profile."""
+    return {
+        "calls": len(prompts),
+        "prompt_tokens": sum(map(len, tokenizer(list(prompts)).input_ids)),
+        "response_tokens": sum(response_tokens),
+    }

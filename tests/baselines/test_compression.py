@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from seper_reward.baselines import compression
 from seper_reward.baselines.compression import (
     LongLLMLingua,
     SelectiveContext,
@@ -13,6 +14,7 @@ from seper_reward.baselines.compression import (
     load_compressor,
     span_means,
     split_sentences,
+    token_log_probs,
     within_budget,
 )
 from seper_reward.runtime.cache import Cache
@@ -68,16 +70,16 @@ def test_token_log_probs_are_those_of_a_plain_call(tiny_scorer):
     reader = copy.copy(tiny_scorer.reader)
     reader.cache = Cache(":memory:")
     prompts, texts = ["Hello", "The mill", "Hello"], [" there, Ida", " burned. " * 30, " there, Ida"]
-    found = reader.token_log_probs(prompts, texts)
+    found = token_log_probs(reader, prompts, texts)
     for prompt, text, row in zip(prompts, texts, found, strict=True):
         ids = reader.sampler.tokenizer(text, add_special_tokens=False).input_ids
         assert len(ids) > reader.sampler.options.max_new_tokens or prompt == "Hello"
         assert np.allclose(row, teacher_forced(reader.sampler, prompt, ids), atol=1e-4)
     misses = reader.cache.misses
-    assert reader.token_log_probs(prompts, texts) == found
+    assert token_log_probs(reader, prompts, texts) == found
     assert reader.cache.misses == misses
     with pytest.raises(UnscorableError, match="must leave room"):
-        reader.token_log_probs(["Hello"], ["word " * 600])
+        token_log_probs(reader, ["Hello"], ["word " * 600])
 
 
 def informative(reader, texts):
@@ -106,24 +108,23 @@ def test_selective_context_keeps_the_words_that_the_reader_could_not_guess(tiny_
     assert SelectiveContext(reader, 1.0).compress("", [MILL, FERRY]) == (MILL, FERRY)
 
 
-def scripted(reader, scores):
-    """Return the reader with scores of texts, and what it was asked."""
+def scripted(monkeypatch, scores):
+    """Give texts these scores, and return the pairs that a reader was asked about."""
     asked = []
 
-    def token_log_probs(prompts, texts):
+    def token_log_probs(reader, prompts, texts):
         asked.extend(zip(prompts, texts, strict=True))
         keys = [prompt if prompt in scores else text for prompt, text in zip(prompts, texts, strict=True)]
         return [[scores[key] - 1, scores[key] + 1] for key in keys]
 
-    other = copy.copy(reader)
-    other.token_log_probs = token_log_probs
-    return other, asked
+    monkeypatch.setattr(compression, "token_log_probs", token_log_probs)
+    return asked
 
 
-def test_sentences_are_kept_by_their_mean_self_information(tiny_scorer):
+def test_sentences_are_kept_by_their_mean_self_information(tiny_scorer, monkeypatch):
     scores = dict(zip(["Sheep graze here.", "Ida Voss runs the mill.", "It rains."], (-3, -5, -4), strict=True))
     scores |= {"The ferry sank.": -1, "Nobody drowned!": -2}
-    reader, asked = scripted(tiny_scorer.reader, scores)
+    reader, asked = tiny_scorer.reader, scripted(monkeypatch, scores)
     compressor = SelectiveContext(reader, 0.4, "sentence")
     (found,) = compressor.compress("Who?", [MILL, FERRY])  # nothing is left of the other
     assert found == Passage("Ida Voss runs the mill. It rains.", "Mill", "p1")
@@ -131,9 +132,9 @@ def test_sentences_are_kept_by_their_mean_self_information(tiny_scorer):
     assert {prompt for prompt, _ in asked} == {reader.sampler.tokenizer.bos_token}
 
 
-def test_longllmlingua_keeps_the_passages_that_tell_the_question(tiny_scorer):
+def test_longllmlingua_keeps_the_passages_that_tell_the_question(tiny_scorer, monkeypatch):
     middle = Passage("Fog.", id="p3")
-    reader, asked = scripted(tiny_scorer.reader, {MILL.full_text: -2.0, FERRY.text: -1.0, "Fog.": -4.0})
+    reader, asked = tiny_scorer.reader, scripted(monkeypatch, {MILL.full_text: -2.0, FERRY.text: -1.0, "Fog.": -4.0})
     assert LongLLMLingua(reader, 0.7).compress("Who runs it?", [MILL, middle, FERRY]) == (FERRY, MILL)
     assert LongLLMLingua(reader, 0.1).compress("Who runs it?", [MILL, middle, FERRY]) == (FERRY,)
     assert {text for _, text in asked} == {
@@ -142,9 +143,10 @@ def test_longllmlingua_keeps_the_passages_that_tell_the_question(tiny_scorer):
     assert LongLLMLingua(reader).compress("Who?", []) == ()
 
 
-def test_longllmlingua_keeps_sentences_in_their_order(tiny_scorer):
+def test_longllmlingua_keeps_sentences_in_their_order(tiny_scorer, monkeypatch):
     scores = {"Mill: Sheep graze here.": -3, "Mill: Ida Voss runs the mill.": -1, "Mill: It rains.": -9}
-    reader, _ = scripted(tiny_scorer.reader, {**scores, "The ferry sank.": -2, "Nobody drowned!": -8})
+    scripted(monkeypatch, {**scores, "The ferry sank.": -2, "Nobody drowned!": -8})
+    reader = tiny_scorer.reader
     found = load_compressor("longllmlingua_sentences", reader, 0.7).compress("Who?", [FERRY, MILL])
     assert [passage.text for passage in found] == ["Sheep graze here. Ida Voss runs the mill.", "The ferry sank."]
     assert [passage.id for passage in found] == ["p1", "p2"]

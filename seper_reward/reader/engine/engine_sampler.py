@@ -130,7 +130,7 @@ class EngineSampler:
         self,
         prompts: Sequence[str],
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    ) -> list[Responses]:
+    ) -> list[Responses | UnscorableError]:
         """Sample N responses for each prompt, all prompts at once.
 
         Args:
@@ -150,7 +150,7 @@ class EngineSampler:
             sampled = {prompt: _result(future) for prompt, future in futures.items()}
         return [sampled[prompt] for prompt in prompts]
 
-    def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor]:
+    def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return how likely the reader finds given texts as responses.
 
         Args:
@@ -167,7 +167,7 @@ class EngineSampler:
             ConnectionError: No server answered, after all retries.
         """
         futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
-        return list(map(_result, futures))
+        return [_result(future) for future in futures]
 
     def reading_with(self, model: Any) -> ResponseSampler:
         """Return a sampler with the same options in process, on a model that has this one's tokenizer."""

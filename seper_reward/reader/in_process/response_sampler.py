@@ -150,7 +150,8 @@ class ResponseSampler:
             UnscorableError: A given text has no token.
         """
         distinct = sorted(set(prompts))
-        encoded, found = self._encoded(distinct)
+        encoded, errors = self._encoded(distinct)
+        found: dict[str, Responses | UnscorableError] = dict(errors)
         apart: list[str] = []  # prompts whose samples have lines of their own: given texts are read by themselves
         texts = self._as_responses(text for prompt in distinct for text in given.get(prompt, ()))
         after = {prompt: [texts[text] for text in given.get(prompt, ())] for prompt in distinct}
@@ -267,10 +268,10 @@ class ResponseSampler:
         sample = functools.partial(probe._sample_batch, named, self._layout, {}, list(named))
         return decoding_problem(self._model, self.name, self._layout, self._pad_id, ids, sample, tolerance)
 
-    def _encoded(self, prompts: Iterable[str]) -> tuple[dict[str, list[int]], dict[str, Responses | UnscorableError]]:
+    def _encoded(self, prompts: Iterable[str]) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
         """Return the token ids of the prompts that fit, and the errors of the others."""
         encoded: dict[str, list[int]] = {}
-        errors: dict[str, Responses | UnscorableError] = {}
+        errors: dict[str, UnscorableError] = {}
         for prompt in dict.fromkeys(prompts):
             try:
                 encoded[prompt] = encode_prompt(self.tokenizer, prompt, self._window - self.options.max_new_tokens)
