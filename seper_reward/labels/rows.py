@@ -33,7 +33,7 @@ _DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 INPUT = "input"
 _QUERY_FIELDS = {
     "id", "question", "answers", "labeler", "baseline", "sufficient_set", "reader_calls", "judgment",
-    "pseudo_answer", "passages", "sets", INPUT,
+    "passages", "sets", INPUT,
 }  # fmt: skip
 SHAPLEY = "shapley"
 _ENDS = ("std_error", "low", "high")

@@ -23,8 +23,7 @@ from seper_reward.labels.labelers import (
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.labels.sets import SetLabeler
-from seper_reward.types import LabeledQuery, Passage, Query, Responses, UnscorableError
-from tests.helpers import ScriptedSampler
+from seper_reward.types import Passage, Query, Responses, UnscorableError
 
 QUERY = Query(
     "q",
@@ -253,50 +252,9 @@ def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):
     assert found.labels == pytest.approx([value - of_list[0] for value in of_list[1:]])
 
 
-def test_delta_seper_towards_the_readers_own_answer(tiny_scorer):
-    greedy = tiny_scorer.with_sampling(num_samples=1, temperature=0.0)
-    own = greedy.reader.responses(QUERY.question, [QUERY.passages])[0].texts[0]
-    found = load_labeler("delta_seper_pseudo", lambda: tiny_scorer).label(replace(QUERY, answers=()))
-    expected = DeltaSePerLabeler(tiny_scorer).label(replace(QUERY, answers=(own,)))
-    assert found.labels == expected.labels
-    assert found.passage_errors == expected.passage_errors
-    row = label_row(found, "delta_seper_pseudo")
-    assert (row["answers"], row["pseudo_answer"]) == ([], own)
-    assert row["baseline"]["seper"] == pytest.approx(expected.baseline["seper"], abs=1e-6)
-    assert not any(name.startswith("delta_") and name != "delta_seper_pseudo" for name in row["passages"][0])
-    assert labeled_query(row).labels == pytest.approx(found.labels, abs=1e-6)
-    assert labeled_query(row).baseline_error == pytest.approx(found.baseline_error, abs=1e-6)
-
-
-def test_a_reader_that_knows_no_answer_makes_no_labels(tiny_sampler, tiny_judge):
-    def reply(prompt):
-        return {"Who?": "Ann", "When?": "Unknown."}.get(prompt.rpartition("Question: ")[2].partition("<")[0], "")
-
-    scorer = SePerScorer(ScriptedSampler(tiny_sampler.tokenizer, reply), tiny_judge, prompt="brief")
-    labeler = load_labeler("delta_seper_pseudo", lambda: scorer)
-    queries = [replace(QUERY, id=each, question=each) for each in ("Who?", "When?", "Why?", "why " * 5000)]
-    one, unknown, blank, long = labeler.label_block(queries)
-    assert one.labels == (0.0, 0.0, 0.0)
-    assert "knows no answer from all passages, it says 'Unknown.'" in str(unknown)
-    assert isinstance(blank, UnscorableError)
-    assert "no room" in str(long)
-
-
 def test_gold_marks():
     assert GoldLabeler().label(QUERY).labels == (1.0, 0.0, 0.0)
     roles = [Passage("x", metadata={"role": role}) for role in ("supporting", "misleading")]
     assert GoldLabeler().label(Query("q", "Who?", ("a",), tuple(roles))).labels == (1.0, 0.0)
     with pytest.raises(BadRowError, match="expected 'relevant': true or false, got 'yes'"):
         GoldLabeler().label(Query("q", "Who?", ("a",), (Passage("x", metadata={"relevant": "yes"}),)))
-
-
-def test_marks_are_repaired_by_what_helps(tiny_scorer, monkeypatch):
-    def measured(self, query):
-        lows = (0.2, 0.06, 0.04)
-        details = tuple({"low": 0.2, "low_hard": low} for low in lows)
-        return LabeledQuery(query, (0.5, 0.4, 0.3), (0.1,) * 3, details=details)
-
-    monkeypatch.setattr(DeltaSePerLabeler, "label", measured)
-    repaired = load_labeler("repaired_gold", lambda: tiny_scorer).label(QUERY)
-    assert repaired.labels == (1.0, 1.0, 0.0)  # marked; not marked but surely helpful; perhaps helpful
-    assert repaired.details[2] == {"delta_seper_hard": 0.3}

@@ -14,8 +14,6 @@ from seper_reward.labels.labelers.erag import ERAGLabeler, ERAGOptions, ERAGPres
 from seper_reward.labels.labelers.gold import GoldLabeler
 from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
-from seper_reward.labels.labelers.pseudo_answer import PseudoAnswerLabeler
-from seper_reward.labels.labelers.repaired_gold import RepairedGoldLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.sets import SetLabeler
 from seper_reward.scorer import SePerScorer
@@ -100,12 +98,10 @@ LABELERS: dict[str, Callable[[LoadScorer, LabelerOptions], PassageLabeler]] = {
     "erag_rouge_l": lambda load, options: options.erag(load(), "rouge_l"),
     "likelihood": lambda load, options: LikelihoodLabeler(load()),
     "item": lambda load, options: options.item(load()),
-    "delta_seper_pseudo": lambda load, options: PseudoAnswerLabeler(load()),
     "contains": lambda load, options: ContainsLabeler(),
     "gold": lambda load, options: GoldLabeler(),
-    "repaired_gold": lambda load, options: RepairedGoldLabeler(load()),
 }
-_WITHOUT_ANSWERS = {"item", "delta_seper_pseudo", "gold"}
+_WITHOUT_ANSWERS = {"item", "gold"}
 
 
 def load_labeler(
