@@ -49,7 +49,7 @@ class GatingConfig(RerankerConfig):
     """Learn to predict ΔSePer by regression, and decide by it whether to use a passage at all."""
 
     unused = (
-        "sets", "given_top", "depth", "permutations", "both_orders", "learn_from", "hops", "shrink", "heterogeneity",
+        "sets", "given_top", "depth", "both_orders", "learn_from", "hops", "shrink", "heterogeneity",
         "min_spread", "resolution", "shift", "clip_low", "clip_high", "eval_gains", "eval_top_k",
     )  # fmt: skip
 

@@ -110,7 +110,7 @@ def test_questions_without_answers_are_for_labelers_that_need_none(words, tmp_pa
 
 def test_labels_that_rows_of_others_do_not_hold_have_folders_of_their_own(words, tmp_path, capsys):
     # of a set, rows hold the label of one name; questions that have no delta_belief are rejected where it is the label
-    for folder, more, other in (("sets", ["--sets", "pairs"], "delta_seper_hard"), ("out", [], "delta_belief")):
+    for folder, more, other in (("sets", ["--sets", "conditional"], "delta_seper_hard"), ("out", [], "delta_belief")):
         assert main([*words("delta_seper", folder), *more]) == 0
         capsys.readouterr()
         assert main([*words(other, folder), *more]) == 2

@@ -193,7 +193,7 @@ def test_published_erag_never_asks_without_a_passage(tiny_scorer, monkeypatch):
 
 
 def test_published_erag_of_sets_is_what_a_passage_adds_to_the_metric(tiny_scorer):
-    labeler = SetLabeler(ERAGLabeler(tiny_scorer, length, ERAGOptions.preset("paper")), SetOptions("pairs"))
+    labeler = SetLabeler(ERAGLabeler(tiny_scorer, length, ERAGOptions.preset("paper")), SetOptions())
     greedy = tiny_scorer.with_sampling(num_samples=1, temperature=0.0)
     labeled = labeler.label(QUERY)
     for each in labeled.sets:

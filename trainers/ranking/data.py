@@ -23,7 +23,6 @@ from seper_reward.data.queries import pool_passages, read_examples
 from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_of, spread
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.provenance import query_key
-from seper_reward.labels.targets import BY_HOP
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Passage, Query, answer_aliases, answer_items
@@ -155,17 +154,12 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         if self.learn_from != "singles" and self.sets == "none" and self.labeler != "gold":
             raise ValueError(
                 f"learn_from={self.learn_from} needs labels of sets, or of people (labeler gold), got sets=none with "
-                f"labeler {self.labeler!r}; label sets, such as conditional, or learn from singles"
+                f"labeler {self.labeler!r}; label conditional sets, or learn from singles"
             )
         if self.sets != "none" and self.learn_from == "singles":
             raise ValueError(
                 f"sets={self.sets} would measure sets of passages, and learn_from=singles not use them; learn from "
-                "best_gain, hops or paths, or leave sets out"
-            )
-        if self.learn_from in BY_HOP and self.labeler != "gold" and self.sets not in ("conditional", "pairs"):
-            raise ValueError(
-                f"learn_from={self.learn_from} needs all passages beside the same given ones, which sets={self.sets} "
-                "does not measure; label conditional or pairs, or learn from best_gain"
+                "paths, or leave sets out"
             )
         if self.list_size is not None and self.list_size < 2:
             raise ValueError(f"list_size must be at least 2, got {self.list_size}")
