@@ -347,8 +347,14 @@ class InputConfig:
 class LabelerConfig:
     """Settings of the labelers that have some, shared by the commands and the trainers."""
 
-    help_group = "the labelers erag and item"
+    help_group = "the labelers delta_seper, erag and item"
 
+    label: Literal["delta_seper", "delta_seper_hard", "delta_belief"] = setting(
+        "delta_seper",
+        "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters) or delta_belief "
+        "(half delta_seper, half the change of the gold answer's own likelihood; rejects answers that are lists). Rows "
+        "contain all three, rows of sets only this one.",
+    )
     erag_preset: Literal["default", "paper", "official"] = setting(
         "default",
         "How eRAG's label follows from answers: default (mean of the metric over the responses, less that without a "

@@ -25,8 +25,8 @@ class ExportConfig:
     output: str = setting("", "File to write, Parquet if its name ends in .parquet. Required.")
     label: str | None = setting(
         None,
-        "Field of the rows that holds the labels; not given: the labeler's own, but for ΔSePer's "
-        "three (delta_seper, delta_seper_hard, delta_belief), which are in the same rows, delta_seper.",
+        "Field of the rows that contains the labels; not given: the labeler's own, of the labeler delta_seper "
+        "delta_seper (its rows also contain delta_seper_hard and delta_belief).",
     )
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below the positives."

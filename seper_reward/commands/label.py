@@ -40,11 +40,10 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
 
     labeler: str = setting(
         "delta_seper",
-        "What a label is: delta_seper or delta_seper_hard (change of the belief), delta_belief (half of it, and half "
-        "the change of the gold answer's own likelihood; rows hold all three), erag (the responses' erag_metric), "
-        "erag_token_f1, erag_rouge_l or erag_contains (other metrics of them), likelihood (change of the answer's "
-        "log-probability), item (the reader's own judgment; needs no gold answer), contains (whether the passage "
-        "holds the answer), gold (people's marks), or the score of a reranker, given by its folder.",
+        "Labels: delta_seper (change of the reader's belief in the gold answer), erag (the responses' erag_metric), "
+        "likelihood (change of the answer's log-probability), item (the reader's own judgment; needs no gold answer), "
+        "contains (whether the passage holds the answer), gold (people's marks), or the score of a reranker, given by "
+        "its folder.",
     )
 
     input: str = setting("demo", INPUT_HELP)

@@ -9,7 +9,7 @@ from seper_reward.cli import main
 from seper_reward.data.queries import as_query, read_queries
 from seper_reward.labels.blocks import block_size
 from seper_reward.labels.dataset import label_dataset
-from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, load_labeler, needs_answers
+from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, LabelerOptions, load_labeler, needs_answers
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
 from seper_reward.types import LabeledQuery, UnscorableError
@@ -113,7 +113,7 @@ def test_labels_that_rows_of_others_do_not_hold_have_folders_of_their_own(words,
     for folder, more, other in (("sets", ["--sets", "conditional"], "delta_seper_hard"), ("out", [], "delta_belief")):
         assert main([*words("delta_seper", folder), *more]) == 0
         capsys.readouterr()
-        assert main([*words(other, folder), *more]) == 2
+        assert main([*words("delta_seper", folder), *more, "--label", other]) == 2
         assert "labels made otherwise" in capsys.readouterr().err
 
 
@@ -126,7 +126,7 @@ def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
     assert main(words("delta_seper", "out")) == 0
     rows = (tmp_path / "out" / "labels.jsonl").read_bytes()
     capsys.readouterr()
-    assert main(words("delta_seper_hard", "out")) == 0
+    assert main([*words("delta_seper", "out"), "--label", "delta_seper_hard"]) == 0
     assert "ΔSePer relevant" in capsys.readouterr().out
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == rows
     hard = [passage["delta_seper_hard"] for row in labels_of(tmp_path / "out") for passage in row["passages"]]
@@ -134,7 +134,7 @@ def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
     assert found == hard
 
 
-@pytest.mark.parametrize("name", ["delta_seper", "erag_token_f1", "gold"])
+@pytest.mark.parametrize("name", ["delta_seper", "erag", "gold"])
 def test_fields_of_the_input_that_are_called_like_ours_stay(tmp_path, tiny_scorer, name):
     own = {"labeler": "alice", "baseline": "mine", "input": {"a": 1}, "source": "web"}
     own_of_passage = {
@@ -245,8 +245,12 @@ def test_a_failure_in_the_middle_is_resumed(tmp_path, tiny_scorer):
 
 
 def test_rows_come_back_as_they_were(tmp_path, tiny_scorer):
-    for name in ("delta_seper", "delta_seper_hard", "erag_token_f1", "likelihood", "gold"):
-        labeler = load_labeler(name, lambda: tiny_scorer)
+    token_f1, hard = LabelerOptions(erag_metric="token_f1"), LabelerOptions(label="delta_seper_hard")
+    for name, options in (
+        ("delta_seper", LabelerOptions()), ("delta_seper", hard), ("erag", token_f1),
+        ("likelihood", LabelerOptions()), ("gold", LabelerOptions()),
+    ):  # fmt: skip
+        labeler = load_labeler(name, lambda: tiny_scorer, options=options)
         labeled = labeler.label(as_query(records(1)[0]))
         (tmp_path / "labels.jsonl").write_text(json.dumps(label_row(labeled, labeler.name)) + "\n")
         (found,) = read_labels(tmp_path, labeler.name)

@@ -20,6 +20,7 @@ from seper_reward.labels.labelers import (
     LabelerOptions,
     load_labeler,
 )
+from seper_reward.labels.labelers.registry import FORMER
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.labels.sets import SetLabeler
@@ -58,6 +59,19 @@ def test_unknown_labeler(tiny_scorer):
         load_labeler("clicks", lambda: tiny_scorer)
 
 
+@pytest.mark.parametrize("name", FORMER)
+def test_former_labelers_are_refused_with_the_settings_that_replace_them(name, tiny_scorer):
+    with pytest.raises(ValueError, match=rf"the labeler '{name}' was removed; use labeler (delta_seper|erag|item|gold)"):
+        load_labeler(name, lambda: tiny_scorer)
+
+
+@pytest.mark.parametrize(("metric", "name"), [("token_f1", "erag_token_f1"), ("contains_answer", "erag_contains_answer")])
+def test_the_metric_of_erag_is_a_setting(metric, name, tiny_scorer):
+    labeler = load_labeler("erag", lambda: tiny_scorer, options=LabelerOptions(erag_metric=metric))
+    assert (labeler.name, labeler.fingerprint["metric"]) == (name, metric)
+    assert labeler.label(QUERY) == ERAGLabeler(tiny_scorer, metric).label(QUERY)
+
+
 def test_delta_seper_is_the_scorers(tiny_scorer):
     utilities = tiny_scorer.utilities([QUERY])[0]
     assert load_labeler("delta_seper", lambda: tiny_scorer).label(QUERY).labels == tuple(
@@ -66,13 +80,13 @@ def test_delta_seper_is_the_scorers(tiny_scorer):
     (row,) = load_labeler("delta_seper", lambda: tiny_scorer).label_block([QUERY])
     assert row.baseline_error == utilities[0].baseline.std_error > 0
     assert row.passage_errors == pytest.approx([each.belief.std_error for each in utilities])
-    hard = load_labeler("delta_seper_hard", lambda: tiny_scorer).label(QUERY)
+    hard = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_seper_hard")).label(QUERY)
     assert hard.labels == tuple(row.delta_seper_hard for row in utilities)
 
 
 def test_delta_belief_is_half_delta_seper_and_half_the_answers_own_change(tiny_scorer):
     baseline, *rows = tiny_scorer.reader.answer_log_probs(QUERY.question, QUERY.answers, QUERY.contexts)
-    found = load_labeler("delta_belief", lambda: tiny_scorer).label(QUERY)
+    found = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_belief")).label(QUERY)
     for judged, row, label, error in zip(
         tiny_scorer.utilities([QUERY])[0], rows, found.labels, found.std_errors, strict=True
     ):
@@ -115,12 +129,12 @@ LIST = replace(QUERY, answers=(("Ann Lee", "Ann B. Lee"), ("Bob",)))
 
 
 def test_delta_belief_needs_one_answer(tiny_scorer):
-    judge = load_labeler("delta_belief", lambda: tiny_scorer)
+    judge = DeltaSePerLabeler(tiny_scorer, "delta_belief")
     with pytest.raises(UnscorableError, match="but a list has no one wording; take delta_seper"):
         judge.label(LIST)
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"delta_belief"}))
+@pytest.mark.parametrize("name", NAMES)
 def test_every_labeler_takes_lists(name, tiny_scorer):
     judge = load_labeler(name, lambda: tiny_scorer)
     turned = replace(LIST, answers=(("Bob",), ("Ann B. Lee", "Ann Lee")))

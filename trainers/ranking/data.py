@@ -74,11 +74,9 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     )
     labeler: str = setting(
         "delta_seper",
-        "What a label is: delta_seper or delta_seper_hard (change of the reader's belief in the answer), delta_belief "
-        "(half of it, and half the change of the answer's own likelihood), erag (its responses' erag_metric), "
-        "erag_token_f1, erag_rouge_l or erag_contains (other metrics of them), likelihood (change of the answer's "
-        "log-probability), item (the reader's own judgment), contains (whether the passage holds the answer), gold "
-        "(people's marks), or the score of a reranker, given by its folder.",
+        "Labels: delta_seper (change of the reader's belief in the gold answer), erag (the responses' erag_metric), "
+        "likelihood (change of the answer's log-probability), item (the reader's own judgment), contains (whether the "
+        "passage holds the answer), gold (people's marks), or the score of a reranker, given by its folder.",
     )
     candidates: Literal["retrieved", "given", "both"] = setting(
         "both", "Passages to label: those that the model retrieves, those given with the questions, or both."
