@@ -352,8 +352,8 @@ class LabelerConfig:
     label: Literal["delta_seper", "delta_seper_hard", "delta_belief"] = setting(
         "delta_seper",
         "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters) or delta_belief "
-        "(half delta_seper, half the change of the gold answer's own likelihood; rejects answers that are lists). Rows "
-        "contain all three, rows of sets only this one.",
+        "(half delta_seper, half the change of the gold answer's own likelihood; rejects answers that are lists). "
+        "Rows contain all three, labels of sets only this one.",
     )
     erag_preset: Literal["default", "paper", "official"] = setting(
         "default",

@@ -23,7 +23,7 @@ from seper_reward.types import (
 )
 
 if TYPE_CHECKING:
-    from seper_reward.labels.labelers.base import PassageLabeler
+    from seper_reward.scorer import SePerScorer
 
 LABELS, LABELS_PARQUET = "labels.jsonl", "labels.parquet"
 DELTA_SEPER = "delta_seper"
@@ -118,16 +118,16 @@ def label_row(
     }
 
 
-def passage_lengths(labeler: "PassageLabeler", query: Query) -> list[dict[str, Any]]:
-    """Return the fields of a query's passages that tell how long they are for the labeler's reader.
+def passage_lengths(scorer: "SePerScorer | None", query: Query) -> list[dict[str, Any]]:
+    """Return the fields of a query's passages for their lengths, in tokens of a scorer's reader.
 
     Returns:
         Per passage ``tokens``, its length with the title in tokens of the reader, and ``truncated``, whether the
-        reader saw its beginning only; empty if no reader is asked.
+        reader saw its beginning only; empty without a scorer.
     """
-    if labeler.scorer is None:
+    if scorer is None:
         return []
-    prompts = labeler.scorer.reader.prompts
+    prompts = scorer.reader.prompts
     return [
         {"truncated": prompts.cuts(query.question, [passage]), "tokens": prompts.token_count(passage)}
         for passage in query.passages

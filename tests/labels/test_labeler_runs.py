@@ -9,7 +9,14 @@ from seper_reward.cli import main
 from seper_reward.data.queries import as_query, read_queries
 from seper_reward.labels.blocks import block_size
 from seper_reward.labels.dataset import label_dataset
-from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, LabelerOptions, load_labeler, needs_answers
+from seper_reward.labels.labelers import (
+    LABELERS,
+    ERAGLabeler,
+    GoldLabeler,
+    LabelerOptions,
+    load_labeler,
+    needs_answers,
+)
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
 from seper_reward.types import LabeledQuery, UnscorableError
@@ -214,7 +221,7 @@ def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reade
     assert found.query.passages[1].metadata == {"relevant": False}
     own = {"truncated": "mine", "tokens": 7}
     mine = as_query({**row, "passages": [{**first, **own}]})
-    row = label_row(GoldLabeler().label(mine), "gold", passage_lengths(GoldLabeler(), mine))
+    row = label_row(GoldLabeler().label(mine), "gold", passage_lengths(GoldLabeler().scorer, mine))
     assert row["passages"][0]["input"] == own
     assert "tokens" not in row["passages"][0]  # no reader is asked
 

@@ -21,9 +21,9 @@ from seper_reward.labels.labelers import (
     load_labeler,
 )
 from seper_reward.labels.labelers.registry import FORMER
+from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.labels.sets import SetLabeler
 from seper_reward.types import Passage, Query, Responses, UnscorableError
 
 QUERY = Query(
@@ -61,11 +61,15 @@ def test_unknown_labeler(tiny_scorer):
 
 @pytest.mark.parametrize("name", FORMER)
 def test_former_labelers_are_refused_with_the_settings_that_replace_them(name, tiny_scorer):
-    with pytest.raises(ValueError, match=rf"the labeler '{name}' was removed; use labeler (delta_seper|erag|item|gold)"):
+    with pytest.raises(
+        ValueError, match=rf"the labeler '{name}' was removed; use labeler (delta_seper|erag|item|gold)"
+    ):
         load_labeler(name, lambda: tiny_scorer)
 
 
-@pytest.mark.parametrize(("metric", "name"), [("token_f1", "erag_token_f1"), ("contains_answer", "erag_contains_answer")])
+@pytest.mark.parametrize(
+    ("metric", "name"), [("token_f1", "erag_token_f1"), ("contains_answer", "erag_contains_answer")]
+)
 def test_the_metric_of_erag_is_a_setting(metric, name, tiny_scorer):
     labeler = load_labeler("erag", lambda: tiny_scorer, options=LabelerOptions(erag_metric=metric))
     assert (labeler.name, labeler.fingerprint["metric"]) == (name, metric)
@@ -80,7 +84,9 @@ def test_delta_seper_is_the_scorers(tiny_scorer):
     (row,) = load_labeler("delta_seper", lambda: tiny_scorer).label_block([QUERY])
     assert row.baseline_error == utilities[0].baseline.std_error > 0
     assert row.passage_errors == pytest.approx([each.belief.std_error for each in utilities])
-    hard = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_seper_hard")).label(QUERY)
+    hard = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_seper_hard")).label(
+        QUERY
+    )
     assert hard.labels == tuple(row.delta_seper_hard for row in utilities)
 
 

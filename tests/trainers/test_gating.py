@@ -156,7 +156,10 @@ def test_groups():
         ({"dev_share": 0.0}, "dev_share must be above 0"),
         ({"folds": 0}, "folds must be at least 1, got 0"),
         ({"hops": 2}, "decides on single passages, got sets=none and hops=2"),
-        ({"sets": "conditional", "learn_from": "paths"}, "decides on single passages, got sets=conditional and hops=1"),
+        (
+            {"sets": "conditional", "learn_from": "paths"},
+            "decides on single passages, got sets=conditional and hops=1",
+        ),
     ],
 )
 def test_settings_that_have_no_zero_or_no_dev(settings, message):

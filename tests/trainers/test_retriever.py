@@ -701,9 +701,7 @@ def two_hops():
         return Estimate(value, 1e-4, value, value)
 
     gains = {1: 0.5, 2: 0.0, 3: -0.6}
-    sets = tuple(
-        SetLabel((0, at), at, surely(gain), surely(0.5 + gain), surely(0.0)) for at, gain in gains.items()
-    )
+    sets = tuple(SetLabel((0, at), at, surely(gain), surely(0.5 + gain), surely(0.0)) for at, gain in gains.items())
     return LabeledQuery(query, (0.5, -0.4, 0.4, 0.0), (1e-4,) * 4, sets=sets)
 
 

@@ -15,9 +15,9 @@ from seper_reward.labels.labelers.erag import ERAGLabeler, ERAGOptions, ERAGPres
 from seper_reward.labels.labelers.gold import GoldLabeler
 from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
+from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
-from seper_reward.labels.sets import SetLabeler
 from seper_reward.scorer import SePerScorer
 
 LoadScorer = Callable[[], SePerScorer]
