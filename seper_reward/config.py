@@ -34,7 +34,7 @@ from seper_reward.scorer import SePerScorer
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Prompt = Literal["paper", "brief", "few_shot"]
 Tracking = Literal["none", "wandb", "tensorboard", "trackio", "all"]
-LearnFrom = Literal["singles", "hops", "paths", "best_gain"]
+LearnFrom = Literal["singles", "paths"]
 INPUT_HELP = (
     "Questions: JSON, JSONL, CSV or Parquet, a folder of datasets or BEIR, or the id of a dataset on the hub "
     "(org/name@revision/configuration, of which the name is enough), with :split behind it where there are several; "
@@ -42,10 +42,9 @@ INPUT_HELP = (
 )
 CORPUS_HELP = "Corpus, rows {id, title?, text} from a file or dataset as for questions; "
 LEARN_FROM_HELP = (
-    "Labels to learn from: singles (of passages by themselves), hops (these, and what passages add to given ones, "
-    "where the query is the question followed by the given ones), paths (the same queries along the best set, with "
-    "what each passage leads to: the most that a measured set with it is worth) or best_gain (the most that a passage "
-    "adds to any given ones); the last three need labels of sets."
+    "Labels to learn from: singles (of passages by themselves) or paths (of each hop along the best measured set: the "
+    "query is the question followed by the given passages, and a label is the most that a measured set with the "
+    "passage is worth). paths needs labels of sets, or people's marks."
 )
 SPLIT_BY_HELP = (
     "What is not divided between splits: question, or all questions that share a passage, or a passage's title (of a "
@@ -312,8 +311,14 @@ class InputConfig:
 class LabelerConfig:
     """Settings of the labelers that have some, shared by the commands and the trainers."""
 
-    help_group = "the labelers erag and item"
+    help_group = "the labelers delta_seper, erag and item"
 
+    label: Literal["delta_seper", "delta_seper_hard", "delta_belief"] = setting(
+        "delta_seper",
+        "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters) or delta_belief "
+        "(half delta_seper, half the change of the gold answer's own likelihood; rejects answers that are lists). "
+        "Rows contain all three, labels of sets only this one.",
+    )
     erag_preset: Literal["default", "paper", "official"] = setting(
         "default",
         "How eRAG's label follows from answers: default (mean of the metric over the responses, less that without a "
@@ -370,17 +375,15 @@ class SetsConfig:
 
     help_group = "labels of sets of passages"
 
-    sets: Literal["none", "conditional", "pairs", "leave_one_out", "shapley"] = setting(
+    sets: Literal["none", "conditional"] = setting(
         "none",
-        "Whether passages are also labelled beside others: conditional (what each adds to the best ones, for answers "
-        "that need several), pairs (what each adds to each other one), leave_one_out (what it adds to all others), "
-        "shapley (what it adds on average, where passages come in random order), or none.",
+        "Labels of passages next to others: conditional (what each adds to the best ones, for answers that need "
+        "several) or none.",
     )
-    given_top: int = setting(3, "conditional: how many sets of each size are given, those with the highest labels.")
-    depth: int = setting(2, "conditional: passages in the largest sets, 2 or 3.")
-    permutations: int = setting(8, "shapley: random orders of a question's passages, >= 2.")
+    given_top: int = setting(3, "Number of sets of each size that are given, those with the highest labels, >= 1.")
+    depth: int = setting(2, "Number of passages in the largest sets, 2 or 3.")
     both_orders: float = setting(
-        0.1, "conditional and pairs: share of questions whose pairs are shown in both orders, to see what that does."
+        0.1, "Share of questions whose pairs are shown in both orders, to measure the effect of the order."
     )
 
     @property
@@ -388,8 +391,7 @@ class SetsConfig:
         """The fields of ``SetOptions``; ``None`` where no sets are labelled."""
         if self.sets == "none":
             return None
-        others = ("given_top", "depth", "permutations", "both_orders")
-        return {"plan": self.sets, **{name: getattr(self, name) for name in others}}
+        return {name: getattr(self, name) for name in ("given_top", "depth", "both_orders")}
 
 
 def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = None) -> SePerScorer:

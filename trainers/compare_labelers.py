@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from sentence_transformers import SentenceTransformer
@@ -24,8 +24,6 @@ from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
 from seper_reward.evaluation.statistics import interval_over_questions_and_seeds, rounded
 from seper_reward.labels.labelers import check_labeler
-from seper_reward.labels.plans import SetPlan
-from seper_reward.labels.targets import BY_HOP
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table
 from seper_reward.runtime.distributed import process_state
@@ -69,9 +67,7 @@ class CompareConfig(RetrieverConfig):
     labelers: list[str] = setting(
         ["delta_seper", "erag", "likelihood", "gold"],
         "Labelers to compare, as in labeler; the lead of the first over each other one is reported. One that starts "
-        "with conditional_, pairs_, leave_one_out_ or shapley_ labels sets (given_top, depth, ...), from which its "
-        "retriever learns the way to the best one (conditional and pairs, with hops above 1) or the most that a "
-        "passage adds.",
+        "with conditional_ labels sets (given_top, depth, ...), and its retriever learns the paths to the best one.",
     )
     teacher_temperatures: list[str] = setting(
         ["likelihood=1.0"],
@@ -155,23 +151,23 @@ class CompareConfig(RetrieverConfig):
             raise ValueError(f"tune must be NAME=NUMBER,NUMBER, got {self.tune}") from error
 
     def parts(self, name: str) -> tuple[str, str]:
-        """Return the plan of sets (``"none"`` for single passages) and the labeler that a name stands for."""
-        plan = next((each for each in get_args(SetPlan) if name.startswith(f"{each}_")), "none")
-        return plan, name if plan == "none" else name.removeprefix(f"{plan}_")
+        """Return the setting ``sets`` and the labeler that a name stands for."""
+        labeler = name.removeprefix("conditional_")
+        return "none" if labeler == name else "conditional", labeler
 
     def of(self, name: str) -> RetrieverConfig:
         """Return the settings of a retriever that the labels of this name train."""
         own = {each.name: getattr(self, each.name) for each in fields(RetrieverConfig)}
-        plan, labeler = self.parts(name)
+        sets, labeler = self.parts(name)
         temperatures = self.temperatures()
         temperature = temperatures.get(name, temperatures.get(labeler, self.teacher_temperature))
-        several = self.hops > 1 and (plan in ("conditional", "pairs") or labeler == _MARKS)
+        paths = sets != "none" or (self.hops > 1 and labeler == _MARKS)
         return RetrieverConfig(
             **{
                 **own,
                 "labeler": labeler,
-                "sets": plan,
-                "learn_from": "paths" if several else "singles" if plan == "none" else "best_gain",
+                "sets": sets,
+                "learn_from": "paths" if paths else "singles",
                 "teacher_temperature": temperature,
             }
         )
@@ -261,7 +257,7 @@ def rank_for_test(
     """
     ways = {name: 1}
     if config.hops > 1:
-        learned = seed and config.learn_from in BY_HOP
+        learned = seed and config.learn_from == "paths"
         ways = {name: config.hops} if learned else {name: 1, f"{name}_in_hops": config.hops}
     # embeddings of trained weights are used here alone, and not kept
     retriever = retriever_of(model, config, questions.corpus, keep=not seed)
@@ -413,7 +409,7 @@ class Trainings:
     def _tune(self, title: str, own: RetrieverConfig) -> tuple[RetrieverConfig, RetrieverArguments]:
         config, place = self._config, self._folder / f"{title}-tuning"
         first = _placed(self._arguments, place, config.seeds[0])
-        hops = config.hops if own.learn_from in BY_HOP else 1
+        hops = config.hops if own.learn_from == "paths" else 1
 
         def on_dev(model: SentenceTransformer) -> float | None:
             retriever = retriever_of(model, own, self._questions.corpus)

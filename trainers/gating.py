@@ -18,7 +18,7 @@ import torch
 from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from seper_reward.labels.labelers import CrossEncoderLabeler
-from seper_reward.labels.rows import LABELS, SUFFIXES
+from seper_reward.labels.rows import DELTA_SEPER, LABELS
 from seper_reward.labels.summary import label_statistics
 from seper_reward.labels.targets import sure
 from seper_reward.reports.figures import plot_gating
@@ -49,7 +49,7 @@ class GatingConfig(RerankerConfig):
     """Learn to predict ΔSePer by regression, and decide by it whether to use a passage at all."""
 
     unused = (
-        "sets", "given_top", "depth", "permutations", "both_orders", "learn_from", "hops", "shrink", "heterogeneity",
+        "labeler", "sets", "given_top", "depth", "both_orders", "learn_from", "hops", "shrink", "heterogeneity",
         "min_spread", "resolution", "shift", "clip_low", "clip_high", "eval_gains", "eval_top_k",
     )  # fmt: skip
 
@@ -65,7 +65,6 @@ class GatingConfig(RerankerConfig):
         "passage states it. The reader is then asked before the gate.",
     )
     dev_share: float = setting(0.15, "Share of questions that the thresholds are fixed on, above 0.")
-    labeler: str = setting("delta_seper", f"Label that the gate predicts: {', '.join(SUFFIXES)}.")
     eval_gains: bool = setting(False, "Whether rankings are measured by labels: no.")
     groups: list[str] = setting([], "Groups of questions to use, by their field group; not given: all questions.")
     judging_seed: int = setting(
@@ -81,8 +80,8 @@ class GatingConfig(RerankerConfig):
         super().__post_init__()
         if self.loss != "mse":
             raise ValueError(f"loss must be mse, whose scores have a zero, got {self.loss!r}")
-        if self.labeler not in SUFFIXES:
-            raise ValueError(f"labeler must be one of {', '.join(SUFFIXES)}, got {self.labeler!r}")
+        if self.labeler != DELTA_SEPER:
+            raise ValueError(f"labeler must be {DELTA_SEPER}, whose labels have a zero, got {self.labeler!r}")
         if self.sets != "none" or self.hops > 1:
             raise ValueError(
                 f"a gate decides on single passages, got sets={self.sets} and hops={self.hops}; take none and 1"
@@ -123,7 +122,7 @@ def of_groups(questions: Questions, groups: Sequence[str]) -> Questions:
 
 def markdown(results: Mapping[str, Any], config: GatingConfig) -> str:
     """Return ``results.json`` as a Markdown page."""
-    columns = list(results["gating"][config.labeler])
+    columns = list(results["gating"][config.label])
     counts = results["questions"]
     if config.folds == 1:
         folds, of_gates = "", "; one that is a dash with a gate says never or always"
@@ -133,7 +132,7 @@ def markdown(results: Mapping[str, Any], config: GatingConfig) -> str:
         f"# Whether to use a passage: {config.input}",
         "",
         f"{counts['train']} training, {counts['dev']} dev and {counts['test']} test questions{folds}; labels "
-        f"`{config.labeler}` of the reader `{config.reader}`, the best of {config.top_k} retrieved passages. "
+        f"`{config.label}` of the reader `{config.reader}`, the best of {config.top_k} retrieved passages. "
         f"Thresholds maximise SePer on the dev questions{of_gates}.",
         "",
         markdown_table(
@@ -145,7 +144,7 @@ def markdown(results: Mapping[str, Any], config: GatingConfig) -> str:
         held_out = "" if reader == config.reader else " (made no labels)"
         lines += [
             "",
-            f"SePer of `{reader}`{held_out}, lead of the gate `{config.labeler}` with its 95 % interval over test "
+            f"SePer of `{reader}`{held_out}, lead of the gate `{config.label}` with its 95 % interval over test "
             "questions:",
             "",
             *(f"- over `{name}`: {lead_text(row)}" for name, row in others.items()),
@@ -188,7 +187,7 @@ def by_folds(config: GatingConfig, arguments: RerankerArguments) -> None:
         for fold, part in enumerate(parts)
     ]
     if process_state().is_main_process:
-        _write(folder, over_folds(found, config.labeler), config)
+        _write(folder, over_folds(found, config.label), config)
 
 
 def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[str, Any]:
@@ -232,10 +231,10 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
             dev_decided, dev_values = answered(
                 dev_decided, {config.reader: measure(judges[config.reader], dev_decided)}
             )
-            limits = thresholds(gates(config.labeler), dev_decided, dev_values[config.reader])
+            limits = thresholds(gates(config.label), dev_decided, dev_values[config.reader])
             decided, values = answered(decided, {name: measure(judge, decided) for name, judge in judges.items()})
         results = {
-            **gating_results(config.labeler, limits, decided, values),
+            **gating_results(config.label, limits, decided, values),
             "questions": {"train": len(labeled), "dev": len(dev_decided.queries), "test": len(decided.queries)},
             "labels": label_statistics(labeled, config.margin),
             "seconds": seconds,
@@ -282,7 +281,7 @@ def _publish(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> 
     ridge = config.student == "ridge"
     card = model_card(
         "gate",
-        **asdict(config),
+        **asdict(config) | {"labeler": config.label},
         version=version("seper-reward"),
         base=base_name(config.retriever if ridge else config.model),
         how_to_score=(
@@ -291,7 +290,7 @@ def _publish(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> 
             if ridge
             else '`CrossEncoder("PATH").predict([(question, passage)])`'
         ),
-        limit_on_dev=results["gating"][config.labeler]["threshold"],
+        limit_on_dev=results["gating"][config.label]["threshold"],
         table=markdown(results, config).partition("\n\n")[2],
     )
     (folder / "model" / "README.md").write_text(card, encoding="utf-8")

@@ -25,8 +25,8 @@ class ExportConfig:
     output: str = setting("", "File to write, Parquet if its name ends in .parquet. Required.")
     label: str | None = setting(
         None,
-        "Field of the rows that holds the labels; not given: the labeler's own, but for ΔSePer's "
-        "three (delta_seper, delta_seper_hard, delta_belief), which are in the same rows, delta_seper.",
+        "Field of the rows that contains the labels; not given: the labeler's own, of the labeler delta_seper "
+        "delta_seper (its rows also contain delta_seper_hard and delta_belief).",
     )
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below the positives."
@@ -131,7 +131,7 @@ def export_command(arguments: list[str]) -> str:
     from seper_reward.labels.export import write_labels
     from seper_reward.labels.heterogeneity import beyond_chance
     from seper_reward.labels.rows import read_labels
-    from seper_reward.labels.targets import BY_HOP, helped, lists_to_learn, sure
+    from seper_reward.labels.targets import helped, lists_to_learn, sure
     from seper_reward.retrieval import next_hop
 
     labeled = lists_to_learn(read_labels(config.labels, config.label), config.learn_from, next_hop)
@@ -139,7 +139,7 @@ def export_command(arguments: list[str]) -> str:
     kept = beyond_chance(kept, heterogeneity=config.heterogeneity, shrink=config.shrink)
     kept = [row for row in kept if row.labels and (not config.helpful or helped(row, config.margin))]
     lines = write_labels(kept, config.output, config.format, config.margin)
-    asked = "questions by hop" if config.learn_from in BY_HOP else "questions"
+    asked = "questions by hop" if config.learn_from == "paths" else "questions"
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}")
     kind = "parquet" if config.output.endswith(".parquet") else "json"
     return _AFTER_EXPORT.get(config.format, "").format(output=config.output, kind=kind)

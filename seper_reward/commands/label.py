@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from seper_reward.labels.run import LabelRun
 
 OutputFormat = Literal["jsonl", "parquet"]
-_BY_MARKS = ("gold", "repaired_gold")  # labelers that go by people's marks
 MARGIN_HELP = "Distance from 0 that a label's whole interval must have to be help or harm in the summary, >= 0."
 
 
@@ -41,12 +40,9 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
 
     labeler: str = setting(
         "delta_seper",
-        "What a label is: delta_seper or delta_seper_hard (change of the belief), delta_belief (half of it, and half "
-        "the change of the gold answer's own likelihood; rows hold all three), erag (the responses' erag_metric), "
-        "erag_token_f1, erag_rouge_l or erag_contains (other metrics of them), likelihood (change of the answer's "
-        "log-probability), item (the reader's own judgment) or delta_seper_pseudo (change of the belief in the "
-        "reader's own answer), which need no gold answer, contains (whether the passage holds the answer), gold "
-        "(people's marks), repaired_gold (these, and what ΔSePer finds helpful), or the score of a reranker, given by "
+        "Labels: delta_seper (change of the reader's belief in the gold answer), erag (the responses' erag_metric), "
+        "likelihood (change of the answer's log-probability), item (the reader's own judgment; needs no gold answer), "
+        "contains (whether the passage holds the answer), gold (people's marks), or the score of a reranker, given by "
         "its folder.",
     )
 
@@ -235,7 +231,7 @@ def _unusable(query: Any, labeler: str) -> str | None:
 
     if not query.passages:
         return "no passage was found for the question; give it passages, or drop it"
-    if labeler in _BY_MARKS and not any(map(is_marked, query.passages)):
+    if labeler == "gold" and not any(map(is_marked, query.passages)):
         return UNMARKED
     return None
 

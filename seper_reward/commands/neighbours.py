@@ -64,7 +64,7 @@ class JudgmentsConfig(LabelerConfig, MarkedConfig):
 
     file: str = setting("", f"{INPUT_HELP} Their passages carry 'relevant': true or false. Required.")
     judges: list[str] = setting(
-        ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r", "delta_seper_pseudo"],
+        ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"],
         "Who judges: methods of item (see item_method, which then has no effect), or labelers by their names in "
         "`seper-reward label`.",
     )
@@ -127,7 +127,7 @@ class CompareConfig(JudgedConfig):
         None, "Number of questions of each data set, evenly spread over its file; not given: all."
     )
     labelers: list[str] = setting(
-        ["delta_seper", "erag", "likelihood", "item", "delta_seper_pseudo", "contains", "gold"],
+        ["delta_seper", "erag", "likelihood", "item", "contains", "gold"],
         "Labelers to compare, by their names in `seper-reward label`.",
     )
     depth: int = setting(2, "Number of a question's passages, nearest to it first, that the reader sees together.")

@@ -126,7 +126,7 @@ class _RowLabeler:
             with self._errors_of(place):
                 if isinstance(labeled, UnscorableError):
                     raise labeled
-                labels[place] = label_row(labeled, self.labeler.name, passage_lengths(self.labeler, query))
+                labels[place] = label_row(labeled, self.labeler.name, passage_lengths(self.labeler.scorer, query))
         return [[labels[place] for place in block if place in labels] for block in usable]
 
     @contextmanager

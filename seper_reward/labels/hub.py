@@ -3,18 +3,15 @@
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seper_reward.labels.forms import FORMS
 from seper_reward.labels.provenance import PROVENANCE
-from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeler_of
+from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_query, labeler_of
 from seper_reward.labels.run import SUMMARY
 from seper_reward.runtime.hub import upload
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parquet_files import write_parquet
-
-if TYPE_CHECKING:
-    from seper_reward.labels.load import Labels
 
 _CARD = Path(__file__).with_name("label_card.md")
 _ROWS = {
@@ -30,9 +27,11 @@ _PRIVATE = ("settings", "platform")  # paths and addresses of the machine; they 
 
 
 def push_labels(
-    labels: "Labels",
+    rows: Sequence[Mapping[str, Any]],
     repo_id: str,
     *,
+    provenance: Mapping[str, Any],
+    summary: Mapping[str, Any],
     margin: float = 0.1,
     private: bool = True,
     token: str | None = None,
@@ -43,8 +42,10 @@ def push_labels(
     Settings and platform are left out of the provenance, since they may hold paths and addresses.
 
     Args:
-        labels: The labels.
+        rows: Label rows.
         repo_id: ``org/name``, or ``name`` for one of the user who is logged in.
+        provenance: Content of ``provenance.json``, or empty.
+        summary: Content of ``summary.json``, or empty.
         margin: Least label of a positive passage, and least distance of a negative below it.
         private: Whether a new repository is private.
         token: Token that may write there; ``None`` takes ``$HF_TOKEN`` or that of ``hf auth login``.
@@ -57,42 +58,45 @@ def push_labels(
         OSError: The hub cannot be reached, or refuses.
         ValueError: There are no labels.
     """
-    if not labels.rows:
+    if not rows:
         raise ValueError("expected labels to upload, got no row")
     with tempfile.TemporaryDirectory() as folder:
-        write_dataset_folder(labels, Path(folder), repo_id, margin)
-        message = f"Labels by seper-reward, {labels.provenance.get('labels_hash', 'of unknown provenance')[:12]}"
+        _write_dataset_folder(Path(folder), rows, provenance, summary, repo_id, margin)
+        message = f"Labels by seper-reward, {provenance.get('labels_hash', 'of unknown provenance')[:12]}"
         return upload(folder, repo_id, "dataset", message=message, private=private, token=token, revision=revision)
 
 
-def write_dataset_folder(labels: "Labels", folder: Path, repo_id: str, margin: float) -> None:
+def _write_dataset_folder(
+    folder: Path,
+    labels: Sequence[Mapping[str, Any]],
+    provenance: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    repo_id: str,
+    margin: float,
+) -> None:
     """Write the files of the dataset: Parquet by configuration, JSON, and the card ``README.md``."""
-    labeled = labels.labeled()
-    tables: dict[str, Sequence[Mapping[str, Any]]] = {"labels": labels.rows}
+    labeled = [labeled_query(row) for row in labels]
+    tables: dict[str, Sequence[Mapping[str, Any]]] = {"labels": labels}
     tables |= {form: list(make(labeled, margin)) for form, make in FORMS.items()}
     tables = {name: rows for name, rows in tables.items() if rows}
     for name, rows in tables.items():
         write_parquet(folder / f"{name}.parquet", rows)
-    if labels.provenance:
-        told = {name: value for name, value in labels.provenance.items() if name not in _PRIVATE}
+    if provenance:
+        told = {name: value for name, value in provenance.items() if name not in _PRIVATE}
         write_json(folder / PROVENANCE, told)
-    if labels.summary:
-        write_json(folder / SUMMARY, labels.summary)
-    card = label_card(labels, repo_id, {name: len(rows) for name, rows in tables.items()})
+    if summary:
+        write_json(folder / SUMMARY, summary)
+    counts = {name: len(rows) for name, rows in tables.items()}
+    card = _label_card(labeler_of(labels), repo_id, counts, provenance, summary)
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
-def label_card(labels: "Labels", repo_id: str, rows: Mapping[str, int]) -> str:
-    """Return a dataset card.
-
-    Args:
-        labels: The labels.
-        repo_id: Id of the dataset on the hub.
-        rows: Number of rows by configuration.
-    """
+def _label_card(
+    labeler: str, repo_id: str, rows: Mapping[str, int], provenance: Mapping[str, Any], summary: Mapping[str, Any]
+) -> str:
+    """Return a dataset card; ``rows`` are the numbers of rows by configuration."""
     from huggingface_hub import DatasetCardData
 
-    labeler = labeler_of(labels.rows)
     data = DatasetCardData(
         pretty_name=f"Passages labelled by {labeler}",
         tags=["seper-reward", "retrieval", "reranking", "sentence-transformers"],
@@ -105,10 +109,10 @@ def label_card(labels: "Labels", repo_id: str, rows: Mapping[str, int]) -> str:
     body = _CARD.read_text(encoding="utf-8").format(
         labeler=labeler,
         repo_id=repo_id,
-        counts=_counts(labels.summary, len(labels.rows)),
+        counts=_counts(summary, rows["labels"]),
         forms="\n".join(f"| `{name}` | {count} | {_ROWS[name]} |" for name, count in rows.items()),
         example="triplets" if "triplets" in rows else "flat",
-        settings=_settings(labels.provenance),
+        settings=_settings(provenance),
     )
     return f"---\n{data.to_yaml()}\n---\n{body}"
 

@@ -102,7 +102,7 @@ class Labels:
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Upload the labels and their forms as a dataset, with a card; see ``labels.hub.push_labels``."""
-        return push_labels(self, repo_id, **options)
+        return push_labels(self.rows, repo_id, provenance=self.provenance, summary=self.summary, **options)
 
 
 def load_labels(source: str | Path) -> Labels:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.labels.sets import SetLabeler
+from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Passage, Query
 

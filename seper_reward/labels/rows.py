@@ -23,7 +23,7 @@ from seper_reward.types import (
 )
 
 if TYPE_CHECKING:
-    from seper_reward.labels.labelers.base import PassageLabeler
+    from seper_reward.scorer import SePerScorer
 
 LABELS, LABELS_PARQUET = "labels.jsonl", "labels.parquet"
 DELTA_SEPER = "delta_seper"
@@ -33,14 +33,13 @@ _DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 INPUT = "input"
 _QUERY_FIELDS = {
     "id", "question", "answers", "labeler", "baseline", "sufficient_set", "reader_calls", "judgment",
-    "pseudo_answer", "passages", "sets", INPUT,
+    "passages", "sets", INPUT,
 }  # fmt: skip
-SHAPLEY = "shapley"
 _ENDS = ("std_error", "low", "high")
 _PASSAGE_FIELDS = {
     "passage_id", "title", "text", "truncated", "tokens", "seper", "seper_hard", "delta_log_odds",
     "answer_log_prob", "unseen_mass", "known_leaves", "responses", "judged_rank", INPUT,
-    *SUFFIXES, SHAPLEY, *(f"{name}{suffix}" for name in _ENDS for suffix in (*SUFFIXES.values(), f"_{SHAPLEY}")),
+    *SUFFIXES, *(f"{name}{suffix}" for name in _ENDS for suffix in SUFFIXES.values()),
 }  # fmt: skip
 
 
@@ -74,7 +73,7 @@ def label_row(
     (``std_error_utility``, ...), and what else the labeler tells, of ΔSePer ``seper``, ``seper_hard`` and
     ``responses``. Pairs that were measured in both orders have ``utility_reversed``, too. ``sufficient_set``
     (``passage_ids``, ``utility``) is the smallest measured set that is not seen to be worth less than the best, and
-    ``reader_calls`` how many contexts were measured. With Shapley values passages have ``shapley``.
+    ``reader_calls`` how many contexts were measured.
 
     Args:
         labeled: The labelled query.
@@ -119,16 +118,16 @@ def label_row(
     }
 
 
-def passage_lengths(labeler: "PassageLabeler", query: Query) -> list[dict[str, Any]]:
-    """Return the fields of a query's passages that tell how long they are for the labeler's reader.
+def passage_lengths(scorer: "SePerScorer | None", query: Query) -> list[dict[str, Any]]:
+    """Return the fields of a query's passages for their lengths, in tokens of a scorer's reader.
 
     Returns:
         Per passage ``tokens``, its length with the title in tokens of the reader, and ``truncated``, whether the
-        reader saw its beginning only; empty if no reader is asked.
+        reader saw its beginning only; empty without a scorer.
     """
-    if labeler.scorer is None:
+    if scorer is None:
         return []
-    prompts = labeler.scorer.reader.prompts
+    prompts = scorer.reader.prompts
     return [
         {"truncated": prompts.cuts(query.question, [passage]), "tokens": prompts.token_count(passage)}
         for passage in query.passages
@@ -232,8 +231,7 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
     if any(passage[column] is None for passage in row["passages"]):
         raise KeyError(column)
     # of other fields, such as delta_log_odds, no error is known
-    suffix = f"_{SHAPLEY}" if column == SHAPLEY else SUFFIXES.get(column, "")
-    std_error = f"std_error{suffix}" if column in {*SUFFIXES, SHAPLEY, labeler} else None
+    std_error = f"std_error{SUFFIXES.get(column, '')}" if column in {*SUFFIXES, labeler} else None
     passages = tuple(
         Passage(
             passage["text"],
@@ -248,7 +246,7 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
         Query(row["id"], row["question"], answers, passages, _metadata(row, _QUERY_FIELDS)),
         labels=tuple(passage[column] for passage in row["passages"]),
         std_errors=tuple(passage[std_error] if std_error else 0.0 for passage in row["passages"]),
-        baseline_error=baseline_error(row.get("baseline", {}), column) if std_error and column != SHAPLEY else 0.0,
+        baseline_error=baseline_error(row.get("baseline", {}), column) if std_error else 0.0,
         # sets have one label, that of the labeler that was named
         sets=_set_labels([each for each in row.get("sets") or () if column in each], passages, column),
     )

@@ -200,7 +200,7 @@ class LabelRun:
                 try:
                     if isinstance(labeled, UnscorableError):
                         raise labeled
-                    entry["label"] = label_row(labeled, work.labeler.name, passage_lengths(work.labeler, query))
+                    entry["label"] = label_row(labeled, work.labeler.name, passage_lengths(work.labeler.scorer, query))
                 except UnscorableError as error:
                     if strict:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error

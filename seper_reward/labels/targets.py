@@ -10,7 +10,6 @@ from seper_reward.labels.heterogeneity import drawn_to_mean
 from seper_reward.types import LabeledQuery, Passage, Query, SetLabel
 
 GRADES = 3  # grades of helpful passages: 1 to 3
-BY_HOP = ("hops", "paths")  # what a retriever learns from that is asked again after each passage
 HARMFUL = -1  # grade of a passage that misleads
 
 
@@ -37,9 +36,8 @@ def lists_to_learn(
 
     Args:
         labeled: The labelled queries.
-        learn_from: ``"singles"``, the labels of passages by themselves; ``"hops"``, these and what passages add to
-            given ones (``by_given``); ``"paths"``, what passages lead to, hop by hop (``by_path``); or ``"best_gain"``
-            (``best_gains``). Marks are learned hop by hop in one way (``by_marks``).
+        learn_from: ``"singles"``, the labels of passages by themselves, or ``"paths"``, labels hop by hop: of
+            passages by their paths (``by_path``), of people's marks by ``by_marks``.
         next_hop: Function that returns the query that is asked after the given passages were read.
         marks: Whether labels are people's marks, which have no sets, and need none.
 
@@ -53,28 +51,8 @@ def lists_to_learn(
             f"expected labels of passages beside given ones for learn_from={learn_from}, got none of {len(labeled)} "
             "questions; label sets, too, or learn from singles"
         )
-    if learn_from == "best_gain":
-        return [best_gains(row) for row in labeled]
-    hops = by_marks if marks else by_path if learn_from == "paths" else by_given
+    hops = by_marks if marks else by_path
     return [replace(hop.labeled, query=next_hop(hop.labeled.query, hop.given)) for row in labeled for hop in hops(row)]
-
-
-def by_given(labeled: LabeledQuery) -> list[Hop]:
-    """Return the labels of a question hop by hop: those of single passages, then those beside each set of given ones.
-
-    The error of the measure with the given passages alone (``given_std_error`` in the details of a set, 0 where it is
-    absent) takes the place of the baseline's: it is part of each label beside them, and cancels in differences. Given
-    passages that were shown in several orders are given in the first, and of a passage that was measured beside them
-    in several orders the first measure counts.
-
-    Args:
-        labeled: The labelled query, with ``sets``.
-    """
-    hops: dict[frozenset[int], dict[int, SetLabel]] = {}
-    for each in labeled.sets:
-        if each.given:
-            hops.setdefault(frozenset(each.given), {}).setdefault(each.passage, each)
-    return [Hop((), replace(labeled, sets=())), *(_hop(labeled, beside) for beside in hops.values())]
 
 
 def by_path(labeled: LabeledQuery) -> list[Hop]:
@@ -130,36 +108,6 @@ def by_marks(labeled: LabeledQuery) -> list[Hop]:
             if labeled.labels[given] > 0
         ),
     ]
-
-
-def best_gains(labeled: LabeledQuery) -> LabeledQuery:
-    """Return a question's labels for a retriever that finds all passages at once.
-
-    A passage's label is the most that it adds to any given ones, or to none, if that is above 0; else its label by
-    itself. The greatest of several measures is too high by chance, the more so the larger their errors.
-
-    Args:
-        labeled: The labelled query, with ``sets``.
-
-    Returns:
-        The query without sets, with the errors of the chosen labels. Their common error, of what they add to, remains
-        ``baseline_error`` only where all of them add to the same.
-    """
-    labels, errors = list(labeled.labels), list(labeled.std_errors)
-    common: list[tuple[frozenset[int], float]] = [(frozenset(), labeled.baseline_error)] * len(labels)
-    for each in labeled.sets:
-        at = each.passage
-        if each.given and each.gain.value > max(labels[at], 0.0):
-            labels[at], errors[at] = each.gain.value, each.gain.std_error
-            common[at] = frozenset(each.given), _given_error(each)
-    return replace(
-        labeled,
-        labels=tuple(labels),
-        std_errors=tuple(errors),
-        baseline_error=common[0][1] if len(set(common)) == 1 else 0.0,
-        sets=(),
-        details=(),
-    )
 
 
 def transform(
@@ -289,9 +237,9 @@ def helped(labeled: LabeledQuery, margin: float = 0.1) -> bool:
 def chosen(labeled: LabeledQuery, k: int) -> list[int]:
     """Return the places of the ``k`` passages that a query's labels would show the reader, in the order shown.
 
-    Of the measured sets of ``k`` passages that is the one with the greatest utility; where no set of so many was
-    measured, the passages with the best labels (of several passages ``best_gains``), best first. What is equal stays
-    in the order of the query.
+    Of the measured sets of ``k`` passages that is the one with the greatest utility. If no such set was measured, the
+    passages with the best labels are chosen, best first; with several passages, a label counts as the most that the
+    passage adds to any measured set, if that is more and above 0. Equal passages stay in the order of the query.
 
     Args:
         labeled: The labelled query.
@@ -305,26 +253,15 @@ def chosen(labeled: LabeledQuery, k: int) -> list[int]:
     measured = [each for each in labeled.sets if len(each.shown) == k]
     if measured:
         return list(max(measured, key=lambda each: each.utility.value).shown)
-    labels = labeled.labels if k == 1 else best_gains(labeled).labels
+    labels = list(labeled.labels)
+    for each in labeled.sets if k > 1 else ():
+        if each.given and each.gain.value > max(labels[each.passage], 0.0):
+            labels[each.passage] = each.gain.value
     return sorted(range(len(labels)), key=lambda at: -labels[at])[:k]
 
 
 def _helps(label: float, margin: float) -> bool:
     return label > 0 and label >= margin
-
-
-def _hop(labeled: LabeledQuery, beside: dict[int, SetLabel]) -> Hop:
-    passages, first = labeled.query.passages, next(iter(beside.values()))
-    gains = [each.gain for each in beside.values()]
-    return Hop(
-        tuple(passages[at] for at in first.given),
-        LabeledQuery(
-            replace(labeled.query, passages=tuple(passages[at] for at in beside)),
-            labels=tuple(gain.value for gain in gains),
-            std_errors=tuple(gain.std_error for gain in gains),
-            baseline_error=_given_error(first),
-        ),
-    )
 
 
 def _hop_of_path(

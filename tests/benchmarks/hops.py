@@ -1,10 +1,10 @@
-"""What is a retriever for two hops taught best: what passages do, what they add to others, or what they lead to?
+"""What is a retriever for two hops taught best: what passages do, or what they lead to?
 
     python -m tests.benchmarks.hops --json out.json
     python -m tests.benchmarks.hops --ways paths gold --loss kl_regularized --contrastive_weight 0 --learning_rate 1e-4
 
 Labels the questions of a comparison that need two passages (conditional ΔSePer) and trains a bi-encoder on them, by
-each way to learn from labels of sets (`--learn_from`), and on people's marks: on the training questions, measured on
+each value of `--learn_from`, and on people's marks: on the training questions, measured on
 the held-out ones, and the other way round, by two seeds of labels and training. Prints the share of the supporting
 passages among the two that are found in two hops (and at once), by fold and seed. Other settings are those of the
 comparison.
@@ -78,11 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def recipe(config: CompareConfig, way: str) -> RetrieverConfig:
     """Return the settings of a retriever that learns in one of ``WAYS``."""
-    if way == MARKS:
-        return config.of(MARKS)
-    if way == "singles":  # of the same labels those of passages by themselves; settings refuse sets that nothing uses
-        return config.of("delta_seper")
-    return replace(config.of(SETS), learn_from=way)
+    # settings refuse sets that nothing uses: singles are those of the same labels
+    return config.of({"singles": "delta_seper", "paths": SETS, MARKS: MARKS}[way])
 
 
 def labels(

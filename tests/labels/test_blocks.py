@@ -20,7 +20,6 @@ from seper_reward.labels.labelers import (
     GoldLabeler,
     ItemLabeler,
     LikelihoodLabeler,
-    RepairedGoldLabeler,
 )
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import AdaptiveSampling
@@ -86,26 +85,6 @@ def test_labels_of_a_block_are_those_made_one_by_one(labeler, too_long, tiny_sco
             assert found.labels == pytest.approx(alone.labels, abs=1e-3)
         else:
             assert str(found) == str(alone)
-
-
-def test_marks_are_repaired_side_by_side(tiny_scorer, monkeypatch):
-    blocks = []
-
-    def measured(self, block):
-        blocks.append(block)
-        found = [LabeledQuery(query, (0.4,), (0.0,), details=({"low_hard": 0.3},)) for query in block]
-        return [UnscorableError("too long"), *found[1:]]
-
-    monkeypatch.setattr(DeltaSePerLabeler, "label_block", measured)
-    queries = [
-        Query(name, "Who?", ("Ann",), (Passage("Ann", metadata={"relevant": mark}),))
-        for name, mark in (("long", True), ("bad", "yes"), ("good", False))
-    ]
-    long, bad, good = RepairedGoldLabeler(tiny_scorer).label_block(queries)
-    assert blocks == [queries]
-    assert "too long" in str(long)
-    assert "got 'yes'" in str(bad)
-    assert good.labels == (1.0,)
 
 
 def test_an_error_stands_in_the_place_of_labels(tiny_scorer):

@@ -143,25 +143,31 @@ def test_export_command(tmp_path, capsys):
     assert "labels.jsonl: no such file" in capsys.readouterr().err
 
 
-def test_hops_and_best_gains_in_every_layout(tmp_path, capsys, monkeypatch):
+def test_hops_in_every_layout(tmp_path, capsys, monkeypatch):
     mill, ferry = labeled()
     nothing = Estimate(0.0, 0.0, 0.0, 0.0)
-    gains = {1: Estimate(0.6, 0.1, 0.4, 0.8), 2: Estimate(-0.3, 0.1, -0.5, -0.1)}  # beside the first
-    sets = tuple(SetLabel((0, at), at, gain, nothing, nothing) for at, gain in gains.items())
-    monkeypatch.setattr(rows, "read_labels", lambda folder, label: [replace(mill, sets=sets), ferry])
 
-    def exported(layout, learn_from="hops"):
+    def exactly(value):
+        return Estimate(value, 0.0, value, value)
+
+    gains = {1: 0.6, 2: -0.9}  # beside the first, which is worth .8
+    sets = tuple(SetLabel((0, at), at, exactly(gain), exactly(0.8 + gain), nothing) for at, gain in gains.items())
+    mill = replace(mill, std_errors=(0.0, 0.0, 0.0), sets=sets)
+    monkeypatch.setattr(rows, "read_labels", lambda folder, label: [mill, ferry])
+
+    def exported(layout, learn_from="paths"):
         words = ["--labels", "x", "--output", str(tmp_path / "out"), "--format", layout, "--learn_from", learn_from]
         assert main(["export", *words]) == 0
         return (tmp_path / "out").read_text() if layout == "trec" else lines(tmp_path / "out")
 
     asked = "Who built the mill? [SEP] Mill: Ann built it."
     found = exported("sentence-transformers")
-    assert [row["query"] for row in found] == ["Who built the mill?", asked, "When did it sink?"]
-    assert found[1] == {"query": asked, "docs": ["Sheep.", "Bob built it."], "labels": [0.6, -0.3]}
-    assert "3 lines from 3 of 3 questions by hop" in capsys.readouterr().out
+    other = "Who built the mill? [SEP] Sheep."
+    assert [row["query"] for row in found] == ["Who built the mill?", asked, other, "When did it sink?"]
+    assert found[1] == {"query": asked, "docs": ["Sheep.", "Bob built it."], "labels": pytest.approx([0.6, -0.9])}
+    assert "4 lines from 4 of 4 questions by hop" in capsys.readouterr().out
     assert exported("sentence-transformers-triplets")[-1] == {
-        "anchor": asked, "positive": "Sheep.", "negative": "Bob built it.", "label": 0.9,
+        "anchor": asked, "positive": "Sheep.", "negative": "Bob built it.", "label": 1.5,
     }  # fmt: skip
     tevatron = exported("tevatron")[1]
     assert (tevatron["query_id"], tevatron["query"]) == ("q1|p1", asked)
@@ -169,11 +175,10 @@ def test_hops_and_best_gains_in_every_layout(tmp_path, capsys, monkeypatch):
     assert exported("flagembedding")[1]["query"] == asked
     assert "q1 0 p1 3\n" in exported("trec")
     assert "q1|p1 0 p3 -1\n" in exported("trec")
-    assert exported("sentence-transformers", "best_gain")[0]["labels"] == [0.8, 0.6, -0.4]
     assert len(exported("sentence-transformers", "singles")) == 2
-    monkeypatch.setattr(rows, "read_labels", lambda folder, label: [mill, ferry])
-    assert main(["export", "--labels", "x", "--output", str(tmp_path / "out"), "--learn_from", "hops"]) == 2
-    assert "for learn_from=hops, got none of 2 questions" in capsys.readouterr().err
+    monkeypatch.setattr(rows, "read_labels", lambda folder, label: [replace(mill, sets=()), ferry])
+    assert main(["export", "--labels", "x", "--output", str(tmp_path / "out"), "--learn_from", "paths"]) == 2
+    assert "for learn_from=paths, got none of 2 questions" in capsys.readouterr().err
 
 
 def test_old_label_rows_are_refused(tmp_path, capsys):

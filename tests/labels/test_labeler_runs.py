@@ -9,7 +9,14 @@ from seper_reward.cli import main
 from seper_reward.data.queries import as_query, read_queries
 from seper_reward.labels.blocks import block_size
 from seper_reward.labels.dataset import label_dataset
-from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, load_labeler, needs_answers
+from seper_reward.labels.labelers import (
+    LABELERS,
+    ERAGLabeler,
+    GoldLabeler,
+    LabelerOptions,
+    load_labeler,
+    needs_answers,
+)
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
 from seper_reward.types import LabeledQuery, UnscorableError
@@ -87,13 +94,12 @@ def test_gold_marks_need_no_reader(words, tmp_path):
     assert output.read_text().startswith("q0 0 q0:s 3\nq0 0 u 0\n")
 
 
-@pytest.mark.parametrize("labeler", ["gold", "repaired_gold"])
-def test_questions_that_nobody_judged_have_no_marks(words, labeler, tmp_path):
+def test_questions_that_nobody_judged_have_no_marks(words, tmp_path):
     rows = records(2)
     for passage in rows[1]["passages"]:
         del passage["relevant"]
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(words(labeler, "out")) == 0
+    assert main(words("gold", "out")) == 0
     assert [row["id"] for row in labels_of(tmp_path / "out")] == ["q0"]
     (rejected,) = map(json.loads, (tmp_path / "out" / "rejected.jsonl").read_text().splitlines())
     assert "expected 'relevant': true or false in its passages, got none" in rejected["reason"]
@@ -111,10 +117,10 @@ def test_questions_without_answers_are_for_labelers_that_need_none(words, tmp_pa
 
 def test_labels_that_rows_of_others_do_not_hold_have_folders_of_their_own(words, tmp_path, capsys):
     # of a set, rows hold the label of one name; questions that have no delta_belief are rejected where it is the label
-    for folder, more, other in (("sets", ["--sets", "pairs"], "delta_seper_hard"), ("out", [], "delta_belief")):
+    for folder, more, other in (("sets", ["--sets", "conditional"], "delta_seper_hard"), ("out", [], "delta_belief")):
         assert main([*words("delta_seper", folder), *more]) == 0
         capsys.readouterr()
-        assert main([*words(other, folder), *more]) == 2
+        assert main([*words("delta_seper", folder), *more, "--label", other]) == 2
         assert "labels made otherwise" in capsys.readouterr().err
 
 
@@ -127,7 +133,7 @@ def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
     assert main(words("delta_seper", "out")) == 0
     rows = (tmp_path / "out" / "labels.jsonl").read_bytes()
     capsys.readouterr()
-    assert main(words("delta_seper_hard", "out")) == 0
+    assert main([*words("delta_seper", "out"), "--label", "delta_seper_hard"]) == 0
     assert "ΔSePer relevant" in capsys.readouterr().out
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == rows
     hard = [passage["delta_seper_hard"] for row in labels_of(tmp_path / "out") for passage in row["passages"]]
@@ -135,7 +141,7 @@ def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
     assert found == hard
 
 
-@pytest.mark.parametrize("name", ["delta_seper", "erag_token_f1", "gold"])
+@pytest.mark.parametrize("name", ["delta_seper", "erag", "gold"])
 def test_fields_of_the_input_that_are_called_like_ours_stay(tmp_path, tiny_scorer, name):
     own = {"labeler": "alice", "baseline": "mine", "input": {"a": 1}, "source": "web"}
     own_of_passage = {
@@ -215,7 +221,7 @@ def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reade
     assert found.query.passages[1].metadata == {"relevant": False}
     own = {"truncated": "mine", "tokens": 7}
     mine = as_query({**row, "passages": [{**first, **own}]})
-    row = label_row(GoldLabeler().label(mine), "gold", passage_lengths(GoldLabeler(), mine))
+    row = label_row(GoldLabeler().label(mine), "gold", passage_lengths(GoldLabeler().scorer, mine))
     assert row["passages"][0]["input"] == own
     assert "tokens" not in row["passages"][0]  # no reader is asked
 
@@ -246,8 +252,12 @@ def test_a_failure_in_the_middle_is_resumed(tmp_path, tiny_scorer):
 
 
 def test_rows_come_back_as_they_were(tmp_path, tiny_scorer):
-    for name in ("delta_seper", "delta_seper_hard", "erag_token_f1", "likelihood", "gold"):
-        labeler = load_labeler(name, lambda: tiny_scorer)
+    token_f1, hard = LabelerOptions(erag_metric="token_f1"), LabelerOptions(label="delta_seper_hard")
+    for name, options in (
+        ("delta_seper", LabelerOptions()), ("delta_seper", hard), ("erag", token_f1),
+        ("likelihood", LabelerOptions()), ("gold", LabelerOptions()),
+    ):  # fmt: skip
+        labeler = load_labeler(name, lambda: tiny_scorer, options=options)
         labeled = labeler.label(as_query(records(1)[0]))
         (tmp_path / "labels.jsonl").write_text(json.dumps(label_row(labeled, labeler.name)) + "\n")
         (found,) = read_labels(tmp_path, labeler.name)

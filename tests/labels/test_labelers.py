@@ -20,11 +20,11 @@ from seper_reward.labels.labelers import (
     LabelerOptions,
     load_labeler,
 )
+from seper_reward.labels.labelers.registry import FORMER
+from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.labels.sets import SetLabeler
-from seper_reward.types import LabeledQuery, Passage, Query, Responses, UnscorableError
-from tests.helpers import ScriptedSampler
+from seper_reward.types import Passage, Query, Responses, UnscorableError
 
 QUERY = Query(
     "q",
@@ -59,6 +59,23 @@ def test_unknown_labeler(tiny_scorer):
         load_labeler("clicks", lambda: tiny_scorer)
 
 
+@pytest.mark.parametrize("name", FORMER)
+def test_former_labelers_are_refused_with_the_settings_that_replace_them(name, tiny_scorer):
+    with pytest.raises(
+        ValueError, match=rf"the labeler '{name}' was removed; use labeler (delta_seper|erag|item|gold)"
+    ):
+        load_labeler(name, lambda: tiny_scorer)
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"), [("token_f1", "erag_token_f1"), ("contains_answer", "erag_contains_answer")]
+)
+def test_the_metric_of_erag_is_a_setting(metric, name, tiny_scorer):
+    labeler = load_labeler("erag", lambda: tiny_scorer, options=LabelerOptions(erag_metric=metric))
+    assert (labeler.name, labeler.fingerprint["metric"]) == (name, metric)
+    assert labeler.label(QUERY) == ERAGLabeler(tiny_scorer, metric).label(QUERY)
+
+
 def test_delta_seper_is_the_scorers(tiny_scorer):
     utilities = tiny_scorer.utilities([QUERY])[0]
     assert load_labeler("delta_seper", lambda: tiny_scorer).label(QUERY).labels == tuple(
@@ -67,13 +84,15 @@ def test_delta_seper_is_the_scorers(tiny_scorer):
     (row,) = load_labeler("delta_seper", lambda: tiny_scorer).label_block([QUERY])
     assert row.baseline_error == utilities[0].baseline.std_error > 0
     assert row.passage_errors == pytest.approx([each.belief.std_error for each in utilities])
-    hard = load_labeler("delta_seper_hard", lambda: tiny_scorer).label(QUERY)
+    hard = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_seper_hard")).label(
+        QUERY
+    )
     assert hard.labels == tuple(row.delta_seper_hard for row in utilities)
 
 
 def test_delta_belief_is_half_delta_seper_and_half_the_answers_own_change(tiny_scorer):
     baseline, *rows = tiny_scorer.reader.answer_log_probs(QUERY.question, QUERY.answers, QUERY.contexts)
-    found = load_labeler("delta_belief", lambda: tiny_scorer).label(QUERY)
+    found = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_belief")).label(QUERY)
     for judged, row, label, error in zip(
         tiny_scorer.utilities([QUERY])[0], rows, found.labels, found.std_errors, strict=True
     ):
@@ -116,12 +135,12 @@ LIST = replace(QUERY, answers=(("Ann Lee", "Ann B. Lee"), ("Bob",)))
 
 
 def test_delta_belief_needs_one_answer(tiny_scorer):
-    judge = load_labeler("delta_belief", lambda: tiny_scorer)
+    judge = DeltaSePerLabeler(tiny_scorer, "delta_belief")
     with pytest.raises(UnscorableError, match="but a list has no one wording; take delta_seper"):
         judge.label(LIST)
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"delta_belief"}))
+@pytest.mark.parametrize("name", NAMES)
 def test_every_labeler_takes_lists(name, tiny_scorer):
     judge = load_labeler(name, lambda: tiny_scorer)
     turned = replace(LIST, answers=(("Bob",), ("Ann B. Lee", "Ann Lee")))
@@ -194,7 +213,7 @@ def test_published_erag_never_asks_without_a_passage(tiny_scorer, monkeypatch):
 
 
 def test_published_erag_of_sets_is_what_a_passage_adds_to_the_metric(tiny_scorer):
-    labeler = SetLabeler(ERAGLabeler(tiny_scorer, length, ERAGOptions.preset("paper")), SetOptions("pairs"))
+    labeler = SetLabeler(ERAGLabeler(tiny_scorer, length, ERAGOptions.preset("paper")), SetOptions())
     greedy = tiny_scorer.with_sampling(num_samples=1, temperature=0.0)
     labeled = labeler.label(QUERY)
     for each in labeled.sets:
@@ -253,50 +272,9 @@ def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):
     assert found.labels == pytest.approx([value - of_list[0] for value in of_list[1:]])
 
 
-def test_delta_seper_towards_the_readers_own_answer(tiny_scorer):
-    greedy = tiny_scorer.with_sampling(num_samples=1, temperature=0.0)
-    own = greedy.reader.responses(QUERY.question, [QUERY.passages])[0].texts[0]
-    found = load_labeler("delta_seper_pseudo", lambda: tiny_scorer).label(replace(QUERY, answers=()))
-    expected = DeltaSePerLabeler(tiny_scorer).label(replace(QUERY, answers=(own,)))
-    assert found.labels == expected.labels
-    assert found.passage_errors == expected.passage_errors
-    row = label_row(found, "delta_seper_pseudo")
-    assert (row["answers"], row["pseudo_answer"]) == ([], own)
-    assert row["baseline"]["seper"] == pytest.approx(expected.baseline["seper"], abs=1e-6)
-    assert not any(name.startswith("delta_") and name != "delta_seper_pseudo" for name in row["passages"][0])
-    assert labeled_query(row).labels == pytest.approx(found.labels, abs=1e-6)
-    assert labeled_query(row).baseline_error == pytest.approx(found.baseline_error, abs=1e-6)
-
-
-def test_a_reader_that_knows_no_answer_makes_no_labels(tiny_sampler, tiny_judge):
-    def reply(prompt):
-        return {"Who?": "Ann", "When?": "Unknown."}.get(prompt.rpartition("Question: ")[2].partition("<")[0], "")
-
-    scorer = SePerScorer(ScriptedSampler(tiny_sampler.tokenizer, reply), tiny_judge, prompt="brief")
-    labeler = load_labeler("delta_seper_pseudo", lambda: scorer)
-    queries = [replace(QUERY, id=each, question=each) for each in ("Who?", "When?", "Why?", "why " * 5000)]
-    one, unknown, blank, long = labeler.label_block(queries)
-    assert one.labels == (0.0, 0.0, 0.0)
-    assert "knows no answer from all passages, it says 'Unknown.'" in str(unknown)
-    assert isinstance(blank, UnscorableError)
-    assert "no room" in str(long)
-
-
 def test_gold_marks():
     assert GoldLabeler().label(QUERY).labels == (1.0, 0.0, 0.0)
     roles = [Passage("x", metadata={"role": role}) for role in ("supporting", "misleading")]
     assert GoldLabeler().label(Query("q", "Who?", ("a",), tuple(roles))).labels == (1.0, 0.0)
     with pytest.raises(BadRowError, match="expected 'relevant': true or false, got 'yes'"):
         GoldLabeler().label(Query("q", "Who?", ("a",), (Passage("x", metadata={"relevant": "yes"}),)))
-
-
-def test_marks_are_repaired_by_what_helps(tiny_scorer, monkeypatch):
-    def measured(self, query):
-        lows = (0.2, 0.06, 0.04)
-        details = tuple({"low": 0.2, "low_hard": low} for low in lows)
-        return LabeledQuery(query, (0.5, 0.4, 0.3), (0.1,) * 3, details=details)
-
-    monkeypatch.setattr(DeltaSePerLabeler, "label", measured)
-    repaired = load_labeler("repaired_gold", lambda: tiny_scorer).label(QUERY)
-    assert repaired.labels == (1.0, 1.0, 0.0)  # marked; not marked but surely helpful; perhaps helpful
-    assert repaired.details[2] == {"delta_seper_hard": 0.3}

@@ -9,11 +9,11 @@ import pytest
 from seper_reward.estimators.utility import utility
 from seper_reward.labels.labelers import DeltaSePerLabeler, ERAGLabeler, GoldLabeler, LikelihoodLabeler, load_labeler
 from seper_reward.labels.labelers.base import ReaderLabeler
+from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.reestimate import reestimate
-from seper_reward.labels.rows import label_row, labeled_query, read_labels
+from seper_reward.labels.rows import read_labels
 from seper_reward.labels.run import LabelRun
-from seper_reward.labels.sets import SetLabeler
 from seper_reward.types import Estimate, Passage, Query, UnscorableError
 
 HOP = Passage("The mill was built by Ann Lee.", id="hop")
@@ -81,13 +81,13 @@ def test_what_a_passage_adds_by_hand(tiny_scorer):
 
 
 def test_the_order_of_pairs_is_turned_round_in_a_sample(tiny_scorer):
-    labeled = SetLabeler(Scripted(tiny_scorer), SetOptions("pairs", both_orders=1.0)).label(QUERY)
+    labeled = SetLabeler(Scripted(tiny_scorer), SetOptions(both_orders=1.0)).label(QUERY)
     assert labeled.fields["reader_calls"] == 4 + 3 + 3
     found = found_by(labeled, (1,), 2)
-    assert found.shown == (1, 2)
-    assert found.utility.value == pytest.approx(0.82)
-    assert found.details["utility_reversed"] == pytest.approx(0.8)
-    assert found_by(labeled, (2,), 1).shown == (1, 2)  # the same measurement
+    assert found.shown == (2, 1)  # the better one was given first
+    assert found.utility.value == pytest.approx(0.8)
+    assert found.details["utility_reversed"] == pytest.approx(0.82)
+    assert found_by(labeled, (2,), 1).shown == (2, 1)  # the same measurement
 
 
 def test_questions_of_a_block_are_measured_side_by_side_and_fail_alone(tiny_scorer):
@@ -123,13 +123,15 @@ def test_a_label_beside_given_passages_is_a_difference_of_measurements(kind, tin
 
 
 def test_labels_of_sets_come_back_from_a_folder(tmp_path, tiny_scorer):
-    labeler = load_labeler("delta_seper", lambda: tiny_scorer, SetOptions("pairs", both_orders=1.0))
+    labeler = load_labeler("delta_seper", lambda: tiny_scorer, SetOptions(both_orders=1.0))
     run = LabelRun(tmp_path / "out", labeler, [QUERY, replace(QUERY, id="other", question="Who built it?")])
     summary = run.run()
     assert summary["sets"] == {"labels": 12, "reader_calls": 20, "order_effect": summary["sets"]["order_effect"]}
     assert summary["sets"]["order_effect"]["pairs"] == 6
     row = json.loads((tmp_path / "out" / "labels.jsonl").read_text().splitlines()[0])
-    assert (row["sets"][0]["given"], row["sets"][0]["passage_id"]) == (["other"], "hop")
+    best, *others = sorted(row["passages"], key=lambda each: (-each["delta_seper"], each["passage_id"]))
+    assert row["sets"][0]["given"] == [best["passage_id"]]
+    assert {each["passage_id"] for each in row["sets"][:2]} == {each["passage_id"] for each in others}
     assert {"delta_seper", "std_error", "low", "high", "seper", "interaction", "shown"} <= row["sets"][0].keys()
     found = read_labels(tmp_path / "out")[0]
     truth = labeler.label(QUERY)
@@ -141,22 +143,8 @@ def test_labels_of_sets_come_back_from_a_folder(tmp_path, tiny_scorer):
     with pytest.raises(ValueError, match="holds labels of sets"):
         reestimate(tmp_path / "out", tmp_path / "again", tiny_scorer.judge)
     # fewer passages keep the sets of those that are left
-    assert {each.shown for each in found.keep([2, 0]).sets} == {(1, 0)}
-
-
-def test_shapley_values_are_labels_too(tiny_scorer):
-    labeled = SetLabeler(DeltaSePerLabeler(tiny_scorer), SetOptions("shapley", permutations=6)).label(QUERY)
-    whole = max(labeled.sets, key=lambda each: len(each.shown)).utility.value
-    read = labeled_query(json.loads(json.dumps(label_row(labeled))), "shapley")
-    assert sum(read.labels) == pytest.approx(whole, abs=1e-5)
-    assert all(error > 0 for error in read.std_errors)
-    assert read.baseline_error == 0.0
-
-
-def test_leave_one_out_shows_all_others_in_the_questions_order(tiny_scorer):
-    labeled = SetLabeler(Scripted(tiny_scorer), SetOptions("leave_one_out")).label(QUERY)
-    assert [each.shown for each in labeled.sets] == [(0, 1, 2)] * 3
-    assert found_by(labeled, (1, 2), 0).gain.value == pytest.approx(0.7 - 0.92)  # "hop end" is shown with end last
+    first = (0, 1) if found.labels[2] > found.labels[0] else (1, 0)  # the better one was given
+    assert {each.shown for each in found.keep([2, 0]).sets} == {first}
 
 
 def test_marks_ask_no_reader(tiny_scorer):

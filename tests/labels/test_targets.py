@@ -10,8 +10,6 @@ import torch
 
 from seper_reward.labels.heterogeneity import beyond_chance, drawn_to_mean
 from seper_reward.labels.targets import (
-    best_gains,
-    by_given,
     by_marks,
     by_path,
     chosen,
@@ -163,56 +161,6 @@ def beside(shown, passage, gain, error, given_error=None, utility=0.0, utility_e
     return SetLabel(shown, passage, gained, of_all, Estimate(9.0, 9.0, 9.0, 9.0), details)
 
 
-def with_sets():
-    singles = judged([0.3, 0.0, -0.2, 0.1], errors=[0.13, 0.12, 0.15, 0.12], baseline_error=0.12)
-    sets = (
-        beside((0, 1), 1, 0.6, 0.1, 0.06),
-        beside((3, 0), 0, 0.25, 0.2),
-        beside((2, 0), 2, -0.4, 0.07, 0.06),  # shown first, and still beside a
-        beside((0, 3, 2), 2, 0.05, 0.3, 0.04),
-        beside((1, 0), 1, 0.5, 0.2, 0.06),  # the other order of what came first
-        beside((3, 0, 1), 1, 0.7, 0.11, 0.04),
-    )
-    return replace(singles, sets=sets)
-
-
-def test_labels_hop_by_hop():
-    first, *hops = by_given(with_sets())
-    assert first.given == ()
-    assert (first.labeled.labels, first.labeled.baseline_error) == ((0.3, 0.0, -0.2, 0.1), 0.12)
-    assert [("".join(each.id for each in hop.given), hop.labeled.labels) for hop in hops] == [
-        ("a", (0.6, -0.4)),
-        ("d", (0.25,)),
-        ("ad", (0.05, 0.7)),  # once shown as a, d and once as d, a
-    ]
-    beside_a = hops[0].labeled
-    assert [each.id for each in beside_a.query.passages] == ["b", "c"]
-    assert (beside_a.query.id, beside_a.query.question) == ("q", "Who?")
-    assert beside_a.std_errors == (0.1, 0.07)
-    # sqrt(.1² - .06²) and sqrt(.07² - .06²): what the given passage alone is worth is common to both
-    assert beside_a.passage_errors == pytest.approx((0.08, math.sqrt(0.0013)))
-    assert [hop.labeled.baseline_error for hop in hops[1:]] == [0.0, 0.04]
-    assert all(not hop.labeled.sets for hop in (first, *hops))
-
-
-def test_singles_among_the_sets_are_no_hop_of_their_own():
-    row = replace(with_sets(), sets=(beside((1,), 1, 0.9, 0.1), *with_sets().sets[:1]))
-    assert [len(hop.given) for hop in by_given(row)] == [0, 1]
-    assert best_gains(row).labels == (0.3, 0.6, -0.2, 0.1)
-
-
-def test_best_gains_by_hand():
-    found = best_gains(with_sets())
-    # a: .25 beside d is less than .3 by itself; c: .05 beside a and d though -.4 beside a; d was never beside others
-    assert found.labels == (0.3, 0.7, 0.05, 0.1)
-    assert found.std_errors == (0.13, 0.11, 0.3, 0.12)
-    assert found.baseline_error == 0.0  # they add to different things
-    assert found.sets == ()
-    harms = replace(with_sets(), sets=(beside((0, 2), 2, -0.1, 0.1), beside((0, 1), 1, 0.0, 0.3)))
-    assert best_gains(harms).labels == (0.3, 0.0, -0.2, 0.1)  # what helps in no context has its label by itself
-    assert best_gains(harms).baseline_error == 0.12
-
-
 def with_paths():
     singles = judged([0.3, 0.0, -0.2, 0.1], errors=[0.13, 0.12, 0.15, 0.12], baseline_error=0.12)
     sets = (
@@ -304,26 +252,23 @@ def test_marks_hop_by_hop():
 
 
 def test_lists_to_learn():
-    row, plain = with_sets(), judged([0.5, 0.0])
+    row, plain = with_paths(), judged([0.5, 0.0])
     assert lists_to_learn([row, plain], "singles", next_hop) == [row, plain]
-    assert lists_to_learn([row, plain], "best_gain", next_hop) == [best_gains(row), plain]
-    hops = lists_to_learn([row, plain], "hops", next_hop)
-    assert [each.query.question for each in hops] == [
+    paths = lists_to_learn([row, plain], "paths", next_hop)
+    assert [each.query.question for each in paths] == [
         "Who?",
         "Who? [SEP] text a",
+        "Who? [SEP] text b",
         "Who? [SEP] text d",
-        "Who? [SEP] text a [SEP] text d",
+        "Who? [SEP] text a [SEP] text b",
+        "Who? [SEP] text d [SEP] text a",
         "Who?",
     ]
-    assert [each.query.id for each in hops] == ["q", "q|a", "q|d", "q|a+d", "q"]
-    assert [each.labels for each in hops[:2]] == [row.labels, (0.6, -0.4)]
-    paths = lists_to_learn([row, plain], "paths", next_hop)
+    assert [each.query.id for each in paths] == ["q", "q|a", "q|b", "q|d", "q|a+b", "q|d+a", "q"]
     assert [each.labels for each in paths] == [hop.labeled.labels for each in (row, plain) for hop in by_path(each)]
-    for learn_from in ("hops", "paths", "best_gain"):
-        with pytest.raises(ValueError, match=f"beside given ones for learn_from={learn_from}, got none of 1"):
-            lists_to_learn([plain], learn_from, next_hop)
+    with pytest.raises(ValueError, match="beside given ones for learn_from=paths, got none of 1"):
+        lists_to_learn([plain], "paths", next_hop)
     marks = judged([1.0, 0.0, 1.0])
-    assert [each.labels for each in lists_to_learn([marks], "hops", next_hop, marks=True)] == [
+    assert [each.labels for each in lists_to_learn([marks], "paths", next_hop, marks=True)] == [
         (1.0, 0.0, 1.0), (0.0, 1.0), (1.0, 0.0)
     ]  # fmt: skip
-    assert lists_to_learn([marks], "best_gain", next_hop, marks=True) == [marks]

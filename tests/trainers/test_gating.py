@@ -152,11 +152,14 @@ def test_groups():
     ("settings", "message"),
     [
         ({"loss": "ranknet"}, "loss must be mse"),
-        ({"labeler": "gold"}, "labeler must be one of delta_seper, .*, got 'gold'"),
+        ({"labeler": "gold"}, "labeler must be delta_seper, whose labels have a zero, got 'gold'"),
         ({"dev_share": 0.0}, "dev_share must be above 0"),
         ({"folds": 0}, "folds must be at least 1, got 0"),
         ({"hops": 2}, "decides on single passages, got sets=none and hops=2"),
-        ({"sets": "pairs", "learn_from": "hops"}, "decides on single passages, got sets=pairs and hops=1"),
+        (
+            {"sets": "conditional", "learn_from": "paths"},
+            "decides on single passages, got sets=conditional and hops=1",
+        ),
     ],
 )
 def test_settings_that_have_no_zero_or_no_dev(settings, message):

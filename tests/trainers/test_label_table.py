@@ -265,26 +265,21 @@ def test_the_table_alone_trains_nothing_and_resumes(settings, tmp_path, capsys, 
 
 
 def test_labels_of_sets_have_the_scale_of_their_labeler():
-    config = CompareConfig(teacher_temperatures=["likelihood=1.0", "pairs_likelihood=0.5"], teacher_temperature=0.3)
-    names = ("likelihood", "conditional_likelihood", "pairs_likelihood", "conditional_erag")
+    config = CompareConfig(teacher_temperatures=["likelihood=1.0", "conditional_erag=0.5"], teacher_temperature=0.3)
+    names = ("likelihood", "conditional_likelihood", "conditional_erag", "erag")
     assert [config.of(name).teacher_temperature for name in names] == [1.0, 1.0, 0.5, 0.3]
 
 
 def test_what_a_retriever_learns_from_labels_of_sets():
-    names = ("conditional_erag", "pairs_erag", "shapley_erag", "erag", "gold")
+    names = ("conditional_erag", "erag", "gold")
     two_hops = CompareConfig(hops=2)
-    assert [two_hops.of(name).learn_from for name in names] == ["paths", "paths", "best_gain", "singles", "paths"]
-    once = CompareConfig()  # asked once, it has to find all passages at once
-    assert [once.of(name).learn_from for name in names] == [
-        "best_gain",
-        "best_gain",
-        "best_gain",
-        "singles",
-        "singles",
-    ]
+    assert [two_hops.of(name).learn_from for name in names] == ["paths", "singles", "paths"]
+    once = CompareConfig()  # marks of single passages need no hops; labels of sets teach nothing else
+    assert [once.of(name).learn_from for name in names] == ["paths", "singles", "singles"]
+    assert [once.of(name).sets for name in names] == ["conditional", "none", "none"]
 
 
-@pytest.mark.parametrize("own", [{"labeler": "erag"}, {"sets": "pairs", "learn_from": "hops"}])
+@pytest.mark.parametrize("own", [{"labeler": "erag"}, {"sets": "conditional", "learn_from": "paths"}])
 def test_what_labelers_decide_is_no_setting_of_its_own(own):
     with pytest.raises(ValueError, match="labelers says what is compared"):
         CompareConfig(**own)

@@ -234,10 +234,8 @@ def test_the_labelling_reader_is_not_held_out():
 
 
 def test_labels_of_sets_are_measured_to_be_learned_from():
-    with pytest.raises(ValueError, match=r"sets=pairs would measure sets .* learn from best_gain, hops or paths"):
-        retriever.RetrieverConfig(sets="pairs")
-    with pytest.raises(ValueError, match=r"learn_from=hops needs all passages beside the same given ones"):
-        retriever.RetrieverConfig(sets="shapley", learn_from="hops")
+    with pytest.raises(ValueError, match=r"sets=conditional would measure sets .* learn from paths"):
+        retriever.RetrieverConfig(sets="conditional")
     with pytest.raises(ValueError, match="list_size must be at least 2, got 1"):
         retriever.RetrieverConfig(list_size=1)
 
@@ -614,7 +612,7 @@ def test_who_learned_hops_retrieves_in_hops_and_others_do_both(tiny_encoder):
     query = Query("q", "Who?", ("Ann",), (passage,))
     questions = Questions({"a": passage}, [query], [], [query])
     once = retriever.RetrieverConfig(hops=2)
-    hops = replace(once, sets="pairs", learn_from="hops")
+    hops = replace(once, sets="conditional", learn_from="paths")
 
     def ways(*options):
         return set(rank_for_test(model, *options, questions))
@@ -637,12 +635,9 @@ def test_with_other_passages_all_sets_of_a_question_are_labelled_again(tmp_path,
     assert len(three.sets) == 6
     # fewer passages have no sets with what is gone, and sets that were not measured with it there
     fewer = replace(query, passages=passages[1:])
-    leave_one_out = load_labeler("delta_seper", lambda: tiny_scorer, SetOptions("leave_one_out"))
-    store = LabelStore(tmp_path / "leave_one_out.jsonl", leave_one_out)
-    store.label([query])
     (found,) = store.label([fewer])
     assert found.query == fewer
-    assert {each.shown for each in found.sets} == {(0, 1)}
+    assert {frozenset(each.shown) for each in found.sets} == {frozenset((0, 1))}
 
 
 def test_only_the_new_head_learns(settings, tmp_path, tiny_encoder):
@@ -694,43 +689,48 @@ def test_feedback_rows_are_texts_as_the_reader_sees_them():
 
 
 def two_hops():
-    """By itself, the second passage misleads and the third helps; beside the first, the second is all that helps."""
+    """By itself, the second passage misleads and the third helps; beside the first, the second is all that helps.
+
+    Beside the second, only the first was measured.
+    """
     texts = ("The mill is Ida's.", "Ida was born in Tern.", "Bob was born in Hallow.", "Sheep graze.")
     passages = tuple(Passage(text, id=str(at)) for at, text in enumerate(texts))
     query = Query("q", "Where was the owner of the mill born?", ("Tern",), passages)
-    gains = {1: 0.9, 2: 0.0, 3: -0.1}
-    sets = tuple(
-        SetLabel((0, at), at, Estimate(gain, 0.01, gain, gain), *[Estimate(0.0, 0.0, 0.0, 0.0)] * 2)
-        for at, gain in gains.items()
-    )
-    return LabeledQuery(query, (0.9, -0.4, 0.4, 0.0), (0.01,) * 4, sets=sets)
+
+    def surely(value):
+        return Estimate(value, 1e-4, value, value)
+
+    gains = {1: 0.5, 2: 0.0, 3: -0.6}
+    sets = tuple(SetLabel((0, at), at, surely(gain), surely(0.5 + gain), surely(0.0)) for at, gain in gains.items())
+    return LabeledQuery(query, (0.5, -0.4, 0.4, 0.0), (1e-4,) * 4, sets=sets)
 
 
 def test_two_hops_are_rows_of_their_own(capsys):
     labeled = two_hops()
-    rows = run.teacher_rows([labeled], retriever.RetrieverConfig(sets="pairs", learn_from="hops", shrink=False))
+    paths = {"sets": "conditional", "learn_from": "paths", "shrink": False}
+    rows = run.teacher_rows([labeled], retriever.RetrieverConfig(**paths))
     asked = "Where was the owner of the mill born? [SEP] The mill is Ida's."
     assert [row["query"] for row in rows] == [labeled.query.question, asked]
     assert [row["labels"] for row in rows] == [
-        pytest.approx([0.9, -0.4, 0.4, 0.0]), pytest.approx([0.9, 0.0, -0.1])
+        pytest.approx([1.0, 1.0, 0.5, 0.0]), pytest.approx([0.5, 0.0, -0.6])
     ]  # fmt: skip
-    assert "2 of 2 questions by hop have labels to learn from" in capsys.readouterr().err
-    # a filter takes a hop, not the question: labels spread by 1.3 and by 1
-    config = retriever.RetrieverConfig(sets="pairs", learn_from="hops", shrink=False, min_spread=1.1)
-    assert [row["query"] for row in run.teacher_rows([labeled], config)] == [labeled.query.question]
-    config = retriever.RetrieverConfig(sets="pairs", learn_from="best_gain", shrink=False)
-    (best,) = run.teacher_rows([labeled], config)
-    assert (best["query"], best["labels"]) == (labeled.query.question, pytest.approx([0.9, 0.9, 0.4, 0.0]))
-    with pytest.raises(ValueError, match=r"learn_from=hops needs labels of sets, .* got sets=none"):
-        retriever.RetrieverConfig(learn_from="hops")
+    # beside the second passage a single one was measured, which has no other to be better than
+    assert "2 of 3 questions by hop have labels to learn from" in capsys.readouterr().err
+    # a filter takes a hop, not the question: labels spread by 1 and by 1.1
+    config = retriever.RetrieverConfig(**paths, min_spread=1.05)
+    assert [row["query"] for row in run.teacher_rows([labeled], config)] == [asked]
+    with pytest.raises(ValueError, match=r"learn_from=paths needs labels of sets, .* got sets=none"):
+        retriever.RetrieverConfig(learn_from="paths")
 
 
 def test_regression_learns_hops_whose_zero_is_what_was_given():
     labeled = two_hops()
-    first, second = run.regression_rows([labeled], reranker.RerankerConfig(sets="pairs", learn_from="hops"), 0.1)
-    assert [label for label, _ in first["labels"]] == [0.9, -0.4, 0.4, 0.0]
+    config = reranker.RerankerConfig(sets="conditional", learn_from="paths")
+    first, second, third = run.regression_rows([labeled], config, 0.1)
+    assert [label for label, _ in first["labels"]] == pytest.approx([1.0, 1.0, 0.5, 0.0], abs=1e-5)
     assert second["query"].endswith("[SEP] The mill is Ida's.")
-    assert [label for label, _ in second["labels"]] == [0.9, 0.0, -0.1]
+    assert [label for label, _ in second["labels"]] == pytest.approx([0.5, 0.0, -0.6], abs=1e-5)
+    assert [label for label, _ in third["labels"]] == pytest.approx([1.4], abs=1e-5)
 
 
 def test_a_second_hop_is_learned(tmp_path, tiny_encoder):
@@ -740,7 +740,7 @@ def test_a_second_hop_is_learned(tmp_path, tiny_encoder):
 
     def found(learn_from, hops):
         model = SentenceTransformer(str(tiny_encoder), device="cpu")
-        sets = "none" if learn_from == "singles" else "pairs"
+        sets = "none" if learn_from == "singles" else "conditional"
         config = retriever.RetrieverConfig(sets=sets, learn_from=learn_from, shrink=False, loss="ranknet")
         arguments = retriever.RetrieverArguments(
             output_dir=str(tmp_path / learn_from), learning_rate=2e-3, max_steps=60, save_strategy="no",
@@ -749,8 +749,8 @@ def test_a_second_hop_is_learned(tmp_path, tiny_encoder):
         retriever.train_once(model, [labeled], config, arguments)
         return [[each.id for each in rank(model, corpus, [labeled.query], hops=count)[0]] for count in hops]
 
-    one, two = found("hops", (1, 2))
-    assert (one[:2], two[:2]) == (["0", "2"], ["0", "1"])
+    one, two = found("paths", (1, 2))
+    assert two[:2] == ["0", "1"]
     one, two = found("singles", (1, 2))
     assert one[:2] == two[:2] == ["0", "2"]
 
@@ -760,7 +760,7 @@ def test_marks_teach_hops_and_two_hops_are_measured(settings, tmp_path, lane_que
     for row in rows:
         row["passages"][1]["relevant"] = True
     lane_questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    settings += ["--labeler", "gold", "--eval_gains", "false", "--learn_from", "hops", "--hops", "2"]
+    settings += ["--labeler", "gold", "--eval_gains", "false", "--learn_from", "paths", "--hops", "2"]
     assert retriever.main([*settings, "--eval_top_k", "2"]) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert set(results["after"]) >= {"recall@2", "seper@2", "exact_match@2", "seper@2_held_out"}

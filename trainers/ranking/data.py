@@ -23,7 +23,6 @@ from seper_reward.data.queries import pool_passages, read_examples
 from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_of, spread
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.provenance import query_key
-from seper_reward.labels.targets import BY_HOP
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Passage, Query, answer_aliases, answer_items
@@ -75,12 +74,9 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     )
     labeler: str = setting(
         "delta_seper",
-        "What a label is: delta_seper or delta_seper_hard (change of the reader's belief in the answer), delta_belief "
-        "(half of it, and half the change of the answer's own likelihood), erag (its responses' erag_metric), "
-        "erag_token_f1, erag_rouge_l or erag_contains (other metrics of them), likelihood (change of the answer's "
-        "log-probability), item (the reader's own judgment), delta_seper_pseudo (change of the belief in the reader's "
-        "own answer), contains (whether the passage holds the answer), gold (people's marks), repaired_gold (these, "
-        "and what ΔSePer finds helpful), or the score of a reranker, given by its folder.",
+        "Labels: delta_seper (change of the reader's belief in the gold answer), erag (the responses' erag_metric), "
+        "likelihood (change of the answer's log-probability), item (the reader's own judgment), contains (whether the "
+        "passage holds the answer), gold (people's marks), or the score of a reranker, given by its folder.",
     )
     candidates: Literal["retrieved", "given", "both"] = setting(
         "both", "Passages to label: those that the model retrieves, those given with the questions, or both."
@@ -156,17 +152,12 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         if self.learn_from != "singles" and self.sets == "none" and self.labeler != "gold":
             raise ValueError(
                 f"learn_from={self.learn_from} needs labels of sets, or of people (labeler gold), got sets=none with "
-                f"labeler {self.labeler!r}; label sets, such as conditional, or learn from singles"
+                f"labeler {self.labeler!r}; label conditional sets, or learn from singles"
             )
         if self.sets != "none" and self.learn_from == "singles":
             raise ValueError(
                 f"sets={self.sets} would measure sets of passages, and learn_from=singles not use them; learn from "
-                "best_gain, hops or paths, or leave sets out"
-            )
-        if self.learn_from in BY_HOP and self.labeler != "gold" and self.sets not in ("conditional", "pairs"):
-            raise ValueError(
-                f"learn_from={self.learn_from} needs all passages beside the same given ones, which sets={self.sets} "
-                "does not measure; label conditional or pairs, or learn from best_gain"
+                "paths, or leave sets out"
             )
         if self.list_size is not None and self.list_size < 2:
             raise ValueError(f"list_size must be at least 2, got {self.list_size}")

@@ -15,7 +15,8 @@ from seper_reward.config import REPORT_TO_HELP, InputConfig, load_scorer
 from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.labelers import LabelerOptions, PassageLabeler, load_labeler
 from seper_reward.labels.plans import SetOptions
-from seper_reward.labels.targets import BY_HOP, informative, lists_to_learn, quantize, shortened, sure, transform
+from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened, sure, transform
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import cell, measures_table
 from seper_reward.reports.tracking import Run
@@ -154,7 +155,7 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
             "other, or check the labels"
         )
     if process_state().is_main_process:
-        lists = "questions by hop" if config.learn_from in BY_HOP else "questions"
+        lists = "questions by hop" if config.learn_from == "paths" else "questions"
         print(f"{len(kept)} of {len(labeled)} {lists} have labels to learn from", file=sys.stderr)
     return kept
 
@@ -282,6 +283,7 @@ def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any
 
     return {
         **asdict(config),
+        "labeler": config.label if config.labeler == DELTA_SEPER else config.labeler,
         "version": version("seper-reward"),
         "seed": arguments.seed,
         "learning_rate": arguments.learning_rate,

@@ -8,9 +8,7 @@ from seper_reward.labels.labelers.erag import ERAGLabeler, ERAGOptions
 from seper_reward.labels.labelers.gold import GoldLabeler
 from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
-from seper_reward.labels.labelers.pseudo_answer import PseudoAnswerLabeler
 from seper_reward.labels.labelers.registry import LABELERS, LabelerOptions, check_labeler, load_labeler, needs_answers
-from seper_reward.labels.labelers.repaired_gold import RepairedGoldLabeler
 
 __all__ = [
     "LABELERS",
@@ -24,8 +22,6 @@ __all__ = [
     "LabelerOptions",
     "LikelihoodLabeler",
     "PassageLabeler",
-    "PseudoAnswerLabeler",
-    "RepairedGoldLabeler",
     "check_labeler",
     "load_labeler",
     "needs_answers",

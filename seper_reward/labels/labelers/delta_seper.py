@@ -23,9 +23,9 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
 
     Args:
         scorer: Scorer that measures the beliefs.
-        name: Which of the numbers in the rows is the label: ``"delta_seper"`` (soft), ``"delta_seper_hard"``, or
-            ``"delta_belief"``, half ΔSePer and half the change of the answer's own likelihood
-            (``utility.combined``).
+        label: Number in the rows that is the label, and the name of the labels: ``"delta_seper"`` (soft),
+            ``"delta_seper_hard"``, or ``"delta_belief"``, half ΔSePer and half the change of the answer's own
+            likelihood (``utility.combined``).
 
     Raises:
         ValueError: There is no such label, or the scorer does not know how likely the answer is.
@@ -33,14 +33,14 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
 
     samples = side_by_side = True
 
-    def __init__(self, scorer: SePerScorer, name: str = DELTA_SEPER) -> None:
-        check_choice("label", name, tuple(SUFFIXES))
-        if name == "delta_belief" and not (scorer.known_answers(["x"]) and scorer.sampler.knows_leaves):
+    def __init__(self, scorer: SePerScorer, label: str = DELTA_SEPER) -> None:
+        check_choice("label", label, tuple(SUFFIXES))
+        if label == "delta_belief" and not (scorer.known_answers(["x"]) and scorer.sampler.knows_leaves):
             raise ValueError(
                 "delta_belief needs the answers' own probabilities: a reader in this process that does not think, and "
                 "weighting=mass; take delta_seper"
             )
-        self.name, self.scorer = name, scorer
+        self.name, self.scorer = label, scorer
 
     @property
     def fingerprint(self) -> dict[str, Any]:

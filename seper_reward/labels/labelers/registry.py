@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from seper_reward.estimators.seper import check_choice
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
 from seper_reward.labels.judgments import Form, JudgmentOptions, JudgmentPreset, Method, PseudoAnswer
 from seper_reward.labels.labelers.base import PassageLabeler, ReaderLabeler
@@ -14,10 +15,9 @@ from seper_reward.labels.labelers.erag import ERAGLabeler, ERAGOptions, ERAGPres
 from seper_reward.labels.labelers.gold import GoldLabeler
 from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
-from seper_reward.labels.labelers.pseudo_answer import PseudoAnswerLabeler
-from seper_reward.labels.labelers.repaired_gold import RepairedGoldLabeler
+from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
-from seper_reward.labels.sets import SetLabeler
+from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.scorer import SePerScorer
 
 LoadScorer = Callable[[], SePerScorer]
@@ -28,6 +28,7 @@ class LabelerOptions:
     """Options of those labelers that have some; the others ignore them.
 
     Attributes:
+        label: Label of the labeler ``delta_seper``, see ``DeltaSePerLabeler``.
         erag_preset: How eRAG's labels follow from answers, see ``ERAGOptions.preset``.
         erag_metric: Metric of the labeler ``erag``, see ``answer_metric``.
         item_preset: Published options of ITEM, see ``JudgmentOptions.preset``.
@@ -45,6 +46,7 @@ class LabelerOptions:
         ValueError: An option is not allowed.
     """
 
+    label: str = DELTA_SEPER
     erag_preset: ERAGPreset = "default"
     erag_metric: str = "exact_match"
     item_preset: JudgmentPreset = "default"
@@ -59,12 +61,13 @@ class LabelerOptions:
     item_max_new_tokens: int = 128
 
     def __post_init__(self) -> None:
+        check_choice("label", self.label, tuple(SUFFIXES))
         ERAGOptions.preset(self.erag_preset)
         self.judgments()
 
-    def erag(self, scorer: SePerScorer, metric: str | None = None) -> ERAGLabeler:
-        """Return eRAG's labeler with its options; ``metric`` takes the place of theirs."""
-        return ERAGLabeler(scorer, metric or self.erag_metric, ERAGOptions.preset(self.erag_preset))
+    def erag(self, scorer: SePerScorer) -> ERAGLabeler:
+        """Return eRAG's labeler with its options."""
+        return ERAGLabeler(scorer, self.erag_metric, ERAGOptions.preset(self.erag_preset))
 
     def judgments(self, method: Method | None = None) -> JudgmentOptions:
         """Return the options of ITEM; ``method`` takes the place of theirs."""
@@ -91,21 +94,24 @@ class LabelerOptions:
 
 
 LABELERS: dict[str, Callable[[LoadScorer, LabelerOptions], PassageLabeler]] = {
-    "delta_seper": lambda load, options: DeltaSePerLabeler(load()),
-    "delta_seper_hard": lambda load, options: DeltaSePerLabeler(load(), "delta_seper_hard"),
-    "delta_belief": lambda load, options: DeltaSePerLabeler(load(), "delta_belief"),
+    "delta_seper": lambda load, options: DeltaSePerLabeler(load(), options.label),
     "erag": lambda load, options: options.erag(load()),
-    "erag_token_f1": lambda load, options: options.erag(load(), "token_f1"),
-    "erag_contains": lambda load, options: options.erag(load(), "contains_answer"),
-    "erag_rouge_l": lambda load, options: options.erag(load(), "rouge_l"),
     "likelihood": lambda load, options: LikelihoodLabeler(load()),
     "item": lambda load, options: options.item(load()),
-    "delta_seper_pseudo": lambda load, options: PseudoAnswerLabeler(load()),
     "contains": lambda load, options: ContainsLabeler(),
     "gold": lambda load, options: GoldLabeler(),
-    "repaired_gold": lambda load, options: RepairedGoldLabeler(load()),
 }
-_WITHOUT_ANSWERS = {"item", "delta_seper_pseudo", "gold"}
+#: Settings that replace former labelers.
+FORMER = {
+    "delta_seper_hard": "labeler delta_seper with label delta_seper_hard",
+    "delta_belief": "labeler delta_seper with label delta_belief",
+    "delta_seper_pseudo": "labeler item, which needs no gold answer either",
+    "erag_token_f1": "labeler erag with erag_metric token_f1",
+    "erag_rouge_l": "labeler erag with erag_metric rouge_l",
+    "erag_contains": "labeler erag with erag_metric contains_answer",
+    "repaired_gold": "labeler gold, or audit-negatives to find unmarked passages that help",
+}
+_WITHOUT_ANSWERS = {"item", "gold"}
 
 
 def load_labeler(
@@ -142,5 +148,7 @@ def needs_answers(name: str) -> bool:
 
 def check_labeler(name: str) -> None:
     """Raise ``ValueError`` if there is neither a labeler of this name nor such a folder."""
+    if name in FORMER:
+        raise ValueError(f"the labeler {name!r} was removed; use {FORMER[name]}")
     if name not in LABELERS and not Path(name).is_dir():
         raise ValueError(f"labeler must be one of {', '.join(LABELERS)} or a reranker's folder, got {name!r}")

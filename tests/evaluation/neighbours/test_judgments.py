@@ -110,19 +110,19 @@ def test_marks_are_needed(scorer):
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "3", "--judges", "vanilla", "delta_seper_pseudo", "contains", "--item_max_new_tokens", "8"]
+    words += ["--limit", "3", "--judges", "vanilla", "erag", "contains", "--item_max_new_tokens", "8"]
     words += ["--item_form", "pointwise"]
     assert main(["evaluate", "judgments", *words]) == 0
     out = capsys.readouterr().out
     for line in ("judge", "answers with", "Pearson of labels with", "a question costs"):
         assert f"\n{line}" in f"\n{out}"
     result = json.loads((tmp_path / "out.json").read_text())
-    assert set(result["judges"]) == {"vanilla", "delta_seper_pseudo", "contains"}
+    assert set(result["judges"]) == {"vanilla", "erag", "contains"}
     assert len(result["judges"]["vanilla"]["left_out"]) == 3
     assert result["judges"]["contains"]["f1"] == 1.0
-    found = result["judges"]["delta_seper_pseudo"]
+    found = result["judges"]["erag"]
     assert found["questions"] == 3
     assert found["agreement"]["reference"]["pearson"] is not None
-    assert found["per_question"]["calls"] == 5  # for the pseudo-answer, without a passage, and with each of three
+    assert found["per_question"]["calls"] == 4  # without a passage, and with each of three
     assert main(["evaluate", "judgments", *words, "--judges", "clicks"]) == 2
     assert "labeler must be one of" in capsys.readouterr().err

@@ -6,16 +6,7 @@ from typing import Any, Generic
 
 from seper_reward.estimators.draws import difference
 from seper_reward.labels.labelers.base import PassageLabeler, R, ReaderLabeler
-from seper_reward.labels.plans import (
-    Context,
-    Labelled,
-    SetOptions,
-    make_plan,
-    permutations,
-    shapley_values,
-    smallest_sufficient,
-)
-from seper_reward.labels.rows import SHAPLEY, interval_fields
+from seper_reward.labels.plans import Context, Labelled, SetOptions, plan_sets, smallest_sufficient
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Asked, Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
 
@@ -106,10 +97,9 @@ class _Question(Generic[R]):
     def _steps(self) -> Iterator[list[list[Context]]]:
         places = range(len(self._query.passages))
         yield [[(), *((place,) for place in places)]]
-        groups = make_plan(self._options, len(places), self._utilities, self._query.id)
-        self._labelled = yield from groups
+        self._labelled = yield from plan_sets(self._options, len(places), self._utilities)
         share = int(content_key("both orders", self._query.id)[:8], 16) / 16**8
-        if share < self._options.both_orders and self._options.plan in ("conditional", "pairs"):
+        if share < self._options.both_orders:
             yield [[context[::-1] for context in self._readings if len(context) == 2]]
 
     def _take(self, group: Sequence[Context], readings: Sequence[R]) -> None:
@@ -129,7 +119,6 @@ class _Question(Generic[R]):
         return replace(
             labeled,
             sets=tuple(self._set_label(given, passage) for given, passage in self._labelled),
-            details=tuple({**own, **more} for own, more in zip(labeled.details, self._shapley_fields(), strict=True)),
             fields={
                 "sufficient_set": {
                     "passage_ids": [self._query.passages[place].id for place in sufficient],
@@ -156,21 +145,8 @@ class _Question(Generic[R]):
             },
         )
 
-    def _shapley_fields(self) -> list[dict[str, float | None]]:
-        """Return the fields of each passage's Shapley value; none for other plans."""
-        passages = len(self._query.passages)
-        if self._options.plan != SHAPLEY or not passages:
-            return [{}] * passages
-        orders = permutations(passages, self._options.permutations, self._query.id)
-        values = shapley_values(orders, self._gain, self._error)
-        return [{SHAPLEY: value.value, **interval_fields(value, f"_{SHAPLEY}")} for value in values]
-
     def _error(self, context: Context) -> float:
         return self._labeler.error(self._readings[context])
-
-    def _gain(self, before: Context, passage: int) -> float:
-        after = self._known[frozenset((*before, passage))]
-        return self._labeler.gain(self._readings[after], self._readings[before]).value
 
     def _other_order_fields(self, shown: Context) -> dict[str, float]:
         if shown not in self._reversed:
