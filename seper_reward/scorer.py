@@ -39,14 +39,13 @@ class SePerScorer:
     """Measures a reader's belief in the gold answers, and what passages do to it (ΔSePer).
 
     Args:
-        sampler: Samples the reader's responses: a ``ResponseSampler`` in this process, or an ``EngineSampler`` over
-            servers.
+        sampler: Samples the reader's responses, in this process or on servers.
         entailment: The NLI model that judges what the responses say.
         prompt: The wording, or the name of a style in ``prompts.STYLES``; it also says what stands for no passage.
         chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
         estimator: The options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
         max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
-        cache: Where responses and entailment scores are kept between runs.
+        cache: Cache of responses and entailment scores between runs.
 
     Attributes:
         reader: The prompted reader: its responses, and how likely it finds given answers.
@@ -91,17 +90,17 @@ class SePerScorer:
     ) -> "SePerScorer":
         """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id or a local folder.
 
-        The other arguments are those of the class.
-
         Args:
             reader: The causal language model to ask, by name or already loaded.
             entailment: The NLI model that judges.
             prompt: A prompt style or its name; ``None``: the reader's own (``READER_DEFAULTS``), else the paper's.
-            reader_options: How the reader is loaded and used, and where it runs.
+            chat: As in the class, like ``estimator``, ``max_passage_tokens`` and ``cache``.
+            estimator: The options of SePer; ``None`` takes the defaults.
+            max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
+            cache: Cache of responses and entailment scores between runs.
+            reader_options: How the reader is loaded and used; with ``engine``, how its tokenizer is loaded.
             entailment_options: How the entailment model is loaded.
-            engine: Servers that run the reader, such as ``["http://localhost:8000/v1"]``, or ``EngineOptions``;
-                ``reader`` then names its tokenizer, and of ``reader_options`` only ``revision``, ``chat_template`` and
-                ``trust_remote_code`` count.
+            engine: Servers that run the reader, such as ``["http://localhost:8000/v1"]``, or ``EngineOptions``.
             **sampling: Fields of ``SamplingOptions``. Defaults are the paper's (N=10, temperature 1) unless
                 ``READER_DEFAULTS`` has others for the reader.
 
@@ -175,7 +174,7 @@ class SePerScorer:
             queries: ``Query`` records or dicts ``{question, answers, passages}``.
 
         Returns:
-            Per query, one ``Utility`` per passage, in order.
+            Per query one ``Utility`` per passage.
 
         Raises:
             BadRowError: A dict is not a usable query.
@@ -190,12 +189,12 @@ class SePerScorer:
         """Measure the belief in an answer given each set of passages: ``measure`` for one question.
 
         Args:
-            question: The question, the same for all sets.
-            answers: Aliases of the gold answer or, where it is a list, those of each of its items.
+            question: The question.
+            answers: Aliases of the gold answer or, of a list, those of each of its items.
             passage_sets: What the reader sees each time; an empty set is the baseline.
 
         Returns:
-            One ``Belief`` per set, in order.
+            One ``Belief`` per set.
 
         Raises:
             UnscorableError: The question is longer than the reader's window.
@@ -246,40 +245,23 @@ class SePerScorer:
         return self.reader.responses(asked, [self.known_answers(each.answers) for each in asked])
 
     def known_answers(self, answers: Answers) -> Sequence[str]:
-        """Return the answers whose own probabilities the estimator uses: all that have a token, or none.
+        """Return the answers whose own probabilities the estimator uses: all or none.
 
-        Of an answer that is a list there are none: what is right as a whole has no one wording, in the order of its
-        items and what stands between them, and one item alone says little about the others.
+        None for an answer that is a list: a right list has many wordings, and one item says little about the others.
         """
         aliases, *more = answer_items(answers)
-        if self.estimator.weighting != "mass" or more:
-            return ()
-        tokenizer, as_response = self.sampler.tokenizer, self.reader.prompts.response_text
-        return [
-            alias
-            for alias in dict.fromkeys(aliases)
-            if tokenizer(as_response(alias), add_special_tokens=False).input_ids
-        ]
+        return aliases if self.estimator.weighting == "mass" and not more else ()
 
     def with_baseline(self, baseline: Baseline) -> "SePerScorer":
-        """Return the same scorer whose reader is shown something else where there is no passage."""
+        """Return the same scorer whose reader sees something else if there is no passage."""
         return self._with(self.reader.with_style(replace(self.reader.prompts.style, baseline=baseline)))
 
     def with_sampling(self, **changes: Any) -> "SePerScorer":
-        """Return a scorer with the same models, options and cache that samples otherwise.
-
-        Args:
-            **changes: Fields of ``SamplingOptions``, such as another ``seed``.
-        """
+        """Return the same scorer with other ``SamplingOptions``, such as another ``seed``."""
         return self._with(self.reader.with_sampling(**changes))
 
     def reading_with(self, model: Any, *, frozen: bool = False) -> "SePerScorer":
-        """Return the same scorer with another model that has the reader's tokenizer.
-
-        Args:
-            model: Causal language model in eval mode.
-            frozen: Whether its weights never change, so that its responses may be kept in the cache.
-        """
+        """Return the same scorer with another model; see ``PromptedReader.reading_with``."""
         other = self._with(self.reader.reading_with(model, frozen=frozen))
         # a reader in training seldom gives a response twice: its entailment scores are not kept either
         other.judge = BeliefJudge(self.entailment, self.estimator, other.cache)

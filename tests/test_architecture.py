@@ -13,6 +13,7 @@ STOREYS = [
     {"retrieval"},
     {"reader", "estimators"},
     {"scorer", "client"},
+    {"batching"},
     {"config", "labels", "baselines"},
     {"reward", "evaluation"},
     {"reports", "serving", "shipped"},

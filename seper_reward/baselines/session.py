@@ -186,7 +186,7 @@ class Session:
         writer = self._tools.writer
         question, so_far = writer.as_data(self.question), writer.as_data(" ".join(self.thoughts))
         prompt = writer.prompt(self.context, lambda texts: _reasoning(question, texts, so_far))
-        (text,) = writer.write([prompt])
+        text = unwrap(writer.write([prompt])[0])
         self._spend(prompt, self._length(text))
         thought = next(iter(split_sentences(text.strip().partition("\n")[0])), "")
         self.thoughts.append(thought)

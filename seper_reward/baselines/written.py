@@ -7,7 +7,7 @@ from tqdm.auto import tqdm
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.prompts import fill_template
 from seper_reward.reader.writer import Turn, Writer
-from seper_reward.types import Passage, UnscorableError
+from seper_reward.types import Passage, UnscorableError, unwrap
 
 _BACKGROUND = "Write a short paragraph of what is known that helps to answer this question.\nQuestion: {question}"
 _COMPRESS = (
@@ -67,5 +67,5 @@ class PassageWriter:
         with tqdm(total=len(prompts), desc=f"writing {name}", unit="passage", disable=not prompts) as bar:
             for start in range(0, len(prompts), _BLOCK):
                 block = prompts[start : start + _BLOCK]
-                yield from zip(block, self._writer.write(block), strict=True)
+                yield from zip(block, map(unwrap, self._writer.write(block)), strict=True)
                 bar.update(len(block))

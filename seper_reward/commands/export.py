@@ -175,7 +175,6 @@ def audit_negatives_command(arguments: list[str]) -> str:
     """Run ``seper-reward audit-negatives``."""
     config = parse(AuditConfig, arguments, "seper-reward audit-negatives")
     from seper_reward.labels.audit import check_action, questions_to_audit, read_gold_answers, write_audit
-    from seper_reward.labels.blocks import default_block
     from seper_reward.labels.labelers import load_labeler
     from seper_reward.labels.mined_negatives import read_mined
     from seper_reward.labels.run import LabelRun
@@ -187,11 +186,8 @@ def audit_negatives_command(arguments: list[str]) -> str:
     answers = None if config.answers is None else read_gold_answers(config.answers, config.answers_column)
     asked = questions_to_audit(mined, answers, column=config.answers_column, limit=config.limit)
     labeler = load_labeler("delta_seper", lambda: load_scorer(config, config.seed))
-    block = default_block(labeler)
     settings = asdict(config)
-    run = LabelRun(
-        config.output_dir, labeler, asked.queries, asked.rejected, settings, block=block, margin=config.margin
-    )
+    run = LabelRun(config.output_dir, labeler, asked.queries, asked.rejected, settings, margin=config.margin)
     run.run()
     if process_state().is_main_process:
         rule = {name: getattr(config, name) for name in ("label", "sigmas", "margin")}

@@ -115,7 +115,6 @@ def label_command(arguments: list[str], command: str = "label") -> str:
     """Run ``seper-reward label``."""
     config = parse(LabelConfig, arguments, f"seper-reward {command}")
     from seper_reward.data.rows import BadRowError
-    from seper_reward.labels.blocks import default_block
     from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
     from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.run import LabelRun
@@ -141,7 +140,7 @@ def label_command(arguments: list[str], command: str = "label") -> str:
         queries,
         rejected,
         settings,
-        block=default_block(labeler) if config.block is None else config.block,
+        block=config.block,
         accept_versions=config.accept_versions,
         margin=config.margin,
     )

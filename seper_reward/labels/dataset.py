@@ -1,25 +1,20 @@
 """``label_dataset``: a Dataset of questions in, a Dataset of label rows out; a stream in, a stream out."""
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tqdm.auto import tqdm
-
-from seper_reward.data.formats.recognise import Reading, recognise
+from seper_reward.data.formats.recognise import recognise
 from seper_reward.data.queries import as_query
-from seper_reward.labels.blocks import block_size, cut, label_blocks
+from seper_reward.labels import loop
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
+from seper_reward.labels.loop import Found
 from seper_reward.labels.rows import label_row, passage_lengths
-from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parquet_files import as_dataset
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Query, UnscorableError
+from seper_reward.types import Query, UnscorableError, unwrap
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -33,7 +28,7 @@ def label_dataset(
     labeler: PassageLabeler | SePerScorer,
     *,
     strict: bool = True,
-    block: int = 1,
+    batch_size: int | None = None,
     columns: Mapping[str, str] = MappingProxyType({}),
 ) -> D:
     """Label the passages of each question.
@@ -47,7 +42,7 @@ def label_dataset(
             passage is a text or ``{id?, title?, text}``.
         labeler: The labeler; a scorer stands for the labeler of its ΔSePer.
         strict: Whether a row that cannot be labelled raises an error; otherwise it is left out with a message.
-        block: How many neighbouring rows are measured side by side, >= 1; more fill a large device.
+        batch_size: Number of neighbouring rows that are measured side by side, >= 1; ``None`` for the scorer's own.
         columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised.
 
     Returns:
@@ -56,8 +51,7 @@ def label_dataset(
     Raises:
         BadRowError: A row is unusable, and ``strict``.
         UnscorableError: A row cannot be scored, and ``strict``.
-        ValueError: ``block`` is below 1, or above 1 with ``enough_std_error``; no column is known to hold what is
-            needed; or the dataset is a ``DatasetDict``.
+        ValueError: ``batch_size`` is below 1, a needed column is not recognised, or the dataset is a ``DatasetDict``.
     """
     from datasets import IterableDataset
 
@@ -65,76 +59,61 @@ def label_dataset(
         raise ValueError(f"expected a Dataset, got a DatasetDict; take one of its splits, {', '.join(dataset)}")
     if isinstance(labeler, SePerScorer):
         labeler = DeltaSePerLabeler(labeler)
-    block = block_size(labeler, block)
+    rows_of = _RowLabeler(labeler, strict, columns)
     if isinstance(dataset, IterableDataset):
-        return _labelled_stream(dataset, labeler, strict, block, columns)
-    work = _RowLabeler(labeler, _recognised(dataset, labeler, columns), strict)
-    blocks = cut(range(len(dataset)), block)
-    lengths = [len(str(row)) for row in dataset]
-    costs = [sum(lengths[index] for index in rows) for rows in blocks]
-    labels = gather_in_order(work.label_blocks(dataset, shard(blocks, costs), show=True), costs)
-    return as_dataset([label for rows in labels for label in rows])
+        return _labelled_stream(dataset, rows_of, loop.batch_size(labeler, batch_size))
+    queries = rows_of.queries(dataset, enumerate(dataset))
+    found = loop.label_all(labeler, list(queries.values()), batch_size)
+    return as_dataset(list(rows_of.labels(zip(queries, found, strict=True))))
 
 
-def _labelled_stream(
-    dataset: "IterableDataset", labeler: PassageLabeler, strict: bool, block: int, columns: Mapping[str, str]
-) -> "IterableDataset":
+def _labelled_stream(dataset: "IterableDataset", rows_of: "_RowLabeler", size: int) -> "IterableDataset":
     first = list(dataset.take(_FIRST_ROWS))
-    work = _RowLabeler(labeler, _recognised(first, labeler, columns), strict)
 
     def label(batch: Mapping[str, Sequence[Any]], places: Sequence[int]) -> dict[str, list[Any]]:
         rows = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
-        (labels,) = work.label_blocks(dict(zip(places, rows, strict=True)), [places], show=False)
+        queries = rows_of.queries(first, zip(places, rows, strict=True))
+        found = loop.label_batches(rows_of.labeler, [list(queries.values())])
+        labels = list(rows_of.labels(zip(queries, found, strict=True)))
         names = dict.fromkeys(name for row in labels for name in row)
         return {name: [row.get(name) for row in labels] for name in names}
 
     names = list(dict.fromkeys(name for row in first for name in row))
-    return dataset.map(label, with_indices=True, batched=True, batch_size=block, remove_columns=names)
+    rows_of.queries(first, ())  # refuses columns that are not recognised, before the stream is read
+    return dataset.map(label, with_indices=True, batched=True, batch_size=size, remove_columns=names)
 
 
-def _recognised(rows: Any, labeler: PassageLabeler, columns: Mapping[str, str]) -> Reading:
-    needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
-    return recognise((("", row) for row in rows), "the dataset", needed, columns)[0]
-
-
-@dataclass(frozen=True)
 class _RowLabeler:
-    """Labels rows as they are laid out in a dataset."""
+    """Turns rows of a dataset into queries, and what was found about them into label rows."""
 
-    labeler: PassageLabeler
-    reading: Reading
-    strict: bool
+    def __init__(self, labeler: PassageLabeler, strict: bool, columns: Mapping[str, str]) -> None:
+        self.labeler, self._strict, self._columns = labeler, strict, columns
 
-    def label_blocks(self, rows: Any, blocks: Sequence[Sequence[int]], *, show: bool) -> list[list[dict[str, Any]]]:
-        """Label blocks of ``rows``, which are named by their places; return the label rows of each block."""
+    def queries(self, layout: Iterable[Mapping[str, Any]], rows: Iterable[tuple[int, Any]]) -> dict[int, Query]:
+        """Return the usable rows as queries, by their places; ``layout`` are rows that show the columns."""
         answers_needed = self.labeler.needs_answers
+        needed = {"question", "passages"} | ({"answers"} if answers_needed else set())
+        reading = recognise((("", row) for row in layout), "the dataset", needed, self._columns)[0]
         queries: dict[int, Query] = {}
-        for place in itertools.chain(*blocks):
-            with self._errors_of(place):
-                queries[place] = as_query(self.reading.convert(rows[place]), answers_needed=answers_needed)
-        usable = [[place for place in block if place in queries] for block in blocks]
-        found = label_blocks(self.labeler, ([queries[place] for place in block] for block in usable))
-        bar = tqdm(
-            zip(queries, found, strict=True),
-            total=len(queries),
-            desc="labelling",
-            unit="question",
-            disable=not (show and process_state().is_main_process),
-        )
-        labels: dict[int, dict[str, Any]] = {}
-        for place, (query, labeled) in bar:
-            with self._errors_of(place):
-                if isinstance(labeled, UnscorableError):
-                    raise labeled
-                labels[place] = label_row(labeled, self.labeler.name, passage_lengths(self.labeler.scorer, query))
-        return [[labels[place] for place in block if place in labels] for block in usable]
+        for place, row in rows:
+            try:
+                queries[place] = as_query(reading.convert(row), answers_needed=answers_needed)
+            except UnscorableError as error:
+                self._left_out(place, error)
+        return queries
 
-    @contextmanager
-    def _errors_of(self, place: int) -> Iterator[None]:
-        """Put the row's number in front of an error; if not ``strict``, write the message and go on."""
-        try:
-            yield
-        except UnscorableError as error:
-            if self.strict:
-                raise type(error)(f"row {place}: {error}") from error
-            say(f"row {place} left out: {error}")
+    def labels(self, found: Iterable[tuple[int, Found]]) -> Iterator[dict[str, Any]]:
+        """Yield the label rows of queries, which are named by their places."""
+        for place, (query, labeled) in found:
+            try:
+                row = label_row(unwrap(labeled), self.labeler.name, passage_lengths(self.labeler.scorer, query))
+            except UnscorableError as error:
+                self._left_out(place, error)
+            else:
+                yield row
+
+    def _left_out(self, place: int, error: UnscorableError) -> None:
+        """Raise the error with the row's number in front; if not ``strict``, write the message and go on."""
+        if self._strict:
+            raise type(error)(f"row {place}: {error}") from error
+        say(f"row {place} left out: {error}")

@@ -14,9 +14,10 @@ from typing import IO, Any
 
 from tqdm.auto import tqdm
 
+from seper_reward.batching import in_batches, query_cost
 from seper_reward.data.queries import Rejected
-from seper_reward.labels.blocks import block_size, cut, label_blocks, query_cost, reads_ahead
 from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.labels.loop import batch_size, label_batches, reads_ahead
 from seper_reward.labels.placebo import closed_book, placebo_queries
 from seper_reward.labels.provenance import PROVENANCE, provenance, query_key, resumed_provenance
 from seper_reward.labels.rows import LABELS, label_row, passage_lengths
@@ -70,9 +71,9 @@ class LabelRun:
         queries: The queries, in the order that the labels shall have; their ids differ.
         rejected: Rows of the input that were unusable from the start.
         settings: The command's settings, written to ``provenance.json`` only.
-        block: How many neighbouring questions are measured side by side, >= 1; more fill a large device. A kill loses
-            up to as many, and in low digits labels depend on the questions of a block. Servers make batches of
-            their own, and labels do not depend on it.
+        block: Number of neighbouring questions that are measured side by side, >= 1; ``None`` for the scorer's
+            default. A kill loses up to as many, and in low digits labels depend on the questions of a block. Servers
+            make their own batches.
         accept_versions: Whether a run begun with other versions of torch or transformers goes on; ``provenance.json``
             then names them.
         margin: How far the 95 % interval of a label must be from 0 to count as help or harm in the summary.
@@ -80,7 +81,7 @@ class LabelRun:
     Raises:
         OSError: The folder cannot be made or written.
         ValueError: Another run works in the folder, it holds labels of other settings or queries, or its files are not
-            what a run left there; or ``block`` is below 1, or above 1 with ``enough_std_error``.
+            what a run left there; or ``block`` is below 1.
 
     Attributes:
         complete: Whether all the work is done, by an earlier run or this one.
@@ -95,11 +96,11 @@ class LabelRun:
         queries: Sequence[Query],
         rejected: Sequence[Rejected] = (),
         settings: Mapping[str, Any] | None = None,
-        block: int = 1,
+        block: int | None = None,
         accept_versions: bool = False,
         margin: float = MARGIN,
     ) -> None:
-        block = block_size(labeler, block)
+        block = batch_size(labeler, block)
         self.folder = Path(output_dir)
         self._labeler, self._queries, self._rejected, self._margin = labeler, queries, rejected, margin
         repeated = [name for name, count in Counter(query.id for query in queries).items() if count > 1]
@@ -109,8 +110,8 @@ class LabelRun:
         placebos = placebo_queries(labeler, queries)
         placebo_keys = {query.id: content_key(PLACEBO, query_key(query)) for query in placebos}
         # also those labelled already: labels depend on the block, and resuming must not change it
-        self._labelling = _Work("labelling", labeler, cut(queries, block), self._keys)
-        self._placebo = _Work("placebo", closed_book(labeler), cut(placebos, block), placebo_keys)
+        self._labelling = _Work("labelling", labeler, in_batches(queries, block), self._keys)
+        self._placebo = _Work("placebo", closed_book(labeler), in_batches(placebos, block), placebo_keys)
         # who asks no reader measures no placebo
         self._files = (LABELS, REJECTED, PLACEBO) if placebos else (LABELS, REJECTED)
         self._progress = self.folder / PROGRESS
@@ -195,7 +196,7 @@ class LabelRun:
         )
         path = self._progress / f"process-{state.process_index}.jsonl"
         with bar:
-            for query, labeled in label_blocks(work.labeler, self._mine(blocks)):
+            for query, labeled in label_batches(work.labeler, self._mine(blocks)):
                 entry: dict[str, Any] = {"key": work.keys[query.id]}
                 try:
                     if isinstance(labeled, UnscorableError):

@@ -74,8 +74,8 @@ class PromptedReader:
 
         Args:
             asked: The questions; an empty context is the baseline.
-            answers: Per question, texts whose ``known_leaves`` come with its responses; ``None`` for none. Neither
-                servers nor readers that think return any.
+            answers: Per question, texts whose ``known_leaves`` come with its responses, those that have a token, each
+                once; ``None`` for none. Neither servers nor readers that think return any.
 
         Returns:
             Per question one ``Responses`` per context, or its error: it is longer than the reader's window, or see
@@ -93,7 +93,7 @@ class PromptedReader:
         open_book: dict[str, list[str]] = {}
         leaves: dict[tuple[int, str], slice] = {}  # two questions can share a prompt but have different answers
         for place, own in usable.items():
-            texts = list(map(self.prompts.response_text, answers[place])) if answers else []
+            texts = self._with_tokens(answers[place]) if answers else []
             for prompt in dict.fromkeys(own):
                 given = (closed_book if prompt in bare else open_book).setdefault(prompt, [])
                 leaves[place, prompt] = slice(len(given), len(given) + len(texts))
@@ -154,8 +154,11 @@ class PromptedReader:
         rows = answers_through(self.cache, "responses", self.sampler, keys, compute)
         sampled: dict[str, Responses | UnscorableError] = {}
         for prompt, row in zip(prompts, rows, strict=True):
-            sampled[prompt] = row if isinstance(row, UnscorableError) else Responses.from_json(row)
-            if not isinstance(row, UnscorableError) and (reason := thoughts_problem(sampled[prompt], self.sampler)):
+            if isinstance(row, UnscorableError):
+                sampled[prompt] = row
+                continue
+            sampled[prompt] = responses = Responses.from_json(row)
+            if reason := thoughts_problem(responses, self.sampler):
                 sampled[prompt] = UnscorableError(reason)
                 if prompt in closed_book:
                     raise ValueError(reason)
@@ -163,6 +166,10 @@ class PromptedReader:
 
     def _prompts_or_error(self, asked: Query | Asked) -> list[str] | UnscorableError:
         return attempt(lambda: [self.prompts.build(asked.question, passages) for passages in asked.contexts])
+
+    def _with_tokens(self, answers: Sequence[str]) -> list[str]:
+        texts = map(self.prompts.response_text, dict.fromkeys(answers))
+        return [text for text in texts if self.sampler.tokenizer(text, add_special_tokens=False).input_ids]
 
     def answer_log_probs(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]

@@ -5,7 +5,7 @@ from typing import Any
 
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
-from seper_reward.types import Passage, unwrap
+from seper_reward.types import Passage, Responses, UnscorableError
 
 Turn = Mapping[str, str]  # role ("user" or "assistant") and content
 _NEXT_TURN = "\nUser:"
@@ -49,14 +49,15 @@ class Writer:
         most = self._reader.sampler.max_prompt_tokens
         return self._reader.prompts.fit(passages, lambda texts: self._render(turns(texts)), most)
 
-    def write(self, prompts: Sequence[str]) -> list[str]:
-        """Return what the reader writes after each prompt; equal prompts are asked once.
+    def write(self, prompts: Sequence[str]) -> list[str | UnscorableError]:
+        """Return the reader's text after each prompt; equal prompts are asked once.
 
-        Raises:
-            UnscorableError: The reader fails, or begins with thoughts and no setting switches that off.
+        Returns:
+            Per prompt its text, or the error of a reader that fails, or that begins with thoughts and has no setting
+            that switches them off.
         """
         written = self._reader.sample(sorted(set(prompts)))
-        return [unwrap(written[prompt]).texts[0] for prompt in prompts]
+        return [first_text(written[prompt]) for prompt in prompts]
 
     def _render(self, turns: Sequence[Turn]) -> str:
         chat = self._reader.prompts.chat
@@ -64,3 +65,8 @@ class Writer:
             return chat.render(turns)
         said = [f"{turn['role'].capitalize()}: {turn['content']}" for turn in turns]
         return "\n\n".join([*said, "Assistant:"])
+
+
+def first_text(sampled: Responses | UnscorableError) -> str | UnscorableError:
+    """Return the first response to a prompt, or its error."""
+    return sampled if isinstance(sampled, UnscorableError) else sampled.texts[0]

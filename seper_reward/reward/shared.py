@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from seper_reward.labels.blocks import prompt_cost
+from seper_reward.batching import prompt_cost
 from seper_reward.runtime.distributed import cut_by_cost, gathered, met
 from seper_reward.types import Asked, Belief, Measured, Responses, UnscorableError
 

@@ -194,12 +194,12 @@ class Worker:
         new = {question: contexts for question, contexts in merged.items() if contexts}
         self.counts.reused += sum(len(job.keys) for job in jobs) - sum(map(len, new.values()))
         self.counts.blocks += bool(new)
-        if len(jobs) < 2 or not new or scorer.adaptive is not None:
-            return  # one question is measured as in process, and so are all with adaptive sampling
+        if len(jobs) < 2 or not new:
+            return  # one question is measured as in process
         asked = [Asked(*question, tuple(contexts.values())) for question, contexts in new.items()]
-        for contexts, beliefs in zip(new.values(), scorer.block_beliefs(asked), strict=True):
-            if not isinstance(beliefs, UnscorableError):
-                self._remember(contexts, beliefs)
+        for contexts, found in zip(new.values(), scorer.measure(asked, len(asked)), strict=True):
+            if not isinstance(found, UnscorableError):
+                self._remember(contexts, found.beliefs)
 
     def _measured(self, scorer: SePerScorer, job: _Job) -> Measured:
         """Return what a job asks for, from memory where it is there."""

@@ -1,18 +1,15 @@
 """Labels kept from round to round, as label rows like those of `seper-reward label`."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tqdm.auto import tqdm
-
 from seper_reward.data.rows import BadRowError
-from seper_reward.labels.blocks import block_size, cut, default_block, label_blocks, query_cost
 from seper_reward.labels.labelers import PassageLabeler
+from seper_reward.labels.loop import label_all
 from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.runtime.distributed import gather_in_order, process_state, shard, together
+from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, write_lines
 from seper_reward.runtime.messages import say
@@ -56,38 +53,19 @@ class LabelStore:
     def label(self, queries: Sequence[Query]) -> list[LabeledQuery]:
         """Return the queries with labels, labelling what has none yet; processes share the work.
 
-        A query that cannot be labelled is left out with a message. What has no label yet is divided into blocks that
-        are measured side by side (``default_block``), on any number of processes the same ones.
+        A query that cannot be labelled is left out with a message.
         """
         unlabeled = [query for query in map(self._missing, queries) if query.passages]
-        blocks = cut(unlabeled, block_size(self._labeler, default_block(self._labeler)))
-        costs = [sum(map(query_cost, block)) for block in blocks]
-        mine = shard(blocks, costs)
-        main_process = process_state().is_main_process
-        bar = tqdm(
-            label_blocks(self._labeler, mine),
-            desc=f"labelling by {self._labeler.name}",
-            unit="question",
-            total=sum(map(len, mine)),
-            disable=not main_process,
-        )
-        found = iter([self._row(query, labeled) for query, labeled in bar])
-        for rows in gather_in_order([list(itertools.islice(found, len(block))) for block in mine], costs):
-            for row in rows:
-                if row is not None:
-                    self._add(row)
-        if main_process and unlabeled:
+        for query, labeled in label_all(self._labeler, unlabeled):
+            if isinstance(labeled, BadRowError):  # the input is at fault, and can be repaired
+                raise labeled
+            if isinstance(labeled, UnscorableError):
+                say(f"question id={query.id!r} left out: {labeled}")
+            else:
+                self._add(label_row(labeled, self._labeler.name))
+        if process_state().is_main_process and unlabeled:
             write_lines(self._path, self._rows.values(), default=str)
         return [self._labeled(query) for query in queries if not self._missing(query).passages]
-
-    def _row(self, query: Query, labeled: LabeledQuery | UnscorableError) -> dict[str, Any] | None:
-        """Return the label row of a query; ``None``, after a message, if it cannot be labelled."""
-        if isinstance(labeled, BadRowError):  # the input is at fault, and can be repaired
-            raise labeled
-        if isinstance(labeled, UnscorableError):
-            say(f"question id={query.id!r} left out: {labeled}")
-            return None
-        return label_row(labeled, self._labeler.name)
 
     def _add(self, row: dict[str, Any]) -> None:
         if self._labeler.whole or row["id"] not in self._rows:

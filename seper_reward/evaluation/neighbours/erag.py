@@ -125,7 +125,7 @@ def end_to_end(
         None
         if isinstance(row, UnscorableError)
         else {depth: reading.mean.value for depth, reading in zip(depths, row, strict=True)}
-        for row in answering.read(asked)
+        for row in answering.read(asked, answering.scorer.batch_size)
     ]
 
 

@@ -4,10 +4,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tqdm.auto import tqdm
-
 from seper_reward.evaluation.statistics import rounded
-from seper_reward.labels.blocks import block_size, cut, default_block, label_blocks
+from seper_reward.labels import loop
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import LabeledQuery, Query, UnscorableError
@@ -36,16 +34,9 @@ class Labelled(NamedTuple):
 
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
-    """Label questions in memory, and measure what it costs; ``default_block`` of them side by side."""
-    size = block_size(labeler, default_block(labeler))
+    """Label questions in memory, and measure the cost."""
     before = time.perf_counter()
     with profiling() as profile:
-        bar = tqdm(
-            label_blocks(labeler, cut(queries, size)),
-            total=len(queries),
-            desc=f"labelling by {labeler.name}",
-            unit="question",
-        )
-        rows = [labeled for _, labeled in bar]
+        rows = [labeled for _, labeled in loop.label_all(labeler, queries)]
     counts = {name: float(profile.counts[name]) for name in ("calls", "prompt_tokens", "response_tokens")}
     return Labelled(rows, {"seconds": time.perf_counter() - before, **counts})

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from seper_reward.labels.blocks import beliefs_of
+from seper_reward.batching import beliefs_of
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError

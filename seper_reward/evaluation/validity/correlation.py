@@ -7,6 +7,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from seper_reward.batching import ahead
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluation.statistics import PooledPearson, mean, rounded_or_none
 from seper_reward.evaluation.validity.contexts import marked_contexts, none_asked
@@ -51,7 +52,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
     relevance: list[float] = []
     owner: list[int] = []
     baselines: list[float] = []
-    coming = scorer.reader.ahead([query] for query in queries)
+    coming = ahead(scorer.reader, ([query] for query in queries))
     bar = tqdm(coming, total=len(queries), desc="measuring", unit="question")
     for (query,), query_contexts in zip(bar, contexts, strict=True):
         try:

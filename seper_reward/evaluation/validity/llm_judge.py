@@ -58,11 +58,13 @@ class LLMJudge:
                 prompts[response] = self._prompt(question, answers, response)
             except UnscorableError as error:
                 say(f"question {question[:60]!r}: the judge cannot be asked of a response: {error}")
-        try:
-            return dict(zip(prompts, self._writer.write(list(prompts.values())), strict=True))
-        except UnscorableError as error:
-            say(f"question {question[:60]!r}: the judge does not answer: {error}")
-            return {}
+        replies: dict[str, str] = {}
+        for response, reply in zip(prompts, self._writer.write(list(prompts.values())), strict=True):
+            if isinstance(reply, UnscorableError):
+                say(f"question {question[:60]!r}: the judge does not answer: {reply}")
+            else:
+                replies[response] = reply
+        return replies
 
     def _prompt(self, question: str, answers: Answers, response: str) -> str:
         as_data = self._writer.as_data

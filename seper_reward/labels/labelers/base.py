@@ -1,25 +1,26 @@
 """What a labeler is: whatever measures how much a passage helps to answer a question."""
 
+import functools
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 
+from seper_reward.batching import ahead
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Estimate, LabeledQuery, Query, UnscorableError
+from seper_reward.types import Asked, Estimate, LabeledQuery, Query, UnscorableError, attempt, unwrap
 
 R = TypeVar("R")
 
 
 class PassageLabeler(Protocol):
-    """Labels each passage of a query by itself; subclass it to write one.
+    """Labels each passage of a query by itself; subclass it to write one, with either ``label`` or ``label_batch``.
 
     Attributes:
         name: Name of the labels, which is the field of label rows that holds them.
         scorer: Scorer whose reader is asked; ``None`` if no reader is.
         samples: Whether labels come from the reader's sampled responses, which an engine can begin ahead.
-        side_by_side: Whether ``label_block`` labels several queries faster than one after another.
         whole: Whether labels depend on which passages a query has, so that they are made anew with any other ones.
         needs_answers: Whether a query must have a gold answer.
     """
@@ -27,16 +28,23 @@ class PassageLabeler(Protocol):
     name: str
     scorer: SePerScorer | None = None
     samples: bool = False
-    side_by_side: bool = False
     whole: bool = False
     needs_answers: bool = True
 
     def label(self, query: Query) -> LabeledQuery:
-        """Return one label and one standard error per passage.
+        """Return one label and one standard error per passage of one query.
 
         Raises:
             UnscorableError: This query cannot be labelled, others can.
         """
+        return unwrap(self.label_batch([query])[0])
+
+    def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
+        """Label several queries side by side; a query that cannot be labelled has its error in the place of labels.
+
+        In low digits, labels may depend on the whole batch.
+        """
+        return [attempt(functools.partial(self.label, query)) for query in queries]
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -50,22 +58,11 @@ class PassageLabeler(Protocol):
             return torch.device("cpu")
         return self.scorer.sampler.device or self.scorer.entailment.device
 
-    def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
-        """Yield the queries; a labeler that samples tells an engine of the next ones before it yields one."""
+    def ahead(self, batches: Iterable[Sequence[Query]]) -> Iterator[Sequence[Query]]:
+        """Yield batches of queries; a labeler that samples announces the next ones to an engine before."""
         if self.scorer is None or not self.samples:
-            return iter(queries)
-        return self.scorer.reader.ahead(queries)
-
-    def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
-        """Label several queries; one that cannot be labelled has its error in the place of labels."""
-        return [self.attempt(query) for query in queries]
-
-    def attempt(self, query: Query) -> LabeledQuery | UnscorableError:
-        """Return what ``label`` returns, or the error that it raises."""
-        try:
-            return self.label(query)
-        except UnscorableError as error:
-            return error
+            return iter(batches)
+        return ahead(self.scorer.reader, batches)
 
 
 @runtime_checkable
@@ -79,15 +76,15 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
     scorer: SePerScorer
 
     @abstractmethod
-    def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[R] | UnscorableError]:
+    def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[R] | UnscorableError]:
         """Measure the reader in the contexts of several questions.
 
         Args:
             asked: Questions with their contexts. Contexts that begin with the same passages are cheaper in one record.
-            together: Whether questions are measured side by side, where the labeler can do that.
+            batch_size: Number of the records that are measured side by side, >= 1.
 
         Returns:
-            Per question what was measured in each context, or why it cannot be measured.
+            Per record what was measured in each context, or why it cannot be measured.
         """
 
     @abstractmethod
@@ -114,22 +111,14 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
         """Return the fields of a label row for several passages together, beside labels and errors."""
         return {}
 
-    def label(self, query: Query) -> LabeledQuery:
-        """Return the label of each passage by itself."""
-        (readings,) = self.read([_asked(query)])
-        if isinstance(readings, UnscorableError):
-            raise readings
-        return self.labeled(query, readings)
-
-    def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
-        """Label several queries, side by side where the labeler can do that.
-
-        This is faster where one query does not fill the device. In low digits the labels depend on the whole block.
-        """
-        if len(queries) == 1:
-            return [self.attempt(queries[0])]
-        readings = self.read(list(map(_asked, queries)), together=True)
-        return [self._labeled_or_error(query, row) for query, row in zip(queries, readings, strict=True)]
+    def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
+        """Label several queries side by side, which is faster if one query does not fill the device."""
+        asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in queries]
+        readings = self.read(asked, len(queries))
+        return [
+            row if isinstance(row, UnscorableError) else attempt(functools.partial(self.labeled, query, row))
+            for query, row in zip(queries, readings, strict=True)
+        ]
 
     def labeled(self, query: Query, readings: Sequence[R]) -> LabeledQuery:
         """Return the labels of a query's passages from what was measured in its ``contexts``."""
@@ -143,15 +132,3 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
             baseline=self.baseline_fields(baseline),
             details=tuple(self.passage_fields(reading, baseline) for reading in others),
         )
-
-    def _labeled_or_error(self, query: Query, readings: list[R] | UnscorableError) -> LabeledQuery | UnscorableError:
-        if isinstance(readings, UnscorableError):
-            return readings
-        try:
-            return self.labeled(query, readings)
-        except UnscorableError as error:
-            return error
-
-
-def _asked(query: Query) -> Asked:
-    return Asked(query.question, query.answers, tuple(query.contexts))

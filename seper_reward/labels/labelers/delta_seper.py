@@ -31,7 +31,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         ValueError: There is no such label, or the scorer does not know how likely the answer is.
     """
 
-    samples = side_by_side = True
+    samples = True
 
     def __init__(self, scorer: SePerScorer, label: str = DELTA_SEPER) -> None:
         check_choice("label", label, tuple(SUFFIXES))
@@ -51,11 +51,9 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         own = {"labeler": self.name} if self.name == "delta_belief" else {}
         return {**self.scorer.fingerprint, **own}
 
-    def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[Belief] | UnscorableError]:
-        """Measure the beliefs of several questions; together they are sampled side by side and judged in one batch."""
-        if together:
-            return self.scorer.block_beliefs(asked)
-        measured = self.scorer.measure(asked)
+    def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[Belief] | UnscorableError]:
+        """Measure the beliefs of several questions; a batch is sampled side by side and judged in one call."""
+        measured = self.scorer.measure(asked, batch_size)
         return [each if isinstance(each, UnscorableError) else list(each.beliefs) for each in measured]
 
     def gain(self, reading: Belief, given: Belief) -> Estimate:

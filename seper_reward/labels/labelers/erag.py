@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
+from seper_reward.batching import ahead, in_batches
 from seper_reward.data.answers import AnswerMetric, answer_metric
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import difference, estimate
@@ -71,7 +72,7 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         options: How labels follow from the answers.
     """
 
-    samples = side_by_side = True
+    samples = True
 
     def __init__(
         self,
@@ -90,26 +91,24 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         """Everything that decides a label, JSON-able; a metric counts by its name alone."""
         return {**super().fingerprint, "metric": self._metric_name, "erag": vars(self.options)}
 
-    def ahead(self, queries: Iterable[Query]) -> Iterator[Query]:
-        """Yield the queries; an engine is told of the next ones before that."""
-        return self.scorer.reader.ahead(queries, closed_book=self.options.baseline)
+    def ahead(self, batches: Iterable[Sequence[Query]]) -> Iterator[Sequence[Query]]:
+        """Yield batches of queries; the next ones are announced to an engine before."""
+        return ahead(self.scorer.reader, batches, closed_book=self.options.baseline)
 
-    def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[_Scored] | UnscorableError]:
-        """Score the reader's responses in each context; where no baseline is subtracted, no passage scores 0."""
+    def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[_Scored] | UnscorableError]:
+        """Score the reader's responses in each context; without a baseline that is subtracted, no passage scores 0."""
         reader = self.scorer.reader
         read = [replace(each, contexts=tuple(filter(self._is_read, each.contexts))) for each in asked]
-        # a greedy response has no weight that the answers' own probabilities would decide
-        answers = [() if self.options.greedy else self.scorer.known_answers(each.answers) for each in asked]
-        if together:
-            sampled = reader.block_responses(read, answers)
-        else:
-            for each in read[1:]:
-                reader.expect(each.question, each.contexts)
-            sampled = [reader.attempt(each, texts) for each, texts in zip(read, answers, strict=True)]
-        return [
-            rows if isinstance(rows, UnscorableError) else self._readings(each, rows)
-            for each, rows in zip(asked, sampled, strict=True)
-        ]
+        reader.expect(read)
+        found: list[list[_Scored] | UnscorableError] = []
+        for batch, whole in zip(in_batches(read, batch_size), in_batches(asked, batch_size), strict=True):
+            # a greedy response has no weight that the answers' own probabilities would decide
+            answers = [() if self.options.greedy else self.scorer.known_answers(each.answers) for each in batch]
+            found += [
+                rows if isinstance(rows, UnscorableError) else self._readings(each, rows)
+                for each, rows in zip(whole, reader.responses(batch, answers), strict=True)
+            ]
+        return found
 
     def gain(self, reading: _Scored, given: _Scored) -> Estimate:
         """Return the difference of the mean scores."""

@@ -11,7 +11,7 @@ from seper_reward.labels.judgments import Ask, Judgment, JudgmentOptions, Reply,
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.replies import chosen_numbers, ordered_numbers, yes_or_no
 from seper_reward.reader.sampler import GREEDY
-from seper_reward.reader.writer import Turn, Writer
+from seper_reward.reader.writer import Turn, Writer, first_text
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 
@@ -38,7 +38,7 @@ class ItemLabeler(PassageLabeler):
         ValueError: ``max_new_tokens`` is below 1.
     """
 
-    side_by_side = whole = True
+    whole = True
     needs_answers = False
 
     def __init__(
@@ -63,18 +63,7 @@ class ItemLabeler(PassageLabeler):
         judged = {"options": asdict(self.options), "prompts": asdict(self.prompts), "writing": self.writer.sampling}
         return {**super().fingerprint, "judgments": judged}
 
-    def label(self, query: Query) -> LabeledQuery:
-        """Return for each passage whether it was chosen.
-
-        Raises:
-            UnscorableError: The question has no room in the reader's window, or a judgment could not be understood.
-        """
-        (labeled,) = self.label_block([query])
-        if isinstance(labeled, UnscorableError):
-            raise labeled
-        return labeled
-
-    def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
+    def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries; what all of them ask next is one batch of the reader."""
         questions = [_Question(self, query) for query in queries]
         while wanted := [_Conversation(each, ask) for each in questions for ask in each.wanted]:
@@ -100,14 +89,11 @@ class ItemLabeler(PassageLabeler):
                     each.take(text)
 
     def _texts(self, writer: Writer | None, prompts: Sequence[str]) -> list[str | UnscorableError]:
-        """Return the reader's text after each prompt; where it fails for one of a batch, each is asked by itself."""
-        try:
-            if writer is not None:
-                return list(writer.write(prompts))
-            sampled = self.answering.sample(sorted(set(prompts)))
-            return [sampled[prompt].texts[0] for prompt in prompts]
-        except UnscorableError as error:
-            return [error] if len(prompts) == 1 else [self._texts(writer, [prompt])[0] for prompt in prompts]
+        """Return the reader's text after each prompt, or its error."""
+        if writer is not None:
+            return writer.write(prompts)
+        sampled = self.answering.sample(sorted(set(prompts)))
+        return [first_text(sampled[prompt]) for prompt in prompts]
 
 
 @dataclass(frozen=True)
@@ -158,8 +144,7 @@ class _Conversation:
             self.found, self.open = error, False
 
     def _answered(self) -> str:
-        (prompt,) = self._labeler.answering.build_prompts(self._question, [self._passages])
-        return prompt
+        return self._labeler.answering.prompts.build(self._question, self._passages)
 
     def _written(self, writer: Writer) -> str:
         prompts, kind = self._labeler.prompts, self._labeler.options.kind

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from seper_reward.batching import in_batches
 from seper_reward.data.answers import best_alias_mean
 from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.scorer import SePerScorer
@@ -23,15 +24,20 @@ class LikelihoodLabeler(ReaderLabeler[float]):
     """
 
     name = "likelihood"
-    side_by_side = True
 
     def __init__(self, scorer: SePerScorer) -> None:
         self.scorer = scorer
 
-    def read(self, asked: Sequence[Asked], *, together: bool = False) -> list[list[float] | UnscorableError]:
+    def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[float] | UnscorableError]:
         """Return the mean log-probability of the answer's tokens in each context."""
-        blocks = [asked] if together else [[each] for each in asked]
-        return [row for block in blocks for row in self._read(block)]
+        found: list[list[float] | UnscorableError] = []
+        for batch in in_batches(asked, batch_size):
+            read = self.scorer.reader.answer_log_probs(batch, [answer_aliases(each.answers) for each in batch])
+            found += [
+                rows if isinstance(rows, UnscorableError) else [best_alias_mean(row, each.answers) for row in rows]
+                for each, rows in zip(batch, read, strict=True)
+            ]
+        return found
 
     def gain(self, reading: float, given: float) -> Estimate:
         """Return the difference of log-probabilities, which is known."""
@@ -45,10 +51,3 @@ class LikelihoodLabeler(ReaderLabeler[float]):
     def baseline_fields(self, reading: float) -> dict[str, Any]:
         """Return the log-probability without a passage."""
         return {self.name: reading}
-
-    def _read(self, block: Sequence[Asked]) -> list[list[float] | UnscorableError]:
-        read = self.scorer.reader.block_answer_log_probs(block, [answer_aliases(each.answers) for each in block])
-        return [
-            rows if isinstance(rows, UnscorableError) else [best_alias_mean(row, each.answers) for row in rows]
-            for each, rows in zip(block, read, strict=True)
-        ]

@@ -16,7 +16,7 @@ class SetLabeler(PassageLabeler):
 
     Each set of passages is measured once, in one order; what is called v(ab) for a label of b beside a is the same
     number as for a label of a beside b. Contexts of a plan's group that begin with the same passages are one batch of
-    the reader, which reads these once where questions are measured one by one (``SePerScorer.block``).
+    the reader, which reads these once where questions are measured one by one (``SePerScorer.batch_size``).
 
     Args:
         singles: Labeler of single passages, whose measure the sets are labelled by, too.
@@ -28,29 +28,21 @@ class SetLabeler(PassageLabeler):
     def __init__(self, singles: ReaderLabeler[Any], options: SetOptions) -> None:
         self.singles, self.options = singles, options
         self.name, self.scorer = singles.name, singles.scorer
-        self.samples, self.side_by_side = singles.samples, singles.side_by_side
-        self.needs_answers = singles.needs_answers
+        self.samples, self.needs_answers = singles.samples, singles.needs_answers
 
     @property
     def fingerprint(self) -> dict[str, Any]:
         """Everything that decides a label, JSON-able; rows of sets hold the label of this name alone."""
         return {**self.singles.fingerprint, "label": self.name, "sets": asdict(self.options)}
 
-    def label(self, query: Query) -> LabeledQuery:
-        """Return the labels of a query's passages and of sets of them."""
-        (labeled,) = self.label_block([query])
-        if isinstance(labeled, UnscorableError):
-            raise labeled
-        return labeled
-
-    def label_block(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
+    def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries, round after round of their plans side by side."""
         found: list[_Question[Any] | UnscorableError] = [
             _Question(self.singles, self.options, query) for query in queries
         ]
         while waiting := {at: each for at, each in enumerate(found) if isinstance(each, _Question) and each.wanted}:
             asked = [each.asked(group) for each in waiting.values() for group in each.wanted]
-            readings = iter(self.singles.read(asked, together=len(queries) > 1))
+            readings = iter(self.singles.read(asked, len(queries)))
             for at, each in waiting.items():
                 found[at] = each.after([next(readings) for _ in each.wanted])
         return [each.labeled() if isinstance(each, _Question) else each for each in found]

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,9 +29,7 @@ from seper_reward.reader.tokens import cut_at_stop, encode_prompt, encode_respon
 from seper_reward.runtime.hashing import hash_with_tokenizer
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Responses, UnscorableError, unwrap
-
-R = TypeVar("R")
+from seper_reward.types import Responses, UnscorableError, attempt, unwrap
 
 _EXPECTED = 8192  # most responses that are kept for who may never ask for them
 
@@ -147,7 +145,7 @@ class EngineSampler:
         self.expect(prompts)
         futures = {prompt: self._expected.pop(prompt) for prompt in dict.fromkeys(prompts)}
         with timed("decode"):  # includes the server's prefill
-            sampled = {prompt: _result(future) for prompt, future in futures.items()}
+            sampled = {prompt: attempt(future.result) for prompt, future in futures.items()}
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
@@ -167,7 +165,7 @@ class EngineSampler:
             ConnectionError: No server answered, after all retries.
         """
         futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
-        return [_result(future) for future in futures]
+        return [attempt(future.result) for future in futures]
 
     def reading_with(self, model: Any) -> ResponseSampler:
         """Return a sampler with the same options in process, on a model that has this one's tokenizer."""
@@ -298,10 +296,3 @@ class EngineSampler:
 
     def _before_stop(self, text: str) -> str | None:
         return cut_at_stop(text, self.options.stop, thought=self.options.thought)
-
-
-def _result(future: Future[R]) -> R | UnscorableError:
-    try:
-        return future.result()
-    except UnscorableError as error:
-        return error

@@ -1,0 +1,77 @@
+"""The one loop over questions that are labelled: a run writes what it yields to a folder, others gather it."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from tqdm.auto import tqdm
+
+from seper_reward.batching import in_batches, query_cost
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.types import LabeledQuery, Query, UnscorableError
+
+Found = tuple[Query, LabeledQuery | UnscorableError]
+
+
+def batch_size(labeler: PassageLabeler, wanted: int | None = None) -> int:
+    """Return the number of queries that are labelled side by side.
+
+    Args:
+        labeler: The labeler.
+        wanted: Number that the user asks for; ``None`` for the default of the labeler's scorer.
+
+    Returns:
+        That number, or 1 if batches save nothing: labelers without a reader, and engines, which make their own batches
+        of the queries that are announced.
+
+    Raises:
+        ValueError: ``wanted`` is below 1.
+    """
+    if wanted is not None and wanted < 1:
+        raise ValueError(f"batch_size must be at least 1, got {wanted}")
+    if labeler.scorer is None or reads_ahead(labeler):
+        return 1
+    return wanted or labeler.scorer.batch_size
+
+
+def reads_ahead(labeler: PassageLabeler) -> bool:
+    """Return whether the labeler announces queries to an engine, and so holds many of them at once."""
+    return labeler.samples and labeler.scorer is not None and bool(labeler.scorer.sampler.prompts_ahead)
+
+
+def label_batches(labeler: PassageLabeler, batches: Iterable[Sequence[Query]]) -> Iterator[Found]:
+    """Label this process's batches, and yield each query with its labels or its error."""
+    for batch in labeler.ahead(batches):
+        yield from zip(batch, labeler.label_batch(batch), strict=True)
+
+
+def label_all(
+    labeler: PassageLabeler, queries: Sequence[Query], size: int | None = None, *, show: bool = True
+) -> Iterator[Found]:
+    """Label queries, and yield each in order with its labels or its error, the same on each process.
+
+    All processes must call this together: they share the batches, and each gets all labels. One process yields as it
+    labels, several at the end.
+
+    Args:
+        labeler: The labeler.
+        queries: The queries.
+        size: Number of neighbouring queries that are labelled side by side; see ``batch_size``.
+        show: Whether the main process shows a progress bar.
+    """
+    batches = in_batches(queries, batch_size(labeler, size))
+    costs = [sum(map(query_cost, batch)) for batch in batches]
+    mine, state = shard(batches, costs), process_state()
+    bar = tqdm(
+        label_batches(labeler, mine),
+        total=sum(map(len, mine)),
+        desc=f"labelling by {labeler.name}",
+        unit="question",
+        disable=not (show and state.is_main_process),
+    )
+    if state.num_processes == 1:
+        yield from bar
+        return
+    found = iter([labeled for _, labeled in bar])
+    shares = gather_in_order([list(itertools.islice(found, len(batch))) for batch in mine], costs)
+    yield from zip(queries, itertools.chain(*shares), strict=True)
