@@ -32,8 +32,9 @@ def parse_settings(
     """Read settings from flags, and from the YAML file that ``--config`` names; flags win.
 
     ``--help`` prints them by group: a class says in ``help_group`` which group its fields belong to, in ``unused``
-    which inherited fields do nothing, which are not shown, and in ``former`` what replaces its removed settings. Fields
-    of other libraries' classes are shown by ``--help all``. The file may hold ``env``, environment variables to set.
+    which inherited fields do nothing, which are not shown, and in ``former`` the replacements of removed settings.
+    Fields of other libraries' classes are shown by ``--help all``. The file may hold ``env``, environment variables to
+    set.
 
     Args:
         kinds: Dataclasses of settings, those of the command first.
