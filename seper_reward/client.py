@@ -272,7 +272,6 @@ def asked_json(asked: Asked) -> dict[str, Any]:
         "answers": list(asked.answers),
         "contexts": contexts,
         "texts": list(asked.texts),
-        "draws": asked.draws,
     }
 
 
@@ -300,7 +299,7 @@ def _parts(asked: Sequence[Asked]) -> Iterator[list[Asked]]:
     part: list[Asked] = []
     size = 0
     for each in asked:
-        own = len(each.contexts) * each.draws + len(each.texts)
+        own = len(each.contexts) + len(each.texts)
         if part and size + own > _AT_ONCE:
             yield part
             part, size = [], 0

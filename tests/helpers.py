@@ -16,6 +16,13 @@ from seper_reward import ResponseSampler
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.types import Responses, UnscorableError
 
+#: The weights that stand for the variants of earlier releases.
+VARIANTS = {
+    "delta": {"answer_weight": 0.0},
+    "answer": {"gain_weight": 0.0},
+    "advantage": {"gain_weight": 0.0, "closed_book": True},
+    "both": {},
+}
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 PROMPTS = [
     "Question: What do bees make?\nAnswer:",

@@ -157,8 +157,8 @@ import pickle, sys
 for name in ("torch", "transformers", "trl", "numpy", "fastapi"):
     sys.modules[name] = None  # importing it now raises
 from seper_reward import AsyncSePerClient, SePerClient, SePerReward
-reward = pickle.loads(pickle.dumps(SePerReward("http://127.0.0.1:9", variant="stepwise", price=0.1)))
-assert reward.formula.price == 0.1
+reward = pickle.loads(pickle.dumps(SePerReward("http://127.0.0.1:9", answer_weight=0.0, price=0.1)))
+assert reward.weights.price == 0.1
 assert reward(question=["Who?"], answers=[[]], passages=[[]]) == [None]
 pickle.loads(pickle.dumps(AsyncSePerClient("http://127.0.0.1:9")))
 """

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 import trl
@@ -30,7 +30,7 @@ from seper_reward.reader.prompts import PromptStyle
 from seper_reward.reports.policy_figures import plot_tradeoff
 from seper_reward.retrieval import CachedRetriever, load_retriever
 from seper_reward.reward.chat_template import with_tool_template
-from seper_reward.reward.formula import Formula, Variant
+from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.prefetch import prefetch_searches
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.sharding import is_sharded
@@ -44,7 +44,7 @@ from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage, Query, answer_items
+from seper_reward.types import Query, answer_items
 
 from .closed_book import closed_book_beliefs
 from .models import causal_lora, name_base
@@ -58,7 +58,7 @@ from .runs import SETTINGS, ThisMachine, checkpoint_step, decisive, last_checkpo
 _TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
 _LENGTH = {"max_steps", "num_train_epochs"}
 _ANSWER = 8  # tokens that a rollout should have room for after its searches
-_CREDIT = ("discount", "potential", "credit_baseline")  # settings of the credit of turns
+_CREDIT = ("discount", "credit_baseline")  # settings of the credit of turns
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
 _INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(InputConfig.__dataclass_fields__)
 
@@ -72,57 +72,32 @@ class PolicyConfig(PolicyTaskConfig):
     )
     lora_r: int = setting(16, "Rank of a new LoRA adapter on all linear layers; 0 trains all weights.")
     lora_layers: int | None = setting(None, "Number of last blocks that a new adapter adapts; not given: all.")
-    variant: str = setting(
-        "delta",
-        "Reward before prices: delta (change of the reader's belief by all searches), stepwise (the same, logged by "
-        "search), answer (how far the policy's answer entails a gold answer), advantage (that, less the reader's "
-        "belief without a search) or both (answer and delta).",
-    )
-    gain_weight: float = setting(1.0, "Weight of what the searches gained beside the answer, >= 0, in both.")
-    gain_over: Literal["nothing", "random"] = setting(
-        "nothing",
-        "What gains of searches are compared with: no passage, or a random passage of the corpus without the answer "
-        "(IG-Search), whose belief is then the baseline in the log. Held-out measures compare with no passage.",
-    )
-    pool_draws: int = setting(
-        1,
-        "Up to how many draws of responses a belief is measured on, >= 1: each later visit of a question adds one. A "
-        "resumed run begins with the first.",
-    )
     credit: Literal["rollout", "turn"] = setting(
         "rollout",
         "What gets an advantage of its own: the rollout, or each turn for what it earned and what followed; this "
-        "needs scale_rewards none, and the variant stepwise or both.",
+        "needs scale_rewards none.",
     )
     discount: float = setting(
         1.0, "How much of what follows is credited to a turn, in [0, 1]; 0: nothing. For credit turn."
     )
-    potential: bool = setting(
-        False, "Whether gains are credited in their potential-based form; for credit turn and variant both."
-    )
     credit_baseline: CreditBaseline = setting(
         "group",
         "What the advantages of turns are taken over: group (means over the rollouts of a question), or reader (what "
-        "the reader would earn by answering in a turn's place; for variant both). The reader tells what a search is "
-        "worth also where all rollouts of a question search.",
+        "the reader would earn by answering in a turn's place; needs both weights above 0). The reader tells what a "
+        "search is worth also where all rollouts of a question search.",
     )
-    price: float = setting(0.15, "Price of a search, in units of belief, >= 0.")
-    word_price: float = setting(0.0, "Price of a retrieved word, in units of belief, >= 0.")
     price_warmup: float = setting(
         0.0,
-        "Steps over which the prices grow from 0, >= 0; below 1 a share of all steps. A policy that still answers "
-        "badly after a search is then not talked out of searching. 0: the whole price from the start.",
+        "Steps over which the price grows from 0, >= 0; below 1 a share of all steps. A policy that still answers "
+        "badly after a search then keeps exploring searches early in training. 0: the whole price from the start.",
     )
     evaluate_only: bool = setting(
         False,
         "Whether init_adapter (a trained policy: RUN/model) is only measured, beside fixed rules, without training.",
     )
+    weights: RewardWeights = field(default=RewardWeights(), init=False)
 
     def __post_init__(self) -> None:
-        # what a wrong one raises would come after all questions were measured
-        Formula(cast(Variant, self.variant), self.price, self.word_price, self.gain_weight)
-        if self.pool_draws < 1:
-            raise ValueError(f"pool_draws must be at least 1, got {self.pool_draws}")
         defaults = {name: getattr(PolicyConfig, name) for name in _CREDIT}
         if self.credit != "turn" and self.credit_settings != defaults:
             raise ValueError(
@@ -226,27 +201,25 @@ def project_completions_only() -> Iterator[None]:
 
 
 class PriceWarmup(TrainerCallback):
-    """Lets the prices of a reward grow linearly from 0 at the first step to their own.
+    """Lets the price of a reward grow linearly from 0 at the first step.
 
     Args:
-        reward: The reward; it has its own prices before and after training.
-        steps: After how many steps it has them, >= 0; below 1 a share of all steps.
+        reward: The reward; it has its own price before and after training.
+        steps: Number of steps after which it has its own price, >= 0; below 1 a share of all steps.
     """
 
     def __init__(self, reward: SePerReward, steps: float) -> None:
-        self._reward, self._steps, self._whole = reward, steps, reward.formula
+        self._reward, self._steps, self._whole = reward, steps, reward.weights
 
     def on_step_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Set the prices of this step."""
+        """Set the price of this step."""
         steps = self._steps * (1 if self._steps >= 1 else state.max_steps)
         grown = min(1.0, state.global_step / steps) if steps else 1.0
-        self._reward.formula = replace(
-            self._whole, price=grown * self._whole.price, word_price=grown * self._whole.word_price
-        )
+        self._reward.weights = replace(self._whole, price=grown * self._whole.price)
 
     def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Give the reward its own prices back."""
-        self._reward.formula = self._whole
+        """Give the reward its own price back."""
+        self._reward.weights = self._whole
 
 
 def new_trainer(
@@ -287,22 +260,15 @@ def new_trainer(
     )
 
 
-def new_reward(
-    config: PolicyConfig, scorer: SePerScorer, variant: Variant, passages: Sequence[Passage] = ()
-) -> SePerReward:
-    """Return a reward of the settings, of some variant; ranks share its work.
+def new_reward(config: PolicyConfig, scorer: SePerScorer, weights: RewardWeights) -> SePerReward:
+    """Return a reward with the reader of the settings; ranks share its work.
 
     Args:
         config: Settings of the recipe.
         scorer: The reader.
-        variant: The variant.
-        passages: Passages whose random ones gains are compared with; none: with no passage.
+        weights: Weights of the reward.
     """
-    return SePerReward(
-        scorer, variant=variant, baseline=passages or "none", price=config.price, word_price=config.word_price,
-        gain_weight=config.gain_weight, needed=config.needed, reader=config.reader, pool_draws=config.pool_draws,
-        share_ranks=True,
-    )  # fmt: skip
+    return SePerReward(scorer, **asdict(weights), reader=config.reader, share_ranks=True)
 
 
 def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, Any]]) -> None:
@@ -403,10 +369,10 @@ def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure the policy, train it, measure it again, and save it; return 0."""
-    kinds = (PolicyConfig, PolicyArguments)
-    config, arguments = parse_settings(kinds, argv, "seper-reward train policy", __doc__)
+    kinds = (PolicyConfig, RewardWeights, PolicyArguments)
+    config, config.weights, arguments = parse_settings(kinds, argv, "seper-reward train policy", __doc__)
     if config.credit == "turn":
-        refuse_credit([config.variant], arguments, **config.credit_settings)
+        refuse_credit([config.weights], arguments, **config.credit_settings)
     folder = Path(arguments.output_dir)
     if arguments.max_tool_calling_iterations is None:
         arguments.max_tool_calling_iterations = config.max_turns
@@ -491,11 +457,8 @@ def prepared(
         ValueError: The policy's weights are to read, and are sharded.
     """
     style = scorer.reader.prompts.style
-    corpus = list(questions.corpus.values()) if config.gain_over == "random" else []
-    variant = cast(Variant, config.variant)
-    reward = new_reward(config, scorer, variant, corpus)
-    once = replace(config, pool_draws=1)  # what is needed stays so, asked ever so often
-    payer, judge = new_reward(once, scorer, variant, corpus), new_reward(once, scorer, "delta")
+    reward = new_reward(config, scorer, config.weights)
+    judge = new_reward(config, scorer, replace(config.weights, answer_weight=0.0, gain_weight=1.0))
     retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
     tool = new_tool(config, retriever, style, reward)
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
@@ -506,9 +469,9 @@ def prepared(
                 f"reader={config.reader!r}: this recipe measures policies question by question, on each rank its own, "
                 "while sharded weights (FSDP, ZeRO-3) are gathered on all ranks together; give --reader separate"
             )
-        for each in (reward, payer, judge):
+        for each in (reward, judge):
             each.attach(trainer)
-    return trainer, Bench(reward, payer, judge, tool, trainer.processing_class, config.max_turns)
+    return trainer, Bench(reward, judge, tool, trainer.processing_class, config.max_turns, config.needed)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from trl import GRPOTrainer
 
 from seper_reward.data.answers import exact_match, expected_metric, stated_answer
 from seper_reward.evaluation.gating import curve
-from seper_reward.reward.environment import Turn
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
+from seper_reward.reward.turns import Turn
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.types import Query, answer_items
 
@@ -27,20 +27,20 @@ class Bench(NamedTuple):
     """What policies and rules are measured with.
 
     Attributes:
-        reward: The policy's reward.
-        payer: The same reward on one draw of responses, which pays for the reader's answers.
-        judge: A reward of the variant ``delta`` with the same reader, prices and ``needed``; it measures beliefs.
+        reward: The policy's reward, which pays for the reader's answers, too.
+        judge: A reward for searches only, with the same reader and price; it measures beliefs.
         tool: Function that makes a search tool.
         tokenizer: The policy's tokenizer, which counts tokens.
         max_turns: Most searches per question.
+        needed: The reader's SePer without a search below which a question needs one.
     """
 
     reward: SePerReward
-    payer: SePerReward
     judge: SePerReward
     tool: Callable[[], SearchTool]
     tokenizer: Any
     max_turns: int
+    needed: float
 
 
 class Episode(NamedTuple):
@@ -54,7 +54,7 @@ class Episode(NamedTuple):
         answer: The answer; empty where the numbers are means over the reader's responses.
         accuracy: Exact match of the answer, or its mean over the reader's responses, in [0, 1].
         seper: The reader's SePer with what was found, in [0, 1].
-        reward: Reward of the policy's variant, less the whole prices.
+        reward: Reward of the policy, less the whole price.
         tokens: Number of tokens of queries, passages and answer.
         failed: Number of calls that failed: they found nothing, and cost as much as a search.
     """
@@ -169,11 +169,11 @@ def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: 
     if score is None:
         return None
     belief = score.beliefs[-1]
-    rewards = bench.payer.score([replace(asked, answer=stated_answer(text)) for text in belief.responses])
+    rewards = bench.reward.score([replace(asked, answer=stated_answer(text)) for text in belief.responses])
     if any(each is None for each in rewards):
         return None
     return Episode(
-        **_of(query, score.beliefs[0].seper < bench.judge.needed, turns),
+        **_of(query, score.beliefs[0].seper < bench.needed, turns),
         answer="",
         accuracy=expected_metric(belief, query.answers, exact_match),
         seper=belief.seper,
@@ -200,16 +200,15 @@ def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: 
     with bench.reward.recording() as records:
         evaluated(trainer)
     by_key = {(query.question, answer_items(query.answers)): query for query in queries}
-    rollouts = [rollout for rollout, _ in records]
-    paid, judged = bench.payer.score(rollouts), bench.judge.score(rollouts)  # as the rules are
+    judged = bench.judge.score([rollout for rollout, _ in records])
     mine = []
-    for rollout, score, judgement in zip(rollouts, paid, judged, strict=True):
+    for (rollout, score), judgement in zip(records, judged, strict=True):
         key = (rollout.question, answer_items(rollout.answers))
         query = by_key.get(key)
         own = read = None
         if query is not None and score is not None and judgement is not None:
             own = Episode(
-                **_of(query, judgement.beliefs[0].seper < bench.judge.needed, rollout.turns),
+                **_of(query, judgement.beliefs[0].seper < bench.needed, rollout.turns),
                 answer=rollout.answer,
                 accuracy=exact_match(rollout.answer, rollout.answers),
                 seper=judgement.beliefs[-1].seper,

@@ -11,9 +11,10 @@ from seper_reward.data.splits import SplitBy, names_in
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import Retriever
-from seper_reward.reward.environment import RetrievalEnvironment, Turn, environment_factory
+from seper_reward.reward.environment import RetrievalEnvironment, environment_factory
 from seper_reward.reward.policy_reader import Weights
 from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.turns import Turn
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.settings import setting

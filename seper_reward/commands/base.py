@@ -72,15 +72,20 @@ def check_depths(depths: Sequence[int]) -> None:
 
 
 def parse(kind: type[C], arguments: list[str], program: str) -> C:
+    """Return the settings of a command, as ``parse_all`` does for a command with one kind of settings."""
+    config: C = parse_all((kind,), arguments, program)[0]
+    return config
+
+
+def parse_all(kinds: tuple[type, ...], arguments: list[str], program: str) -> tuple[Any, ...]:
     """Return the settings of a command, from its arguments and the YAML file that they name.
 
     Raises:
         OSError: The file cannot be read.
         ValueError: A setting is unknown, or out of range.
     """
-    about = f"{kind.__doc__} --config FILE.yaml reads any of these settings from a file; flags win over it."
-    config: C = parse_settings((kind,), arguments, program, about)[0]
-    return config
+    about = f"{kinds[0].__doc__} --config FILE.yaml reads any of these settings from a file; flags win over it."
+    return parse_settings(kinds, arguments, program, about)
 
 
 def read_input(

@@ -4,9 +4,8 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from seper_reward.commands.base import parse
+from seper_reward.commands.base import parse, parse_all
 from seper_reward.config import CommandConfig, Dtype, load_scorer
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.runtime.settings import check_types, setting
@@ -35,18 +34,6 @@ class ServeConfig(CommandConfig):
     max_body_mb: float = setting(32.0, "Longest body of a request in MB, > 0; longer ones are answered 413.")
     max_contexts: int = setting(
         4096, "Most sets of passages and texts in one request, >= 1; a request with more is answered 413."
-    )
-    variant: Literal["delta", "stepwise", "answer", "advantage", "both"] = setting(
-        "delta", "Variant of rewards whose requests name none: delta, stepwise, answer, advantage or both."
-    )
-    price: float = setting(0.0, "Price of a search in rewards whose requests name none, in units of belief, >= 0.")
-    word_price: float = setting(0.0, "Price of a retrieved word in rewards whose requests name none, >= 0.")
-    gain_weight: float = setting(
-        1.0, "Weight of what the searches gained, >= 0, in rewards of the variant both whose requests name none."
-    )
-    closed_book: bool = setting(
-        False,
-        "Whether rewards of the variant both whose requests do not say it are less the belief without a search.",
     )
     unscored: float | None = setting(
         None,
@@ -96,9 +83,10 @@ class SaveConfig:
 
 def serve_command(arguments: list[str]) -> str:
     """Run ``seper-reward serve``."""
-    config = parse(ServeConfig, arguments, "seper-reward serve")
+    from seper_reward.reward.formula import RewardWeights
+
+    config, weights = parse_all((ServeConfig, RewardWeights), arguments, "seper-reward serve")
     from seper_reward.client import TOKEN
-    from seper_reward.reward.formula import Formula
     from seper_reward.runtime.imports import need
 
     for module in ("fastapi", "prometheus_client", "uvicorn"):
@@ -108,7 +96,6 @@ def serve_command(arguments: list[str]) -> str:
     from seper_reward.serving.server import bound, serve
     from seper_reward.serving.worker import Worker
 
-    formula = Formula(config.variant, config.price, config.word_price, config.gain_weight, config.closed_book)
     token = os.environ.get(TOKEN)
     address = bound(config.host, config.port)
     worker = Worker(
@@ -117,7 +104,7 @@ def serve_command(arguments: list[str]) -> str:
     app = build_app(
         worker,
         limits=Limits(int(config.max_body_mb * 1e6), config.max_contexts, config.deadline),
-        formula=formula,
+        weights=weights,
         token=token,
         unscored=config.unscored,
         passage_tag=config.passage_tag,

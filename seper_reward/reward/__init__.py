@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from seper_reward.reward.async_reward import AsyncSePerReward
 from seper_reward.reward.environment import RetrievalEnvironment, environment_factory
-from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.reward import AsyncSePerReward, SePerReward
 from seper_reward.reward.rollouts import read_rollouts
 
 if TYPE_CHECKING:

@@ -29,11 +29,6 @@ do so up to the factor (G - 1)/G of groups of G rollouts, as each is in its own 
 baseline of two actions is nearly the value of the rarer one, which this is where most rollouts search. With γ < 1 the
 two differ: here all that follows a search is discounted, its answer too, which fines going on, while the group's means
 of what a rollout did without stand at its last message undiscounted.
-
-The potential-based form (Ng, Harada and Russell, ICML 1999; TIPS, arXiv:2603.22293, whose potential is a teacher's
-log-likelihood of the answer) takes Φ = β SePer(q, A | D_t) for a potential: a message earns γ Φ after it less Φ before
-it, and the last one, after which Φ is 0, pays Φ back. What is credited to a message is then compared with what the
-reader believed when it was written, and the best policy is that of a reward without ΔSePer.
 """
 
 import itertools
@@ -71,8 +66,6 @@ def credit_of(rollout: Rollout, score: Score | None) -> Credit | str:
         return "not scored"
     if not rollout.calls:
         return "the completion does not show which message asked for which search"
-    if score.search_rewards is None:
-        return "the variant measures several searches together; take 'stepwise' or 'both'"
     if not rollout.failed or not rollout.failed_calls:
         return Credit(rollout.calls, score.search_rewards, score.answer_reward)
     fine = score.fine / rollout.failed
@@ -94,31 +87,6 @@ def turn_rewards(credit: Credit) -> list[float]:
         for calls, other in zip(credit.calls, credit.by_message, strict=True)
     ]
     return [*rewards[:-1], rewards[-1] + credit.answer]
-
-
-def shaped(credit: Credit, potentials: Sequence[float], discount: float) -> Credit:
-    """Return the same rollout's credit in potential-based form.
-
-    Args:
-        credit: What its parts earned; each search its potential after less that before, beside prices.
-        potentials: Potentials before the first search and after each.
-        discount: γ, in [0, 1].
-
-    >>> shaped(Credit((1, 0), (0.75,), 1.0), [0.25, 1.0], 1.0)
-    Credit(calls=(1, 0), searches=(0.75,), answer=0.0, others=())
-    >>> shaped(Credit((1, 0), (0.75,), 1.0), [0.25, 1.0], 0.5)
-    Credit(calls=(1, 0), searches=(0.25,), answer=0.0, others=())
-    """
-    searches, others = list(credit.searches), list(credit.by_message)
-    done = 0
-    for message, calls in enumerate(credit.calls[:-1]):
-        done += calls
-        shrunk = (1 - discount) * potentials[done]
-        if calls:
-            searches[done - 1] -= shrunk
-        else:
-            others[message] -= shrunk
-    return Credit(credit.calls, tuple(searches), credit.answer - potentials[-1], tuple(others) if any(others) else ())
 
 
 def message_advantages(group: Sequence[Credit | None], discount: float) -> list[list[float]]:

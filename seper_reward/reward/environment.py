@@ -3,65 +3,25 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from seper_reward.data.rows import is_unicode, shown
+from seper_reward.reward.turns import NO_MORE, Turn, tool_message
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.types import Passage
 
 if TYPE_CHECKING:
     from seper_reward.retrieval import Retriever
-    from seper_reward.reward.reward import SePerReward
 
-NO_MORE = "No more searches. Answer now."
-NOTHING_FOUND = "Nothing was found."
 _LINE_BREAKS = re.compile(r"\s*[\n\r]\s*")
-_NUMBERED = re.compile(r"\[(\d+)\] (.*)")
 
 
-def tool_message(passages: Sequence[Passage]) -> str:
-    r"""Return what a policy reads of a search: a passage as it is, or several of one line each, numbered.
+class ExpectsTurns(Protocol):
+    """A reward that can begin to measure a rollout before it ends."""
 
-    >>> tool_message([Passage("Ida runs it."), Passage("Rain fell.")])
-    '[1] Ida runs it.\n[2] Rain fell.'
-    """
-    if not passages:
-        return NOTHING_FOUND
-    if len(passages) == 1:
-        return passages[0].text
-    return "\n".join(f"[{number}] {passage.text}" for number, passage in enumerate(passages, 1))
-
-
-def read_tool_message(text: str) -> tuple[Passage, ...]:
-    r"""Return the passages of a tool's message: those of ``tool_message``, without ids, else the text as one passage.
-
-    >>> read_tool_message("[1] Ida runs it.\n[2] Rain fell.")
-    (Passage(text='Ida runs it.', title='', id=''), Passage(text='Rain fell.', title='', id=''))
-    >>> read_tool_message("[1] Ida runs it.")
-    (Passage(text='[1] Ida runs it.', title='', id=''),)
-    """
-    if not text or text == NOTHING_FOUND:
-        return ()
-    lines = [_NUMBERED.fullmatch(line) for line in text.split("\n")]
-    if len(lines) > 1 and [line and line[1] for line in lines] == [str(place + 1) for place in range(len(lines))]:
-        return tuple(Passage(line[2]) for line in lines if line)
-    return (Passage(text),)
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One search of a rollout: its query, the passages as the policy saw them, and how many seconds it took."""
-
-    query: str
-    passages: tuple[Passage, ...]
-    seconds: float = 0.0
-
-    @property
-    def words(self) -> int:
-        """Number of words that it found."""
-        return sum(len(passage.text.split()) for passage in self.passages)
+    def expect(self, question: Any, answers: Any, turns: Sequence[Turn] = ()) -> None:
+        """Begin to measure a question with the searches so far."""
 
 
 class RetrievalEnvironment:
@@ -72,7 +32,7 @@ class RetrievalEnvironment:
         top_k: Number of passages per search.
         max_turns: Most searches per rollout; a further one returns a message instead of passages.
         cut: Function that turns a passage into what the policy may read.
-        reward: Reward that is told what it will be asked; ``None`` tells nobody.
+        reward: Reward that measures beliefs early; ``None`` measures nothing early.
 
     Attributes:
         turns: The searches so far.
@@ -86,7 +46,7 @@ class RetrievalEnvironment:
         top_k: int,
         max_turns: int,
         cut: Callable[[str], str],
-        reward: "SePerReward | None" = None,
+        reward: ExpectsTurns | None = None,
     ) -> None:
         self._retriever, self._top_k, self._max_turns, self._cut = retriever, top_k, max_turns, cut
         self._reward = reward
@@ -101,7 +61,7 @@ class RetrievalEnvironment:
             The question as the prompt, where the data set has no column ``prompt``; else nothing to add to it.
         """
         self.turns, self.failure, self._row = [], None, row
-        self._tell_reward()
+        self._expect()
         return row.get("question") if row.get("prompt") is None else None
 
     def search(self, query: str) -> str:
@@ -128,13 +88,12 @@ class RetrievalEnvironment:
             raise
         passages = tuple(Passage(self._cut(each.full_text), id=each.id) for each in whole)
         self.turns.append(Turn(query, passages, time.perf_counter() - start))
-        self._tell_reward()
+        self._expect()
         return tool_message(passages)
 
-    def _tell_reward(self) -> None:
+    def _expect(self) -> None:
         if self._reward is not None:
-            last = len(self.turns) == self._max_turns
-            self._reward.expect(self._row.get("question"), self._row.get("answers"), self.turns, last=last)
+            self._reward.expect(self._row.get("question"), self._row.get("answers"), self.turns)
 
 
 def environment_factory(
@@ -144,7 +103,7 @@ def environment_factory(
     max_turns: int = 1,
     max_passage_tokens: int = 64,
     tokenizer: Any = None,
-    reward: "SePerReward | None" = None,
+    reward: ExpectsTurns | None = None,
 ) -> Callable[[], RetrievalEnvironment]:
     """Return the function that TRL calls to make one environment per rollout; all share the retriever.
 
@@ -158,8 +117,8 @@ def environment_factory(
             ``max_completion_length``.
         tokenizer: The policy's tokenizer, whose control tokens are broken up in passages, so that these cannot end the
             tool's turn; ``None`` leaves passages whole, and breaks up what looks like a control token.
-        reward: Reward that is told question and passages as soon as they are known, so that its server or engine
-            measures while the policy writes; ``None`` tells nobody.
+        reward: Reward whose server or engine measures question and passages while the policy writes; ``None``
+            measures nothing early.
 
     Raises:
         ValueError: A number is below 1.

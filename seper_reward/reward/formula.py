@@ -1,131 +1,146 @@
-"""The formula of a reward: what has to be measured about a rollout, and its score from that.
+"""The formula of a reward: the measurements that a rollout needs, and its score from them.
 
-With ``n`` the number of calls of the rollout's search tool, failed ones included, since otherwise a call that fails is
-as good as an answer (those that are told that there are no more searches are not counted), ``D_t`` the passages of the
-first t searches, ``w`` the number of retrieved words, SePer as in arXiv:2503.01478 (eq. 9-10), and ``E`` how surely
-the answer that the policy states last and a gold answer entail each other (``BeliefJudge.mutual_support``):
+    w_answer E(answer) + w_gain Σ_t [SePer(q, A | D_t) − SePer(q, A | D_t−1)] − λ n  [− w_answer SePer(q, A)]
 
-    delta       SePer(q, A | D_n) − SePer(q, A) − λ n − μ w                       0 without a search
-    stepwise    Σ_t [SePer(q, A | D_t) − SePer(q, A | D_t−1)] − λ n − μ w          equal to delta; knows each term
-    answer      max_a E(answer, a) − λ n − μ w                                     takes the policy's answer alone
-    advantage   max_a E(answer, a) − SePer(q, A) − λ n − μ w                       compares it with the reader's belief
-    both        max_a E(answer, a) + β Σ_t [SePer(q, A | D_t) − SePer(q, A | D_t−1)] − λ n − μ w [− SePer(q, A)]
+``n`` counts the calls of the rollout's search tool. Failed calls count too, or else a failing call would be as good as
+an answer; calls that are refused because no more searches are allowed do not count. ``D_t`` are the passages of the
+first t searches, SePer is that of arXiv:2503.01478 (eq. 9-10), and ``E`` is the highest probability that the policy's
+last stated answer and a gold answer entail each other (``BeliefJudge.mutual_support``). The last term is subtracted
+with ``closed_book`` only.
 
-``delta`` pays for what was found, whatever is said of it afterwards; ``both`` pays for the answer as well. β is 1
-unless given: the greatest weight at which, for every price, the best search with a wrong answer (β − λ) earns no more
-than a right answer without a search (1). The last term of ``both`` is left out unless asked for.
+With equal weights of answer and gain, the best search with a wrong answer (w_gain − λ) never earns more than a right
+answer without a search (w_answer), whatever the price; a greater weight of the gain loses this property.
 """
 
 import itertools
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, ClassVar
 
 from seper_reward.reward.rollouts import Rollout, Score
-from seper_reward.types import Asked, Measured, Passage
+from seper_reward.runtime.settings import check_types, setting
+from seper_reward.types import Asked, Measured
 
-Variant = Literal["delta", "stepwise", "answer", "advantage", "both"]
 _GRID = 2.0**44  # parts of a belief; sums of their multiples are exact in any order, up to 512
+#: The weights of the variants of earlier releases.
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "delta": {"answer_weight": 0.0, "gain_weight": 1.0, "closed_book": False},
+    "stepwise": {"answer_weight": 0.0, "gain_weight": 1.0, "closed_book": False},
+    "answer": {"answer_weight": 1.0, "gain_weight": 0.0, "closed_book": False},
+    "advantage": {"answer_weight": 1.0, "gain_weight": 0.0, "closed_book": True},
+    "both": {"answer_weight": 1.0},
+}
 
 
 @dataclass(frozen=True)
-class Formula:
-    """A variant of the reward, its prices and its weights.
+class RewardWeights:
+    """The weights of a reward, which are also its settings in YAML files and on command lines.
 
     Attributes:
-        variant: ``"delta"``, ``"stepwise"``, ``"answer"``, ``"advantage"`` or ``"both"``: formulas at the top of this
-            file.
-        price: Price λ of a search, also of a call that failed, in units of belief, >= 0.
-        word_price: Price μ of a retrieved word, in units of belief, >= 0.
-        gain_weight: Weight β, >= 0, of what the searches gained in ``"both"``; other variants do not use it.
-        closed_book: Whether ``"both"`` subtracts SePer(q, A), as ``"advantage"`` does. All rollouts of a question then
-            earn less by the same, which changes nothing where a trainer subtracts the mean of their group.
+        answer_weight: Weight of the policy's answer, >= 0; with 0 answers are not judged.
+        gain_weight: Weight of the ΔSePer of the searches, >= 0; with 0 no passage is read.
+        price: Price λ of a search, also of a failed call, in units of belief, >= 0.
+        closed_book: Whether SePer(q, A) is subtracted from the answer. All rollouts of a question then earn less by
+            the same amount, which changes nothing if a trainer subtracts the mean of their group.
 
     Raises:
-        ValueError: The variant is unknown, or a price or the weight is negative.
+        ValueError: A weight or the price is no number or negative.
     """
 
-    variant: Variant = "delta"
-    price: float = 0.0
-    word_price: float = 0.0
-    gain_weight: float = 1.0
-    closed_book: bool = False
+    help_group = "the reward"
+    #: Removed settings, each with its replacement.
+    former: ClassVar[Mapping[str, str]] = {
+        "variant": "set answer_weight and gain_weight (delta: answer_weight 0; answer: gain_weight 0; both: neither)",
+        "word_price": "leave it out; only searches have a price",
+        "pool_draws": "leave it out; a scorer with more samples has less error",
+        "baseline": "give the reward scorer.with_baseline('placebo'), or start the server with --baseline placebo",
+        "gain_over": "leave it out; gains are differences from the belief without a passage",
+        "needed": "leave it out; the log counts a baseline below 0.5 as a question that needs a search",
+        "name": "set reward.__name__",
+        "potential": "leave it out; credit_baseline 'reader' compares with the reader's beliefs",
+    }
+
+    answer_weight: float = setting(1.0, "Weight of the policy's answer, >= 0; 0 pays for the searches only.")
+    gain_weight: float = setting(1.0, "Weight of the ΔSePer of the searches, >= 0; 0 pays for the answer only.")
+    price: float = setting(0.1, "Price of a search or a failed call, in units of belief, >= 0.")
+    closed_book: bool = setting(
+        False, "Subtraction of the belief without a search from the answer, for trainers that compare questions."
+    )
 
     def __post_init__(self) -> None:
-        if self.variant not in get_args(Variant):
-            raise ValueError(f"variant must be one of {', '.join(get_args(Variant))}, got {self.variant!r}")
-        if self.price < 0 or self.word_price < 0:
-            raise ValueError(f"prices must be at least 0, got {self.price} and {self.word_price}")
-        if self.gain_weight < 0:
-            raise ValueError(f"gain_weight must be at least 0, got {self.gain_weight}")
+        check_types(self)
+        for name in ("answer_weight", "gain_weight", "price"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
 
-    @property
-    def priced(self) -> bool:
-        """Whether a search costs anything."""
-        return self.price > 0 or self.word_price > 0
-
-    @property
-    def pays_searches_only(self) -> bool:
-        """Whether a rollout without a search earns 0, whatever it answers."""
-        return self.variant in ("delta", "stepwise")
-
-    def asks(self, rollout: Rollout, reference: tuple[Passage, ...] = ()) -> Asked:
-        """Return what the variant needs to know: the beliefs after some of the searches, and the policy's answer.
-
-        Args:
-            rollout: The rollout.
-            reference: What the reader is shown where nothing was found, in place of no passage.
-        """
-        count = len(rollout.turns)
-        each_search = list(range(count + 1))
-        searches = {
-            "answer": [],
-            "advantage": [0],
-            "delta": sorted({0, count}),
-            "stepwise": each_search,
-            "both": each_search,
-        }
-        contexts = tuple(rollout.found_by(each) or reference for each in searches[self.variant])
-        texts = (rollout.answer,) if self.variant in ("answer", "advantage", "both") else ()
-        return Asked(rollout.question, rollout.answers, contexts, texts)
+    def asks(self, rollout: Rollout) -> Asked:
+        """Return the measurements that the weights need: beliefs after the searches, and the policy's answer."""
+        if self.gain_weight:
+            searches = range(len(rollout.turns) + 1)
+        else:
+            searches = range(int(self.closed_book and self.answer_weight > 0))
+        contexts = tuple(map(rollout.found_by, searches))
+        return Asked(rollout.question, rollout.answers, contexts, (rollout.answer,) if self.answer_weight else ())
 
     def cost(self, rollout: Rollout) -> float:
-        """Return the price of a rollout's searches, failed calls included: λ n + μ w."""
-        return self.price * (len(rollout.turns) + rollout.failed) + self.word_price * rollout.words
-
-    def potentials(self, score: Score) -> list[float]:
-        """Return the weighted beliefs of ``"both"`` without passages and after each search: β SePer(q, A | D_t)."""
-        return [_on_grid(self.gain_weight * belief.seper) for belief in score.beliefs]
+        """Return the price of a rollout's searches, failed calls included: λ n."""
+        return self.price * (len(rollout.turns) + rollout.failed)
 
     def answer_values(self, score: Score) -> list[float]:
-        """Return what the reader's answer would earn in ``"both"`` before a search and after each.
-
-        Before a search it has no passage, or the one that gains are compared with.
-        """
+        """Return the rewards of the reader's answers before a search and after each."""
         paid = score.beliefs[0].seper if self.closed_book else 0.0
-        return [belief.seper - paid for belief in score.beliefs]
+        return [self.answer_weight * (belief.seper - paid) for belief in score.beliefs]
 
     def score(self, rollout: Rollout, measured: Measured) -> Score:
-        """Return the score of a rollout from what was measured about ``asks(rollout)``.
+        """Return the score of a rollout from the measurements that ``asks(rollout)`` returned.
 
-        Beliefs and prices are rounded to a grid of 2^-44, so that the parts of a reward sum up to it to the bit.
+        Beliefs and prices are rounded to a grid of 2^-44, so the parts of a reward sum up to it to the bit.
         """
         beliefs = measured.beliefs
-        weight = {"delta": 1.0, "stepwise": 1.0, "both": self.gain_weight}.get(self.variant)
-        weighted = [] if weight is None else [_on_grid(weight * belief.seper) for belief in beliefs]
-        gains = [after - before for before, after in itertools.pairwise(weighted)]
-        costs = [_on_grid(self.price) + turn.words * _on_grid(self.word_price) for turn in rollout.turns]
+        price, fine = _on_grid(self.price), rollout.failed * _on_grid(self.price)
+        gains = [0.0] * len(rollout.turns)
+        if self.gain_weight:
+            weighted = [_on_grid(self.gain_weight * belief.seper) for belief in beliefs]
+            gains = [after - before for before, after in itertools.pairwise(weighted)]
         answer = measured.supports[0] if measured.supports else None
-        fine = rollout.failed * _on_grid(self.price)
-        answer_reward = _on_grid(answer or 0.0) - fine
-        if self.variant == "advantage" or (self.variant == "both" and self.closed_book):
-            answer_reward -= _on_grid(beliefs[0].seper)
-        if weight is None:
-            gains = [0.0] * len(costs)
-        search_rewards = None
-        if len(gains) == len(costs):
-            search_rewards = tuple(gain - cost for gain, cost in zip(gains, costs, strict=True))
-        reward = sum(gains) - sum(costs) + answer_reward
+        answer_reward = _on_grid(self.answer_weight * (answer or 0.0)) - fine
+        if self.closed_book and self.answer_weight:
+            answer_reward -= _on_grid(self.answer_weight * beliefs[0].seper)
+        search_rewards = tuple(gain - price for gain in gains)
+        reward = sum(search_rewards) + answer_reward
         return Score(reward, beliefs, self.cost(rollout), answer, search_rewards, answer_reward, fine)
+
+
+def read_former(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the weights that keywords of an earlier release stand for: those of ``variant``, with a warning.
+
+    Args:
+        settings: Keywords that the reward does not have.
+
+    Raises:
+        TypeError: A keyword is unknown or was removed; the message names its replacement.
+        ValueError: The variant is unknown.
+    """
+    for name in settings:
+        if name != "variant":
+            former = RewardWeights.former.get(name)
+            hint = f", which was removed; {former}" if former else ""
+            raise TypeError(f"SePerReward got an unexpected keyword argument {name!r}{hint}")
+    if "variant" not in settings:
+        return {}
+    variant = settings["variant"]
+    if variant not in _VARIANTS:
+        raise ValueError(f"variant must be one of {', '.join(_VARIANTS)}, got {variant!r}")
+    weights = _VARIANTS[variant]
+    instead = ", ".join(f"{name}={value}" for name, value in weights.items())
+    warnings.warn(
+        f"variant={variant!r} will be removed in the next release: give SePerReward {instead} instead (the default "
+        f"price of a search is now {RewardWeights.price})",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return weights
 
 
 def _on_grid(value: float) -> float:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_valid_rows, shown
-from seper_reward.reward.environment import Turn
 from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block, text_of
+from seper_reward.reward.turns import Turn
 from seper_reward.types import Answers, Passage
 
 #: Where a row may hold its question, its gold answers, and what the policy wrote; the first that is there counts.

@@ -1,6 +1,9 @@
-"""What a reward logs: columns of TRL's table of completions, and metrics."""
+"""The log of a reward: metrics, columns of TRL's table of completions, warnings, and recordings."""
 
-from collections.abc import Sequence
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from seper_reward.data.answers import exact_match
@@ -8,6 +11,129 @@ from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.rollouts import OTHERS, Rollout, Score
 from seper_reward.runtime.profiling import Profile
 from seper_reward.types import Belief
+
+NEEDED = 0.5  # SePer without a search below which a question counts as one that needs a search
+Scored = tuple[Rollout, Score | None]
+
+
+class RewardLog:
+    """Logs the calls of one reward to its trainer, warns, and records rollouts with their scores."""
+
+    def __init__(self) -> None:
+        self._last_call: float | None = None
+        self._warned: set[str] = set()
+        self._recordings: list[list[Scored]] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave recordings out of a pickle."""
+        return {**self.__dict__, "_recordings": []}
+
+    @contextmanager
+    def recording(self) -> Iterator[list[Scored]]:
+        """Yield a list that collects each rollout of this process and its score until the block ends."""
+        recorded: list[Scored] = []
+        self._recordings.append(recorded)
+        try:
+            yield recorded
+        finally:
+            # by identity: an outer recording may hold the same
+            self._recordings = [each for each in self._recordings if each is not recorded]
+
+    def record(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> None:
+        """Add rollouts and their scores to all open recordings."""
+        for recorded in self._recordings:
+            recorded += zip(rollouts, scores, strict=True)
+
+    def columns(
+        self, name: str, rollouts: Sequence[Rollout], scores: Sequence[Score | None], log: Callable[[str, Any], None]
+    ) -> None:
+        """Log the columns of TRL's table of completions.
+
+        Args:
+            name: Name of the reward.
+            rollouts: The rollouts.
+            scores: Their scores; ``None`` for a rollout that could not be scored.
+            log: The trainer's method ``log_extra``.
+
+        Raises:
+            ValueError: Another reward of the trainer has the same name.
+        """
+        alone = _is_alone(name, log)
+        for column, values in table_columns(rollouts, scores).items():
+            log(column if alone else f"{name}/{column}", values)
+
+    def metrics(
+        self,
+        name: str,
+        rollouts: Sequence[Rollout],
+        scores: Sequence[Score | None],
+        log: Callable[[str, float], None],
+        *,
+        profile: Profile,
+        reused: Sequence[float],
+    ) -> None:
+        """Log metrics, of which TRL takes the mean over processes and steps.
+
+        Args:
+            name: Name of the reward.
+            rollouts: The rollouts.
+            scores: Their scores; ``None`` for a rollout that could not be scored.
+            log: The trainer's method ``log_metric``.
+            profile: Seconds of the call by part.
+            reused: Per belief 1 if it was in the cache, else 0.
+
+        Raises:
+            ValueError: Another reward of the trainer has the same name.
+        """
+        prefix = "seper" if _is_alone(name, log) else name
+        single = seconds(rollouts, profile) | self._share_of_step(profile.total_seconds)
+        many: Mapping[str, Sequence[float]] = rollout_metrics(rollouts, scores) | {"reused_beliefs": list(reused)}
+        for metric, values in {**{metric: [value] for metric, value in single.items()}, **many}.items():
+            for value in values:
+                log(f"{prefix}/{metric}", value)
+
+    def warn_of_scaling(self, log: Callable[..., None] | None) -> None:
+        """Warn once if the trainer, whose method ``log`` is, divides rewards by the deviation of their group."""
+        if getattr(getattr(log, "__self__", None), "scale_rewards", None) == "group":
+            self._warn_once(
+                "scale_rewards='group' divides rewards by their deviation within a group: where searches gain alike, "
+                "any price of a search counts the same; set scale_rewards='none' or 'batch'"
+            )
+
+    def warn_of_blindness(self, rollouts: Sequence[Rollout], passage_tag: str | None) -> None:
+        """Warn once if only completions could show searches, and none of them does."""
+        seen = [rollout for rollout in rollouts if not rollout.problem]
+        if seen and not any(rollout.turns or rollout.failed for rollout in seen):
+            self._warn_once(
+                f"no search is seen in any of {len(seen)} completions, so that each earns 0 by answer_weight=0: "
+                "searches are read from environments, a column passages, results of tools, or text between tags, of "
+                f"which passage_tag={passage_tag!r} is the name"
+            )
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(text, stacklevel=4)
+
+    def _share_of_step(self, spent: float) -> dict[str, float]:
+        """Return this call's share of the time since the previous call, which in training is one step."""
+        now = time.perf_counter()
+        share = {} if self._last_call is None else {"share_of_step": spent / (now - self._last_call)}
+        self._last_call = now
+        return share
+
+
+def _is_alone(name: str, log: Callable[..., None]) -> bool:
+    """Return whether the reward is the only one with a ``RewardLog`` of the trainer, whose method ``log`` is.
+
+    Raises:
+        ValueError: Another one has the same name.
+    """
+    rewards = getattr(getattr(log, "__self__", None), "reward_funcs", ())
+    names = [each.__name__ for each in rewards if isinstance(getattr(each, "log", None), RewardLog)]
+    if names.count(name) > 1:
+        raise ValueError(f"{len(names)} rewards are named {', '.join(names)}; set reward.__name__ of each")
+    return len(names) < 2
 
 
 def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[Any]]:
@@ -66,9 +192,7 @@ def seconds(rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
     return {f"seconds_{name}": value for name, value in parts.items()}
 
 
-def rollout_metrics(
-    rollouts: Sequence[Rollout], scores: Sequence[Score | None], needed: float
-) -> dict[str, list[float]]:
+def rollout_metrics(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[float]]:
     """Return metrics, each with one value per rollout that it concerns; TRL's trainers take the mean.
 
     Rows of other environments count nowhere.
@@ -76,7 +200,6 @@ def rollout_metrics(
     Args:
         rollouts: The rollouts.
         scores: Their scores; ``None`` where one could not be scored.
-        needed: Baseline SePer below which a question needs a search.
     """
     pairs = [(rollout, score) for rollout, score in zip(rollouts, scores, strict=True) if score is not None]
     metrics = {
@@ -92,9 +215,9 @@ def rollout_metrics(
     baselines = [(rollout, score.beliefs[0].seper) for rollout, score in pairs if score.beliefs]
     if baselines:
         metrics["baseline"] = [baseline for _, baseline in baselines]
-        metrics["search_rate_needed"] = [float(bool(row.turns)) for row, baseline in baselines if baseline < needed]
+        metrics["search_rate_needed"] = [float(bool(row.turns)) for row, baseline in baselines if baseline < NEEDED]
         metrics["search_rate_not_needed"] = [
-            float(bool(row.turns)) for row, baseline in baselines if baseline >= needed
+            float(bool(row.turns)) for row, baseline in baselines if baseline >= NEEDED
         ]
     answers = [score.answer for _, score in pairs if score.answer is not None]
     if answers:

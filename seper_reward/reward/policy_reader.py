@@ -58,26 +58,6 @@ class PolicyReader:
         """Whether the weights change while the policy is trained, so that beliefs must be measured anew."""
         return self.weights == "policy"
 
-    def refuse_pooling(self) -> None:
-        """Refuse to measure a belief again with further draws, where that makes no sense or costs too much.
-
-        Raises:
-            ValueError: The weights move, so that earlier draws are of another reader; or the scorer keeps no
-                responses, or draws them without replacement.
-        """
-        if self.moves:
-            raise ValueError("pool_draws needs a reader that does not move, got reader='policy'; leave pool_draws out")
-        scorer = self._scorer
-        if isinstance(scorer, SePerClient):
-            return
-        if scorer is None or scorer.cache is None:
-            raise ValueError(
-                "pool_draws needs a scorer with a cache, or each further draw would make all earlier ones again; "
-                "SePerScorer.from_pretrained(cache=Cache(':memory:')) will do"
-            )
-        if scorer.sampler.options.draw == "without_replacement":
-            raise ValueError("pool_draws needs independent draws; set draw=independent")
-
     def attach(self, trainer: Any) -> None:
         """Read with the trainer's own weights from now on.
 

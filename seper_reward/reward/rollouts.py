@@ -10,7 +10,7 @@ from typing import Any
 
 from seper_reward.data.answers import is_list, read_answers, stated_answer
 from seper_reward.data.rows import is_unicode
-from seper_reward.reward.environment import NO_MORE, Turn, read_tool_message
+from seper_reward.reward.turns import NO_MORE, Turn, read_tool_message
 from seper_reward.types import Answers, Belief, Passage, UnscorableError
 
 OTHERS = "a row of another environment"  # the ``problem`` of a rollout that somebody else is to score
@@ -47,11 +47,6 @@ class Rollout:
         """The passages that all searches found, each once."""
         return self.found_by(len(self.turns))
 
-    @property
-    def words(self) -> int:
-        """Number of retrieved words; a passage found twice counts twice."""
-        return sum(turn.words for turn in self.turns)
-
     def found_by(self, searches: int) -> tuple[Passage, ...]:
         """Return the passages that the first ``searches`` searches found, each once."""
         return tuple(dict.fromkeys(passage for turn in self.turns[:searches] for passage in turn.passages))
@@ -62,13 +57,11 @@ class Score:
     """A rollout's reward and its parts.
 
     Attributes:
-        reward: The reward, by the formula of the variant (``formula.py``).
-        beliefs: The reader's beliefs without passages, then after searches; empty where the variant needs none.
+        reward: The reward, by the formula in ``formula.py``.
+        beliefs: The reader's beliefs without passages, then after each search, as far as the weights need them.
         cost: Price of the searches and of failed calls, in units of belief, >= 0.
-        answer: How surely the policy's own answer states a gold answer, in [0, 1]; ``None`` where the variant does
-            not need it.
-        search_rewards: What each search earned: its weighted gain, less its price; ``None`` where the variant measures
-            several searches together.
+        answer: How surely the policy's own answer states a gold answer, in [0, 1]; ``None`` if answers are not paid.
+        search_rewards: The weighted gain of each search, less its price.
         answer_reward: What the answer earned, less the price of failed calls. The sum of ``search_rewards`` and this
             is ``reward``, to the bit.
         fine: Price of the failed calls, which ``answer_reward`` is less by.
@@ -78,7 +71,7 @@ class Score:
     beliefs: tuple[Belief, ...]
     cost: float
     answer: float | None = None
-    search_rewards: tuple[float, ...] | None = None
+    search_rewards: tuple[float, ...] = ()
     answer_reward: float = 0.0
     fine: float = 0.0
 
@@ -146,6 +139,37 @@ def read_rollouts(
     return [
         _unusable(OTHERS) if other else _rollout(row, passage_tag) for other, row in zip(others, rows, strict=True)
     ]
+
+
+def rows_of_others(
+    name: str | None, names: Sequence[str | None] | None, environments: Sequence[Any] | None
+) -> list[bool] | None:
+    """Return which rows belong to other environments than the one with this name.
+
+    Args:
+        name: Name of the environment whose rows are scored; ``None`` if no name is given.
+        names: Column ``environment`` of the data set.
+        environments: TRL's environments.
+
+    Returns:
+        One value per row; ``None`` if only the environments themselves show it.
+
+    Raises:
+        ValueError: The column is missing, or no environment keeps a record of its searches.
+    """
+    if name is not None:
+        if names is None:
+            raise ValueError(
+                f"environment={name!r} needs a column environment in the data set, with the name of "
+                "each row's environment; add it, or leave environment out"
+            )
+        return [each != name for each in names]
+    if names is None and environments and not any(hasattr(each, "turns") for each in environments):
+        raise ValueError(
+            f"{type(environments[0]).__name__} keeps no record of its searches; give it a list turns of "
+            "seper_reward.reward.turns.Turn, or take environment_factory"
+        )
+    return None
 
 
 def _is_other(environment: Any) -> bool:

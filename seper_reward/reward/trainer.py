@@ -10,7 +10,8 @@ from accelerate.utils import gather_object
 from torch import Tensor
 from trl import GRPOTrainer
 
-from seper_reward.reward.credit import Credit, advantages_over_reader, credit_of, message_advantages, shaped
+from seper_reward.reward.credit import Credit, advantages_over_reader, credit_of, message_advantages
+from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, Score, tagged_block
 
@@ -29,15 +30,13 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
     gets one advantage for all tokens, as from ``GRPOTrainer``; the metric ``credit/whole_rollouts`` is their share.
 
     Args:
-        *args: Arguments of ``GRPOTrainer``. One at least of ``reward_funcs`` must be a ``SePerReward`` of a variant
-            that tells what each search gained: any but ``"delta"``, whose sum is that of ``"stepwise"``. Rewards must
+        *args: Arguments of ``GRPOTrainer``. One at least of ``reward_funcs`` must be a ``SePerReward``. Rewards must
             not be scaled (``scale_rewards="none"``): a deviation of whole rewards can be 0 where their parts differ.
         discount: γ, in [0, 1]: how much of what its successors earned is credited to a message. 1 credits all, so that
             a first search is paid for what a second one could find by it; 0 credits each search with its own gain.
-        potential: Whether gains are put in their potential-based form; needs the variant ``"both"``.
         credit_baseline: What advantages are taken over: ``"group"``, the means over the rollouts of a question, or
-            ``"reader"``, what the reader would earn by answering in a message's place, which needs the variant
-            ``"both"`` and no potential. It tells what a search is worth also where all rollouts of a group search.
+            ``"reader"``, what the reader would earn by answering in a message's place, which needs weights of answer
+            and gain above 0. It tells what a search is worth also where all rollouts of a group search.
         **kwargs: Further arguments of ``GRPOTrainer``.
 
     Attributes:
@@ -52,7 +51,6 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         self,
         *args: Any,
         discount: float = 1.0,
-        potential: bool = False,
         credit_baseline: CreditBaseline = "group",
         **kwargs: Any,
     ) -> None:
@@ -60,12 +58,12 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
             if not hasattr(GRPOTrainer, name):
                 raise RuntimeError(f"this release of TRL has no GRPOTrainer.{name}; credit per turn needs trl 1.16")
         super().__init__(*args, **kwargs)
-        self.discount, self.potential, self.credit_baseline = discount, potential, credit_baseline
+        self.discount, self.credit_baseline = discount, credit_baseline
         self.undivided: Counter[str] = Counter()
         self._credited = {at: each for at, each in enumerate(self.reward_funcs) if isinstance(each, SePerReward)}
         self._gathered_rewards: Tensor | None = None
-        variants = [reward.formula.variant for reward in self._credited.values()]
-        refuse_credit(variants, self, discount=discount, potential=potential, credit_baseline=credit_baseline)
+        weights = [reward.weights for reward in self._credited.values()]
+        refuse_credit(weights, self, discount=discount, credit_baseline=credit_baseline)
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         self._gathered_rewards = super()._calculate_rewards(*args, **kwargs)
@@ -89,7 +87,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         undivided = torch.zeros(len(whole))
         for at, rows in records.items():
             reward, weight = self._credited[at], float(self.reward_weights[at])
-            earned = [self._credit(reward, *row) for row in rows]
+            earned = [credit_of(*row) for row in rows]
             if self.credit_baseline == "reader":
                 by_message = [
                     self._over_reader(reward, credit, row[1]) for credit, row in zip(earned, rows, strict=True)
@@ -109,17 +107,11 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         self._metrics["train" if self.model.training else "eval"]["credit/whole_rollouts"].append(share_of_rows)
         return advantages
 
-    def _credit(self, reward: SePerReward, rollout: Rollout, score: Score | None) -> Credit | str:
-        credit = credit_of(rollout, score)
-        if not self.potential or isinstance(credit, str) or score is None:
-            return credit
-        return shaped(credit, reward.formula.potentials(score), self.discount)
-
     def _over_reader(self, reward: SePerReward, credit: Credit | str, score: Score | None) -> list[float]:
         """Return a rollout's advantages over the reader; none where its credit is not known."""
         if isinstance(credit, str) or score is None:
             return []
-        return advantages_over_reader(credit, reward.formula.answer_values(score), self.discount)
+        return advantages_over_reader(credit, reward.weights.answer_values(score), self.discount)
 
     def _messages_of_tokens(
         self, batch: Mapping[str, Any], row: int, credit: Credit | str, passage_tag: str | None
@@ -141,20 +133,17 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         return messages
 
 
-def refuse_credit(
-    variants: Sequence[str], arguments: Any, *, discount: float, potential: bool, credit_baseline: str
-) -> None:
+def refuse_credit(weights: Sequence[RewardWeights], arguments: Any, *, discount: float, credit_baseline: str) -> None:
     """Refuse settings of ``TurnCreditGRPOTrainer`` that do not go together.
 
     Args:
-        variants: Variants of its ``SePerReward``.
+        weights: Weights of its ``SePerReward``.
         arguments: TRL's arguments, or what has their attributes.
         discount: γ.
-        potential: Whether gains are in their potential-based form.
         credit_baseline: What advantages are taken over.
 
     Raises:
-        ValueError: A setting is out of range, or does not go with the variants or with TRL's own settings.
+        ValueError: A setting is out of range, or does not go with the weights or with TRL's own settings.
     """
     if credit_baseline not in get_args(CreditBaseline):
         raise ValueError(
@@ -162,19 +151,12 @@ def refuse_credit(
         )
     if not 0 <= discount <= 1:
         raise ValueError(f"discount must be in [0, 1], got {discount}")
-    if not variants or "delta" in variants:
+    if not weights:
+        raise ValueError("reward_funcs must hold a SePerReward, got none; give one, or take GRPOTrainer")
+    if credit_baseline == "reader" and not all(each.answer_weight and each.gain_weight for each in weights):
         raise ValueError(
-            "reward_funcs must hold a SePerReward, with a variant that tells what each search gained, got "
-            f"{', '.join(variants) or 'none'}; take variant='both', or 'stepwise', whose sum is that of 'delta'"
-        )
-    if potential and set(variants) != {"both"}:
-        raise ValueError(
-            f"potential leaves nothing of ΔSePer in the sum, so that it needs variant='both', got {variants}"
-        )
-    if credit_baseline == "reader" and (potential or set(variants) != {"both"}):
-        raise ValueError(
-            "credit_baseline='reader' needs variant='both', which measures what the reader believes after each "
-            f"search, and no potential, got {variants} and potential={potential}"
+            "credit_baseline='reader' needs answer_weight and gain_weight above 0, since it compares answers with the "
+            f"reader's beliefs after each search, got {weights}"
         )
     wanted = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
     for name, value in wanted.items():

@@ -6,7 +6,7 @@ import difflib
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn, get_args, get_type_hints
@@ -31,9 +31,10 @@ def parse_settings(
 ) -> tuple[Any, ...]:
     """Read settings from flags, and from the YAML file that ``--config`` names; flags win.
 
-    ``--help`` prints them by group: a class says in ``help_group`` which group its fields belong to, and in ``unused``
-    which inherited fields do nothing, which are not shown. Fields of other libraries' classes are shown by
-    ``--help all``. The file may hold ``env``, environment variables to set.
+    ``--help`` prints them by group: a class says in ``help_group`` which group its fields belong to, in ``unused``
+    which inherited fields do nothing, which are not shown, and in ``former`` the replacements of removed settings.
+    Fields of other libraries' classes are shown by ``--help all``. The file may hold ``env``, environment variables to
+    set.
 
     Args:
         kinds: Dataclasses of settings, those of the command first.
@@ -60,12 +61,13 @@ def parse_settings(
     for name, value in settings.pop("env", {}).items():
         os.environ[name] = str(value)
     known = {action.dest for action in parser._actions}
-    _check_names([name for name in settings if name not in known], known, f"{path}: unknown setting ")
+    former = {name: text for kind in kinds for name, text in getattr(kind, "former", {}).items()}
+    _check_names([name for name in settings if name not in known], known, former, f"{path}: unknown setting ")
     parser.set_defaults_with_config(**settings)
     # before the objects are made: a misspelt flag would be reported as a required one that is missing
     unknown = parser.parse_known_args(words)[1]
     flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
-    _check_names(flags or unknown, known, "unknown setting ", "--")
+    _check_names(flags or unknown, known, former, "unknown setting ", "--")
     return tuple(parser.parse_args_into_dataclasses(words, look_for_args_file=False))
 
 
@@ -99,12 +101,16 @@ def _read_yaml(path: str) -> dict[str, Any]:
     return settings
 
 
-def _check_names(unknown: Sequence[str], known: set[str], begin: str, dashes: str = "") -> None:
-    """Refuse unknown names, each with the nearest known one."""
+def _check_names(
+    unknown: Sequence[str], known: set[str], former: Mapping[str, str], begin: str, dashes: str = ""
+) -> None:
+    """Refuse unknown names, each with the replacement of a removed setting, or with the nearest known one."""
     said = []
     for word in unknown:
-        nearest = difflib.get_close_matches(word.strip("-").replace("-", "_"), known, n=1)
-        said.append(repr(word) + (f", did you mean '{dashes}{nearest[0]}'?" if nearest else ""))
+        name = word.strip("-").replace("-", "_")
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f", did you mean '{dashes}{nearest[0]}'?" if nearest else ""
+        said.append(repr(word) + (f", which was removed; {former[name]}" if name in former else hint))
     if said:
         raise ValueError(f"{begin}{'; '.join(said)} (--help explains all settings)")
 

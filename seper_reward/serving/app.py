@@ -18,7 +18,7 @@ from seper_reward.client import DEADLINE, belief_json
 from seper_reward.data.rows import shown
 from seper_reward.estimators.utility import utility
 from seper_reward.reward.credit import credit_of, turn_rewards
-from seper_reward.reward.formula import Formula
+from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.serving.bodies import BeliefsBody, OpenRLHFBody, QueryBody, RewardsBody, UtilitiesBody, VerifyBody
 from seper_reward.serving.contracts import read_bodies, read_openrlhf, read_verify
@@ -34,7 +34,7 @@ def build_app(
     worker: Worker,
     *,
     limits: Limits,
-    formula: Formula,
+    weights: RewardWeights,
     token: str | None = None,
     unscored: float | None = None,
     passage_tag: str | None = None,
@@ -44,7 +44,7 @@ def build_app(
     Args:
         worker: The worker that measures.
         limits: What is accepted.
-        formula: Formula of rewards whose requests do not name another.
+        weights: Weights of rewards whose requests do not give others.
         token: Bearer token that all requests but ``/health`` must carry; ``None`` asks for none.
         unscored: Number that stands for a rollout that cannot be scored where a trainer's contract has no null;
             ``None`` refuses such a request.
@@ -80,7 +80,7 @@ def build_app(
     async def rewards(body: RewardsBody, deadline: Deadline = None) -> dict[str, Any]:
         """Rewards of rollouts, with their parts."""
         rollouts = read_bodies(body.rollouts)
-        scored = await scoring.score(rollouts, body.formula(formula), deadline)
+        scored = await scoring.score(rollouts, body.weights(weights), deadline)
         return {
             "rewards": [None if each is None else each.reward for each, _ in scored],
             "reasons": [reason for _, reason in scored],
@@ -91,7 +91,7 @@ def build_app(
     @app.post("/openrlhf")
     async def openrlhf(body: OpenRLHFBody, deadline: Deadline = None) -> dict[str, Any]:
         """OpenRLHF's remote reward: rewards, scores for its dynamic sampling, and numbers for its log."""
-        scored = await scoring.score(read_openrlhf(body, passage_tag), formula, deadline)
+        scored = await scoring.score(read_openrlhf(body, passage_tag), weights, deadline)
         found = [number(*pair) for pair in scored]
         logs = {"unscored": [float(each is None) for each, _ in scored], "cost": [_cost(each) for each, _ in scored]}
         return {"rewards": found, "scores": found, "extra_logs": logs, "reasons": [reason for _, reason in scored]}
@@ -99,7 +99,7 @@ def build_app(
     @app.post("/verify")
     async def verify(body: VerifyBody, deadline: Deadline = None) -> dict[str, Any]:
         """NeMo Gym's `verify`: the request with its reward; a rollout that cannot be scored is masked."""
-        ((found, reason),) = await scoring.score([read_verify(body)], formula, deadline)
+        ((found, reason),) = await scoring.score([read_verify(body)], weights, deadline)
         masked = {"mask_sample": True, "failure_kind": "seper:unscored", "failure_reason": reason}
         return {
             **body.model_dump(exclude_unset=True),

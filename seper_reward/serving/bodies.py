@@ -1,13 +1,13 @@
 """Bodies of requests: what clients may send, checked field by field, and the questions that it asks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from seper_reward.data.rows import is_unicode
-from seper_reward.reward.formula import Formula, Variant
+from seper_reward.reward.formula import RewardWeights
 from seper_reward.types import Answers, Asked, Passage
 
 
@@ -101,13 +101,12 @@ class AskedBody(_Body):
     answers: list[AnyText] | list[list[AnyText]]
     contexts: list[list[FoundBody]] = []
     texts: list[AnyText] = []
-    draws: int = Field(1, ge=1, le=64, description="Draws of N responses, each with its seed, that a belief pools.")
 
     @property
     def asked(self) -> Asked:
         """The record."""
         contexts = tuple(tuple(each.passage for each in context) for context in self.contexts)
-        return Asked(self.question, _records(self.answers), contexts, tuple(self.texts), self.draws)
+        return Asked(self.question, _records(self.answers), contexts, tuple(self.texts))
 
 
 class BeliefsBody(_Body):
@@ -126,19 +125,18 @@ class RolloutBody(_Body):
 
 
 class RewardsBody(_Body):
-    """Body of ``POST /rewards``; what is not given of the formula is the server's."""
+    """Body of ``POST /rewards``; weights that are not given are the server's."""
 
     rollouts: list[RolloutBody] = Field(min_length=1)
-    variant: Variant | None = None
-    price: float | None = Field(None, ge=0)
-    word_price: float | None = Field(None, ge=0)
+    answer_weight: float | None = Field(None, ge=0)
     gain_weight: float | None = Field(None, ge=0)
+    price: float | None = Field(None, ge=0)
     closed_book: bool | None = None
 
-    def formula(self, default: Formula) -> Formula:
-        """Return the formula of this request."""
-        given = {each.name: getattr(self, each.name) for each in fields(Formula)}
-        return Formula(**{**vars(default), **{name: value for name, value in given.items() if value is not None}})
+    def weights(self, default: RewardWeights) -> RewardWeights:
+        """Return the weights of this request."""
+        given = {each.name: getattr(self, each.name) for each in fields(RewardWeights)}
+        return replace(default, **{name: value for name, value in given.items() if value is not None})
 
 
 class OpenRLHFBody(BaseModel):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fastapi import HTTPException
 
-from seper_reward.reward.formula import Formula
+from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.serving.worker import ClosedError, FullError, Worker
 from seper_reward.types import Asked, Measured, UnscorableError
@@ -54,7 +54,7 @@ class Scoring:
             HTTPException: It is too much (413), the queue is full (429), or the server stops (503).
             ConnectionError: The engine behind the server is away.
         """
-        if sum(len(each.contexts) * each.draws + len(each.texts) for each in asked) > self._limits.contexts:
+        if sum(len(each.contexts) + len(each.texts) for each in asked) > self._limits.contexts:
             most = self._limits.contexts
             raise HTTPException(413, f"expected at most {most} contexts and texts a request; split it")
         distinct = list(dict.fromkeys(asked))
@@ -71,10 +71,10 @@ class Scoring:
         return [outcomes[each] for each in asked]
 
     async def score(
-        self, rollouts: Sequence[Rollout], formula: Formula, deadline: float | None
+        self, rollouts: Sequence[Rollout], weights: RewardWeights, deadline: float | None
     ) -> list[tuple[Score | None, str | None]]:
         """Return each rollout's score, or the reason why it has none; raise as ``ask``."""
-        asked = {place: formula.asks(rollout) for place, rollout in enumerate(rollouts) if rollout.answers}
+        asked = {place: weights.asks(rollout) for place, rollout in enumerate(rollouts) if rollout.answers}
         found = dict(zip(asked, await self.ask(list(asked.values()), deadline), strict=True))
         scored: list[tuple[Score | None, str | None]] = []
         for place, rollout in enumerate(rollouts):
@@ -82,7 +82,7 @@ class Scoring:
             if isinstance(measured, str):
                 scored.append((None, measured))
             else:
-                scored.append((formula.score(rollout, measured), None))
+                scored.append((weights.score(rollout, measured), None))
         return scored
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
 
-Key = tuple[Any, ...]  # question, answers, the passages' texts, and the number of draws
+Key = tuple[Any, ...]  # question, answers, and the passages' texts
 _log = logging.getLogger(__name__)
 
 
@@ -52,7 +52,7 @@ class _Job:
         """What the reader sees in each context; ids of passages are the clients' own."""
         asked = self.asked
         return [
-            (asked.question, asked.answers, tuple(passage.full_text for passage in context), asked.draws)
+            (asked.question, asked.answers, tuple(passage.full_text for passage in context))
             for context in asked.contexts
         ]
 
@@ -186,7 +186,6 @@ class Worker:
 
     def _learn(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
         """Put the beliefs that a block needs into memory, each measured once; unscorable ones are left out."""
-        jobs = [job for job in jobs if job.asked.draws == 1]  # several draws are measured question by question
         merged: dict[tuple[str, Answers], dict[Key, tuple[Passage, ...]]] = {}
         for job in jobs:
             contexts = merged.setdefault((job.asked.question, job.asked.answers), {})
@@ -205,9 +204,7 @@ class Worker:
         """Return what a job asks for, from memory where it is there."""
         asked = job.asked
         if missing := self._missing(job):
-            contexts = list(missing.values())
-            beliefs = scorer.beliefs(asked.question, asked.answers, contexts, draws=asked.draws)
-            self._remember(missing, beliefs)
+            self._remember(missing, scorer.beliefs(asked.question, asked.answers, list(missing.values())))
         for key in job.keys:
             self._beliefs.move_to_end(key)
         supports = scorer.judge.mutual_supports([(asked.question, text, asked.answers) for text in asked.texts])
@@ -232,7 +229,7 @@ class Worker:
 
 
 def _size(job: _Job) -> int:
-    return len(job.asked.contexts) * job.asked.draws + len(job.asked.texts)
+    return len(job.asked.contexts) + len(job.asked.texts)
 
 
 def _block_of(scorer: SePerScorer) -> int:

@@ -37,10 +37,10 @@ class Counting(SePerScorer):
         self.__dict__ |= scorer.__dict__
         self.contexts = 0
 
-    def beliefs(self, question: str, answers: Answers, passage_sets: Any, *, draws: int = 1) -> list[Belief]:
+    def beliefs(self, question: str, answers: Answers, passage_sets: Any, **options: Any) -> list[Belief]:
         """Measure as ever."""
         self.contexts += len(passage_sets)
-        return super().beliefs(question, answers, passage_sets, draws=draws)
+        return super().beliefs(question, answers, passage_sets, **options)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -74,7 +74,10 @@ def measure(options: Namespace, layout: str) -> dict[str, Any]:
     config = ScorerConfig(reader=options.reader, entailment=options.entailment, dtype=options.dtype)
     scorer = load_scorer(config, 0)
     ways = {way: Counting(scorer) for way in ("alone", "shared")}
-    rewards = {way: SePerReward(scorer, share_ranks=way == "shared") for way, scorer in ways.items()}
+    rewards = {
+        way: SePerReward(scorer, answer_weight=0.0, price=0.0, share_ranks=way == "shared")
+        for way, scorer in ways.items()
+    }
     seconds = dict.fromkeys(ways, 0.0)
     found: dict[str, list[Any]] = {way: [] for way in ways}
     asked = questions(RANKS * options.steps, options.words)

@@ -25,6 +25,7 @@ from trl import TrlParser
 from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.loading import load_reader
 from seper_reward.retrieval import load_retriever
+from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.distributed import process_state
 from tests.benchmarks.common import finish, parser
@@ -84,8 +85,8 @@ def measure(layout: str, options: Namespace) -> dict[str, float]:
             "save_strategy": "no", "disable_tqdm": "true",
         }  # fmt: skip
         words = [word for name, value in changes.items() for word in (f"--{name}", str(value))]
-        parser = TrlParser((policy.PolicyConfig, policy.PolicyArguments))
-        config, arguments = parser.parse_args_and_config(["--config", "configs/policy/demo.yaml", *words])
+        parser = TrlParser((policy.PolicyConfig, RewardWeights, policy.PolicyArguments))
+        config, _, arguments = parser.parse_args_and_config(["--config", "configs/policy/demo.yaml", *words])
         rows = log_of(layout, options, config, arguments)
     found = {part: statistics.median(row[f"seper/{part}"] for row in rows) for part in PARTS}
     found["seconds_step"] = statistics.median(row["step_time"] for row in rows)
@@ -103,7 +104,8 @@ def log_of(
     scorer = load_scorer(settings, 0, loaded if config.reader == "policy-base" else None)
     style, questions = scorer.reader.prompts.style, read_policy_questions(config)
     with server(layout, settings) as url:
-        reward = SePerReward(url or scorer, price=0.15, reader=config.reader, share_ranks=layout == "two_ranks_shared")
+        shared = layout == "two_ranks_shared"
+        reward = SePerReward(url or scorer, answer_weight=0.0, price=0.15, reader=config.reader, share_ranks=shared)
         tool = new_tool(config, load_retriever(config.retriever, questions.corpus), style, reward)
         trainer = policy.new_trainer(config, arguments, loaded, reward, tool, questions, style)
         if config.reader == "policy-base":

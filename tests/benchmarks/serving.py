@@ -88,7 +88,7 @@ def rollouts(requests: int, count: int, words: int) -> list[dict[str, Any]]:
 
 def alone(config: ScorerConfig, asked: Sequence[dict[str, Any]]) -> tuple[list[float], float]:
     """Return the rewards of one process that scores one request after the other, and its seconds."""
-    reward = SePerReward(load_scorer(config, 0), price=PRICE)
+    reward = SePerReward(load_scorer(config, 0), answer_weight=0.0, price=PRICE)
     start = time.perf_counter()
     found = [reward(**columns)[0] for columns in asked]
     return [value for value in found if value is not None], time.perf_counter() - start
@@ -108,7 +108,7 @@ def under_load(
     latencies: list[float] = []
 
     def client() -> None:
-        reward = SePerReward(SePerClient(url, timeout), price=PRICE)
+        reward = SePerReward(SePerClient(url, timeout), answer_weight=0.0, price=PRICE)
         while True:
             try:
                 place = waiting.get_nowait()

@@ -106,12 +106,18 @@ class NewLibrary:
 
 def environments(make, scorer):
     """Return factories by name; the library scores itself by ``scorer``."""
-    return {"search": make, "library": NewLibrary(make, SePerReward(scorer, price=0.1)), "game": Game}
+    return {
+        "search": make,
+        "library": NewLibrary(make, SePerReward(scorer, answer_weight=0.0, price=0.1)),
+        "game": Game,
+    }
 
 
 def delta(scorer, kind=SePerReward):
-    return kind(scorer, price=0.1, word_price=0.01, environment="search")
+    return kind(scorer, answer_weight=0.0, price=0.1, environment="search")
 
 
 def both(scorer, kind=SePerReward, name="both"):
-    return kind(scorer, variant="both", price=0.1, environment="search", name=name)
+    reward = kind(scorer, price=0.1, environment="search")
+    reward.__name__ = name
+    return reward

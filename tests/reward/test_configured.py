@@ -2,15 +2,20 @@
 
 import importlib
 import json
+from dataclasses import fields
 
 import pytest
 import yaml
 
+from seper_reward.commands.serve import ServeConfig
 from seper_reward.config import ScorerConfig
 from seper_reward.reward import configured
 from seper_reward.reward.configured import CONFIG, RewardConfig, read_reward, read_reward_config
+from seper_reward.reward.formula import RewardWeights
+from seper_reward.runtime.parser import parse_settings
 from tests.serving.helpers import ServerThread
 from tests.test_docs import ROOT
+from trainers.policy import PolicyConfig
 
 EXAMPLES = sorted((ROOT / "configs" / "reward").glob("*.yaml"))
 ROWS = [
@@ -41,14 +46,14 @@ def config(tmp_path, monkeypatch):
 def test_the_examples_are_read():
     assert [path.name for path in EXAMPLES] == ["in-process.yaml", "server.yaml"]
     here, there = map(read_reward_config, EXAMPLES)
-    assert (here.variant, here.price, here.passage_tag) == (there.variant, there.price, there.passage_tag)
+    assert (here.weights, here.passage_tag) == (there.weights, there.passage_tag)
+    assert here.weights == RewardWeights(price=0.15)
     assert (here.url, there.url) == (None, "http://localhost:8100")
 
 
 def test_what_the_file_says_is_what_the_reward_is(config, tiny_reader, tiny_entailment):
-    reward = read_reward(config({"url": "http://localhost:8100/", "variant": "both", "gain_weight": 0.5, "needed": 1}))
-    assert (reward.formula.variant, reward.formula.gain_weight, reward.formula.price) == ("both", 0.5, 0.1)
-    assert (reward.needed, reward.__name__) == (1, "seper_both")
+    reward = read_reward(config({"url": "http://localhost:8100/", "answer_weight": 2, "gain_weight": 0.5}))
+    assert reward.weights == RewardWeights(2.0, 0.5, price=0.1)
     models = {"reader": str(tiny_reader), "entailment": str(tiny_entailment), "prompt": "brief", "dtype": "float32"}
     settings = {**models, "device": "cpu", "num_samples": 4, "max_new_tokens": 8, "seed": 3, "price": 0.2}
     reward = read_reward(config(settings))
@@ -64,9 +69,15 @@ def test_what_the_file_says_is_what_the_reward_is(config, tiny_reader, tiny_enta
     [
         ({"prize": 0.1}, "reward.yaml: unknown setting 'prize', did you mean 'price'?"),
         ({"price": "cheap"}, "argument --price: invalid float value: 'cheap'"),
-        ({"needed": [1]}, "needed must be float, got [1]"),
-        ({"price": -1}, "prices must be at least 0, got -1"),
-        ({"variant": "detla"}, "variant must be delta, stepwise, answer, advantage, both, got 'detla'"),
+        ({"price": [1]}, "price must be float, got [1]"),
+        ({"price": -1}, "price must be at least 0, got -1"),
+        (
+            {"variant": "delta"},
+            "'variant', which was removed; set answer_weight and gain_weight (delta: answer_weight",
+        ),
+        ({"word_price": 0.1}, "'word_price', which was removed; leave it out"),
+        ({"pool_draws": 4}, "'pool_draws', which was removed; leave it out"),
+        ({"needed": 0.5}, "'needed', which was removed; leave it out"),
         ({"url": "localhost:8100"}, "url must be an address such as http://localhost:8100"),
         ({"url": "http://a:1", "timeout": 0}, "timeout must be above 0"),
         ({"url": "http://a:1", "reader": "b", "seed": 1}, "with a url the reader is the server's; give reader to it"),
@@ -89,8 +100,20 @@ def test_a_file_that_is_not_there(monkeypatch):
 
 def test_no_setting_of_the_reader_is_lost_or_shadowed():
     """A setting of the reward that had the name of a reader's would count as one."""
-    own = {name for name in RewardConfig.__annotations__ if name in ScorerConfig.__dataclass_fields__}
-    assert not own
+    own = {*RewardConfig.__annotations__, *RewardWeights.__annotations__}
+    assert not own & set(ScorerConfig.__dataclass_fields__)
+
+
+def test_one_default_price(monkeypatch):
+    """In Python, in YAML, of a server, and of the policy's recipe."""
+    monkeypatch.delenv(CONFIG, raising=False)
+    assert RewardConfig().weights == PolicyConfig(init_adapter="none").weights == RewardWeights()
+    for kinds in ((ServeConfig, RewardWeights), (PolicyConfig, RewardWeights), (RewardConfig, RewardWeights)):
+        assert not {each.name for each in fields(kinds[0])} & {each.name for each in fields(RewardWeights)}
+    words = ["--init_adapter", "none"]
+    assert parse_settings((PolicyConfig, RewardWeights), words, "train policy")[1] == RewardWeights(price=0.1)
+    configured._reward.cache_clear()
+    assert configured._reward(None).weights == RewardWeights(price=0.1)
 
 
 def trl_grpo(tmp_path, reader):
@@ -113,7 +136,7 @@ def trl_grpo(tmp_path, reader):
 def test_trl_grpo(tmp_path, config, tiny_reader, tiny_scorer):
     """TRL's own script finds the reward by its dotted path, and trains with a server's rewards."""
     with ServerThread(tiny_scorer) as server:
-        config({"url": server.url, "price": 0.25})
+        config({"url": server.url, "answer_weight": 0, "price": 0.25})
         with pytest.warns(UserWarning, match="scale_rewards='group' divides"):  # TRL's default
             log = trl_grpo(tmp_path, tiny_reader)
     (row,) = [row for row in log if "rewards/delta_seper/mean" in row]

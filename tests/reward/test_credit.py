@@ -19,15 +19,15 @@ from seper_reward.reward.credit import (
     advantages_over_reader,
     credit_of,
     message_advantages,
-    shaped,
     turn_rewards,
 )
-from seper_reward.reward.environment import Turn, environment_factory
-from seper_reward.reward.formula import Formula
+from seper_reward.reward.environment import environment_factory
+from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, read_rollouts
 from seper_reward.reward.trainer import messages_by_mask, messages_by_tag
+from seper_reward.reward.turns import Turn
 from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
-from tests.helpers import ENVIRONMENT
+from tests.helpers import ENVIRONMENT, VARIANTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,12 +61,12 @@ def test_undiscounted_it_is_the_return_from_here_on():
 def test_a_failed_call_is_charged_to_the_message_that_made_it():
     """At γ = 0 a right answer does not pay for the call that failed before it."""
     measured = Measured(estimates(0.5), (1.0,))
-    formula = Formula("both", price=0.2)
+    weights = RewardWeights(price=0.2)
     said = {"role": "assistant", "content": "Ann"}
     call = [{"role": "assistant", "tool_calls": [{}]}, {"role": "tool", "content": "{'error': 'no tool'}"}]
     rollouts = read_rollouts(["Who?"] * 2, [["Ann"]] * 2, [[said], [*call, said]])
     assert [each.failed_calls for each in rollouts] == [(0,), (1, 0)]
-    scores = [formula.score(each, measured) for each in rollouts]
+    scores = [weights.score(each, measured) for each in rollouts]
     at_once, clumsy = (credit_of(*pair) for pair in zip(rollouts, scores, strict=True))
     assert turn_rewards(clumsy) == pytest.approx([-0.2, 1.0])
     assert sum(turn_rewards(clumsy)) == scores[1].reward
@@ -171,9 +171,9 @@ def test_over_the_reader_it_does_not_matter_whether_the_start_is_subtracted():
     rollout = Rollout("q", ("a",), (Turn("a", (Passage("x"),)),), "a", calls=(1, 0))
     measured = Measured(estimates(0.25, 0.75), (1.0,))
     for closed_book in (False, True):
-        formula = Formula("both", price=0.5, closed_book=closed_book)
-        score = formula.score(rollout, measured)
-        found = advantages_over_reader(credit_of(rollout, score), formula.answer_values(score), discount=1.0)
+        weights = RewardWeights(price=0.5, closed_book=closed_book)
+        score = weights.score(rollout, measured)
+        found = advantages_over_reader(credit_of(rollout, score), weights.answer_values(score), discount=1.0)
         assert found == [0.75, 0.25]  # .5 - .5 + 1 - .25, and 1 - .75
 
 
@@ -204,43 +204,18 @@ def estimates(*sepers):
     return tuple(Belief(Estimate(each, 0.0, each, each), Estimate(each, 0.0, each, each)) for each in sepers)
 
 
-@pytest.mark.parametrize("variant", ["delta", "stepwise", "answer", "both"])
-def test_failed_calls_cost_as_much_as_searches(variant):
+@pytest.mark.parametrize("name", ["delta", "answer", "both"])
+def test_failed_calls_cost_as_much_as_searches(name):
     """A policy that only makes faulty calls must not earn as much as one that answers from memory."""
     estimate = Estimate(0.4, 0.1, 0.2, 0.6)
-    formula = Formula(variant, price=0.25)
-    measured = Measured((Belief(estimate, estimate),), (0.0,) if variant in ("answer", "both") else ())
+    weights = RewardWeights(**VARIANTS[name], price=0.25)
+    measured = Measured((Belief(estimate, estimate),), (0.0,) if weights.answer_weight else ())
     memory, faulty = (
-        formula.score(Rollout("Who?", ("Ann",), (), "Bo", calls=(0,), failed=n), measured) for n in (0, 2)
+        weights.score(Rollout("Who?", ("Ann",), (), "Bo", calls=(0,), failed=n), measured) for n in (0, 2)
     )
     assert (memory.reward, faulty.reward) == (0.0, -0.5)
-    assert faulty.answer_reward + sum(faulty.search_rewards or ()) == faulty.reward
-    assert formula.cost(Rollout("Who?", ("Ann",), (), "Bo", failed=2)) == faulty.cost == 0.5
-
-
-def test_potentials_by_hand():
-    turns = (Turn("a", (Passage("x"),)), Turn("b", (Passage("y"),)))
-    rollout = Rollout("q", ("a",), turns, "a", calls=(1, 1, 0))
-    formula = Formula("both", price=0.25, gain_weight=0.5)
-    score = formula.score(rollout, Measured(estimates(0.2, 0.6, 1.0), (0.75,)))
-    credit = credit_of(rollout, score)
-    potentials = formula.potentials(score)
-    assert potentials == pytest.approx([0.1, 0.3, 0.5])
-    found = shaped(credit, potentials, discount=0.9)
-    assert found.searches == pytest.approx([0.9 * 0.3 - 0.1 - 0.25, 0.9 * 0.5 - 0.3 - 0.25])
-    assert found.answer == pytest.approx(0.75 - 0.5)
-    assert sum(turn_rewards(shaped(credit, potentials, 1.0))) == pytest.approx(0.75 - 0.1 - 2 * 0.25)  # no ΔSePer left
-
-
-@given(credits_of_a_policy(), st.floats(0, 1), st.randoms(use_true_random=False))
-def test_in_potential_based_form_only_the_start_is_subtracted(credit, discount, random):
-    """Ng, Harada and Russell: Σ γ^m (earned + γ Φ_m+1 − Φ_m) is Σ γ^m earned less Φ_0, whatever is called when."""
-    potentials = [random.random() for _ in range(len(credit.searches) + 1)]
-    gains = [after - before for before, after in itertools.pairwise(potentials)]
-    paid = [earned + gain for earned, gain in zip(credit.searches, gains, strict=True)]
-    found = shaped(Credit(credit.calls, tuple(paid), credit.answer, credit.others), potentials, discount)
-    returns = [sum(discount**at * own for at, own in enumerate(turn_rewards(each))) for each in (found, credit)]
-    assert returns[0] == pytest.approx(returns[1] - potentials[0], abs=1e-9)
+    assert faulty.answer_reward + sum(faulty.search_rewards) == faulty.reward
+    assert weights.cost(Rollout("Who?", ("Ann",), (), "Bo", failed=2)) == faulty.cost == 0.5
 
 
 def test_rewards_per_turn_sum_up_to_the_reward_to_the_bit(tiny_scorer):
@@ -250,38 +225,27 @@ def test_rewards_per_turn_sum_up_to_the_reward_to_the_bit(tiny_scorer):
         completion += [{"role": "assistant", "tool_calls": [{}]}, {"role": "tool", "content": text}]
     completion.append({"role": "assistant", "content": "Ida Voss"})
     (rollout,) = read_rollouts(["Who runs the mill?"], [["Ida Voss"]], [completion])
-    for variant in ("stepwise", "both"):
-        reward = SePerReward(tiny_scorer, variant=variant, price=0.1, word_price=0.003, gain_weight=0.7)
+    for answer_weight, weight in ((0.0, 1.0), (1.0, 0.7)):
+        reward = SePerReward(tiny_scorer, answer_weight=answer_weight, gain_weight=weight, price=0.1)
         (score,) = reward.score([rollout])
         found = reward.turn_rewards(rollout)
         assert len(found) == 4
         assert sum(found) == sum(reversed(found)) == score.reward
         gains = [after.seper - before.seper for before, after in itertools.pairwise(score.beliefs)]
-        weight = 1 if variant == "stepwise" else 0.7
-        words = [len(text.split()) for text in texts]
-        expected = [weight * gain - 0.1 - 0.003 * count for gain, count in zip(gains, words, strict=True)]
-        assert found[:3] == pytest.approx(expected, abs=1e-9)
-        assert found[3] == (score.answer if variant == "both" else 0)
-    assert sum(SePerReward(tiny_scorer, variant="stepwise", price=0.1).turn_rewards(rollout)) == pytest.approx(
-        SePerReward(tiny_scorer, price=0.1).score([rollout])[0].reward, abs=1e-5
-    )
+        assert found[:3] == pytest.approx([weight * gain - 0.1 for gain in gains], abs=1e-9)
+        assert found[3] == (score.answer if answer_weight else 0)
 
 
 @pytest.mark.parametrize(
-    ("reward", "rollout", "reason"),
+    ("rollout", "reason"),
     [
-        (
-            {},
-            Rollout("q", ("a",), (Turn("", ()), Turn("", ())), "", calls=(2, 0)),
-            "measures several searches together",
-        ),
-        ({"variant": "both"}, Rollout("q", ("a",), (), "a"), "does not show which message"),
-        ({"variant": "both"}, Rollout("q", (), (), "a", calls=(0,)), "not scored"),
+        (Rollout("q", ("a",), (), "a"), "does not show which message"),
+        (Rollout("q", (), (), "a", calls=(0,)), "not scored"),
     ],
 )
-def test_where_there_is_no_reward_per_turn(tiny_scorer, reward, rollout, reason):
+def test_where_there_is_no_reward_per_turn(tiny_scorer, rollout, reason):
     with pytest.raises(UnscorableError, match=reason):
-        SePerReward(tiny_scorer, **reward).turn_rewards(rollout)
+        SePerReward(tiny_scorer, price=0.0).turn_rewards(rollout)
 
 
 def test_messages_in_tagged_text():
@@ -371,11 +335,11 @@ def scripted(monkeypatch):
     monkeypatch.setattr(trl.trainer.grpo_trainer, "parse_response", parse)
 
 
-@pytest.mark.parametrize("credit", [{}, {"discount": 0.5, "potential": True}, {"credit_baseline": "reader"}])
+@pytest.mark.parametrize("credit", [{}, {"discount": 0.5}, {"credit_baseline": "reader"}])
 def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, monkeypatch, credit):
     """Tokens of each message have its advantage, beside another reward that counts for all of them."""
     scripted(monkeypatch)
-    reward = SePerReward(tiny_scorer, variant="both", price=0.1)
+    reward = SePerReward(tiny_scorer, price=0.1)
 
     def length(completion_ids, **_):
         return [len(ids) / 100 for ids in completion_ids]
@@ -401,9 +365,6 @@ def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, mo
     for start in (0, 4):
         rows = range(start, start + 4)
         group = [credit_of(*recorded[row]) for row in rows]
-        if "potential" in credit:
-            potentials = [reward.formula.potentials(recorded[row][1]) for row in rows]
-            group = [shaped(each, row, discount) for each, row in zip(group, potentials, strict=True)]
         expected = slowly(group, discount)
         if "credit_baseline" in credit:  # what followed, less what the reader believed when the message was written
             earned = [turn_rewards(each) for each in group]
@@ -437,7 +398,7 @@ class Pretending(Spying):
 
 
 def test_a_rollout_whose_messages_are_not_found_has_one_advantage(tmp_path, tiny_reader, tiny_scorer):
-    reward = SePerReward(tiny_scorer, variant="both", price=0.1)
+    reward = SePerReward(tiny_scorer, price=0.1)
     make = environment_factory(Finds())
     questions = [QUESTIONS[0], {**QUESTIONS[1], "answers": []}]  # the second cannot be scored
     trainer = trainer_of(
@@ -476,7 +437,7 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_reader, tiny_scorer, maske
             made["env_mask"] = [(row >= 0).long().tolist() for row in found]
         return made
 
-    reward = SePerReward(tiny_scorer, variant="both", price=0.1, passage_tag="information")
+    reward = SePerReward(tiny_scorer, price=0.1, passage_tag="information")
     questions = [{**row, "prompt": row["question"]} for row in QUESTIONS]
     trainer = trainer_of(tmp_path, tiny_reader, [reward], questions=questions, rollout_func=rollouts)
     with reward.recording() as recorded:
@@ -505,19 +466,13 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_reader, tiny_scorer, maske
 @pytest.mark.parametrize(
     ("reward", "options", "message"),
     [
-        ({}, {}, "must hold a SePerReward, with a variant that tells what each search gained, got delta; take"),
-        ({"variant": "stepwise"}, {"credit": {"potential": True}}, "needs variant='both', got"),
-        ({"variant": "stepwise"}, {"credit": {"credit_baseline": "reader"}}, "'reader' needs variant='both'"),
-        ({"variant": "both"}, {"credit": {"credit_baseline": "mean"}}, "must be one of group, reader, got 'mean'"),
+        ({"answer_weight": 0.0}, {"credit": {"credit_baseline": "reader"}}, "answer_weight and gain_weight above 0"),
+        ({"gain_weight": 0.0}, {"credit": {"credit_baseline": "reader"}}, "answer_weight and gain_weight above 0"),
+        ({}, {"credit": {"credit_baseline": "mean"}}, "must be one of group, reader, got 'mean'"),
+        ({}, {"credit": {"discount": 1.5}}, r"discount must be in \[0, 1\], got 1.5"),
+        ({}, {"scale_rewards": "group"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
         (
-            {"variant": "both"},
-            {"credit": {"credit_baseline": "reader", "potential": True}},
-            "and no potential, got .* and potential=True",
-        ),
-        ({"variant": "both"}, {"credit": {"discount": 1.5}}, r"discount must be in \[0, 1\], got 1.5"),
-        ({"variant": "both"}, {"scale_rewards": "group"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
-        (
-            {"variant": "both"},
+            {},
             {"multi_objective_aggregation": "normalize_then_sum"},
             "needs multi_objective_aggregation='sum_then_normalize'",
         ),
@@ -526,6 +481,11 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_reader, tiny_scorer, maske
 def test_settings_that_do_not_go_together(tmp_path, tiny_reader, tiny_scorer, reward, options, message):
     with pytest.raises(ValueError, match=message):
         trainer_of(tmp_path, tiny_reader, [SePerReward(tiny_scorer, **reward)], **options)
+
+
+def test_credit_needs_a_reward_of_ours(tmp_path, tiny_reader):
+    with pytest.raises(ValueError, match="must hold a SePerReward, got none"):
+        trainer_of(tmp_path, tiny_reader, [lambda completion_ids, **_: [0.0] * len(completion_ids)])
 
 
 TWO_RANKS = """
@@ -547,7 +507,7 @@ sampler = ResponseSampler.from_pretrained(
     reader, ReaderOptions(dtype="float32", device="cpu"), num_samples=2, max_new_tokens=4
 )
 judge = EntailmentScorer.from_pretrained(entailment, LoadOptions(dtype="float32", device="cpu"))
-reward = SePerReward(SePerScorer(sampler, judge, prompt="brief"), variant="both", price=0.1)
+reward = SePerReward(SePerScorer(sampler, judge, prompt="brief"), price=0.1)
 scripted(pytest.MonkeyPatch())
 make = environment_factory(Finds(), max_turns=2)
 trainer = trainer_of(folder, reader, [reward], environment_factory=make, per_device_train_batch_size=2)

@@ -6,10 +6,12 @@ import pytest
 
 from seper_reward.client import SePerClient
 from seper_reward.retrieval import BM25Retriever
-from seper_reward.reward.environment import Turn, environment_factory
+from seper_reward.reward.environment import environment_factory
 from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.turns import Turn
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Measured, Passage
+from tests.helpers import VARIANTS
 from tests.reader.engine.test_engine_sampler import engine
 from tests.serving.helpers import ServerThread
 
@@ -47,7 +49,7 @@ def rewards_of(reward, environments, found):
 
 def test_a_server_measures_while_the_policy_writes(tiny_scorer):
     with ServerThread(tiny_scorer) as server:
-        reward, counts = SePerReward(server.url, price=0.1), server.worker.counts
+        reward, counts = SePerReward(server.url, answer_weight=0.0, price=0.1), server.worker.counts
         environments = group_of(reward)
         until(lambda: counts.measured == 1)  # the baseline of both
         found = [environment.search("mill") for environment in environments]
@@ -55,19 +57,25 @@ def test_a_server_measures_while_the_policy_writes(tiny_scorer):
         assert counts.reused == 0  # and neither was asked for twice
         values = rewards_of(reward, environments, found)
         assert (counts.measured, counts.reused) == (2, 2)
-    assert values == pytest.approx(rewards_of(SePerReward(tiny_scorer, price=0.1), environments, found), abs=1e-5)
+    assert values == pytest.approx(
+        rewards_of(SePerReward(tiny_scorer, answer_weight=0.0, price=0.1), environments, found), abs=1e-5
+    )
 
 
 def test_an_engine_samples_while_the_policy_writes(tiny_sampler, tiny_judge, serve):
     server = serve()
-    reward = SePerReward(SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief"), price=0.1)
+    reward = SePerReward(
+        SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief"), answer_weight=0.0, price=0.1
+    )
     before = len(server.requests)
     environments = group_of(reward)
     found = [environment.search("mill") for environment in environments]
     until(lambda: len(server.requests) == before + 2)
     values = rewards_of(reward, environments, found)
     assert len(server.requests) == before + 2
-    late = SePerReward(SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief"), price=0.1)
+    late = SePerReward(
+        SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief"), answer_weight=0.0, price=0.1
+    )
     assert values == pytest.approx(rewards_of(late, environments, found), abs=1e-5)
 
 
@@ -86,23 +94,21 @@ class Told(SePerClient):
 
 
 @pytest.mark.parametrize(
-    ("settings", "last", "contexts"),
+    ("name", "contexts"),
     [
-        ({}, False, [()]),  # what the last search finds is not known yet, and nothing else is asked for
-        ({}, True, [(), (MILL, SHEEP)]),
-        ({"variant": "both"}, False, [(), (MILL,), (MILL, SHEEP)]),
-        ({"variant": "advantage"}, True, [()]),
-        ({"variant": "answer"}, True, []),
-        ({"baseline": [SHEEP]}, True, [(SHEEP,), (MILL, SHEEP)]),
+        ("delta", [(), (MILL,), (MILL, SHEEP)]),
+        ("both", [(), (MILL,), (MILL, SHEEP)]),
+        ("advantage", [()]),
+        ("answer", []),
     ],
 )
-def test_what_is_told(settings, last, contexts):
+def test_what_is_told(name, contexts):
     client = Told()
-    reward = SePerReward(client, **settings)
+    reward = SePerReward(client, **VARIANTS[name])
     for _ in range(2):  # two rollouts
         reward.expect(QUESTION, ANSWERS)
         reward.expect(QUESTION, ANSWERS, TURNS[:1])
-        reward.expect(QUESTION, ANSWERS, TURNS, last=last)
+        reward.expect(QUESTION, ANSWERS, TURNS)
     assert [context for each in client.told for context in each.contexts] == contexts
     assert all((each.question, each.answers, each.texts) == (QUESTION, ("Ida Voss",), ()) for each in client.told)
 
@@ -110,20 +116,20 @@ def test_what_is_told(settings, last, contexts):
 @pytest.mark.parametrize("row", [(None, ANSWERS), (QUESTION, None), (QUESTION, []), (QUESTION, "Ida"), ("", ANSWERS)])
 def test_a_row_without_question_or_answer_is_left_to_the_reward(row):
     client = Told()
-    SePerReward(client).expect(*row)
+    SePerReward(client, answer_weight=0.0, price=0.0).expect(*row)
     assert not client.told
 
 
 def test_a_belief_in_memory_is_not_told_again(tiny_scorer):
     with ServerThread(tiny_scorer) as server:
-        reward = SePerReward(server.url)
+        reward = SePerReward(server.url, answer_weight=0.0, price=0.0)
         environments = group_of(reward)
         rewards_of(reward, environments, [environment.search("mill") for environment in environments])
         measured = server.worker.counts.measured
         reward._reader._scorer = client = Told()
         assert measured == 2
         reward.expect(QUESTION, ANSWERS)
-        reward.expect(QUESTION, ANSWERS, TURNS[:1], last=True)
+        reward.expect(QUESTION, ANSWERS, TURNS[:1])
         assert not client.told
 
 
@@ -131,5 +137,9 @@ def test_who_works_in_this_process_is_told_nothing(tiny_scorer, tiny_sampler, ti
     """It would only take the processor from the policy; and which of several ranks asks an engine is not known yet."""
     monkeypatch.setattr(SePerScorer, "expect", lambda *_: pytest.fail("it was told"))
     remote = SePerScorer(engine(tiny_sampler, serve()), tiny_judge, prompt="brief")
-    for reward in (SePerReward(), SePerReward(tiny_scorer), SePerReward(remote, share_ranks=True)):
+    for reward in (
+        SePerReward(answer_weight=0.0, price=0.0),
+        SePerReward(tiny_scorer, answer_weight=0.0, price=0.0),
+        SePerReward(remote, answer_weight=0.0, share_ranks=True, price=0.0),
+    ):
         reward.expect(QUESTION, ANSWERS)

@@ -97,14 +97,14 @@ def test_several_types_of_environments_in_a_batch(synchronous):
         assert scores["awaited"] == pytest.approx(scores["both"], abs=1e-5)
         assert math.isnan(scores["Game"])
         assert math.isnan(scores["Library"])
-    assert len({scores["seper_delta"] for scores in by_environment["search"]}) >= 4
+    assert len({scores["seper"] for scores in by_environment["search"]}) >= 4
     for scores in by_environment["library"] + by_environment["game"]:
-        assert all(math.isnan(scores[name]) for name in ("seper_delta", "both", "awaited"))
+        assert all(math.isnan(scores[name]) for name in ("seper", "both", "awaited"))
     assert all(scores["Game"] == 0.25 for scores in by_environment["game"])
     assert len({scores["Library"] for scores in by_environment["library"]}) >= 3
-    (log,) = [row for row in synchronous.state.log_history if "seper_delta/search_rate" in row]
-    assert log["seper_delta/search_rate"] == 0.75
-    assert log["seper_delta/unscored"] == 0
+    (log,) = [row for row in synchronous.state.log_history if "seper/search_rate" in row]
+    assert log["seper/search_rate"] == 0.75
+    assert log["seper/unscored"] == 0
     assert log["awaited/seconds_reward"] > 0
 
 
@@ -201,7 +201,7 @@ def test_async_grpo_scores_as_the_synchronous_trainer(child, synchronous):
     for sample in child:
         environment = ROWS[sample.group_id]["environment"]
         expected = synchronous.scored[said(environment, sample.prompt, sample.completion)]
-        for name in ("seper_delta", "both", "Library", "Game"):
+        for name in ("seper", "both", "Library", "Game"):
             assert sample.metrics[f"rewards/{name}"] == pytest.approx(expected[name], abs=1e-5, nan_ok=True)
 
 
@@ -215,15 +215,19 @@ def test_what_a_child_process_gets_can_be_pickled(tiny_encoder, tiny_sampler, ki
         retriever = DenseRetriever(SentenceTransformer(str(tiny_encoder), device="cpu"), HOUSES)
     make = environment_factory(CachedRetriever(retriever), top_k=3, tokenizer=tiny_sampler.tokenizer)
     found = make().search("house 2")
-    copy, reward = pickle.loads(pickle.dumps((make, AsyncSePerReward("http://127.0.0.1:9", price=0.1))))
+    copy, reward = pickle.loads(
+        pickle.dumps((make, AsyncSePerReward("http://127.0.0.1:9", answer_weight=0.0, price=0.1)))
+    )
     assert copy().search("house 2") == found
     assert found.count("\n") == 2
-    assert reward.formula.price == 0.1
+    assert reward.weights.price == 0.1
     assert is_async_callable(reward)
 
 
 def test_an_async_reward_in_front_of_a_reader_in_process_is_refused(tiny_scorer):
     for arguments in ((tiny_scorer,), (tiny_scorer, "policy")):
         with pytest.raises(ValueError, match="needs a reader that runs elsewhere: the URL of"):
-            AsyncSePerReward(arguments[0], reader=arguments[1] if len(arguments) > 1 else "separate")
-    assert not is_async_callable(SePerReward(tiny_scorer))
+            AsyncSePerReward(
+                arguments[0], answer_weight=0.0, reader=arguments[1] if len(arguments) > 1 else "separate", price=0.0
+            )
+    assert not is_async_callable(SePerReward(tiny_scorer, answer_weight=0.0, price=0.0))

@@ -93,14 +93,14 @@ def alone(tmp_path_factory, tiny_reader):
 
 @pytest.mark.parametrize("reader", [pytest.param("separate", marks=pytest.mark.slow), "policy-base", "policy"])
 def test_training_does_not_notice_the_reward(tmp_path, tiny_reader, tiny_scorer, reader, alone):
-    reward = SePerReward(tiny_scorer, price=0.1, reader=reader)
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1, reader=reader)
     beside = train(tmp_path / "beside", tiny_reader, [arbitrary, reward], weights=[1.0, 0.0])
     assert alone.said == beside.said
     one, other = weights_of(alone), weights_of(beside)
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert any(one[name].abs().max() > 0 for name in one if "lora_B" in name)  # it trained
     assert beside.model.is_gradient_checkpointing
-    log = [row for row in beside.state.log_history if "rewards/seper_delta/mean" in row]
+    log = [row for row in beside.state.log_history if "rewards/seper/mean" in row]
     assert len(log) == 2
     assert log[0]["seper/search_rate"] == 0.5
     assert log[0]["seper/unscored"] == 0
@@ -115,8 +115,10 @@ def test_trainers_of_two_kinds_share_a_server(tmp_path, tiny_reader, tiny_scorer
         "labels": [json.dumps({**row, "passages": [CORPUS[str(at)].text]}) for at, row in enumerate(QUESTIONS)],
     }
     columns = {name: [row[name] for row in QUESTIONS] for name in ("question", "answers")}
-    expected = SePerReward(tiny_scorer)(**columns, passages=[[CORPUS[str(at)].text] for at in range(4)])
-    in_process = train(tmp_path / "in_process", tiny_reader, [SePerReward(tiny_scorer, price=0.1)])
+    expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(
+        **columns, passages=[[CORPUS[str(at)].text] for at in range(4)]
+    )
+    in_process = train(tmp_path / "in_process", tiny_reader, [SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)])
     found, trained = [], threading.Event()
 
     def openrlhf():
@@ -126,20 +128,20 @@ def test_trainers_of_two_kinds_share_a_server(tmp_path, tiny_reader, tiny_scorer
     with ServerThread(tiny_scorer) as server:
         other = threading.Thread(target=openrlhf)
         other.start()
-        by_url = train(tmp_path / "by_url", tiny_reader, [SePerReward(server.url, price=0.1)])
+        by_url = train(tmp_path / "by_url", tiny_reader, [SePerReward(server.url, answer_weight=0.0, price=0.1)])
         trained.set()
         other.join()
     assert found == [pytest.approx(expected, abs=1e-5)] * len(found)
     assert len(found) > 1
     assert by_url.said == in_process.said != []
-    for name in ("rewards/seper_delta/mean", "seper/search_rate", "seper/baseline", "seper/unscored"):
+    for name in ("rewards/seper/mean", "seper/search_rate", "seper/baseline", "seper/unscored"):
         one, other = ([row[name] for row in each.state.log_history if name in row] for each in (by_url, in_process))
         assert one == pytest.approx(other, abs=1e-5), name
         assert len(one) == 2
 
 
 def test_the_reward_alone_trains(tmp_path, tiny_reader, tiny_scorer):
-    trainer = train(tmp_path, tiny_reader, [SePerReward(tiny_scorer, price=0.1)])
+    trainer = train(tmp_path, tiny_reader, [SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)])
     rewards = [row["reward_std"] for row in trainer.state.log_history if "reward_std" in row]
     assert len(rewards) == 2
     assert max(rewards) > 0
@@ -163,7 +165,7 @@ def test_a_malformed_call_does_not_end_training(tmp_path, tiny_reader, tiny_scor
     }
     monkeypatch.setattr(trl.trainer.grpo_trainer, "parse_response", lambda *_, **__: dict(said))
     monkeypatch.setattr(Spying, "_calculate_rewards", trl.GRPOTrainer._calculate_rewards)
-    reward = SePerReward(tiny_scorer, price=0.1)
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)
     with reward.recording() as recorded:
         trainer = train(tmp_path, tiny_reader, [reward], retriever=FindsAnything(), max_completion_length=160)
     assert [row["tools/failure_frequency"] for row in trainer.state.log_history if "reward_std" in row] == [1.0, 1.0]
@@ -177,22 +179,27 @@ def test_rloo(tmp_path, tiny_reader, tiny_scorer):
         output_dir=str(tmp_path), max_steps=1, per_device_train_batch_size=4, num_generations=2, report_to="none",
         max_completion_length=8, use_cpu=True, bf16=False, save_strategy="no", disable_tqdm=True, logging_steps=1,
     )  # fmt: skip
+    answer = SePerReward(tiny_scorer, gain_weight=0.0, price=0.0)
+    answer.__name__ = "answer"
     trainer = trl.RLOOTrainer(
         model=AutoModelForCausalLM.from_pretrained(tiny_reader),
-        reward_funcs=[SePerReward(tiny_scorer), SePerReward(tiny_scorer, variant="answer")],
+        reward_funcs=[SePerReward(tiny_scorer, answer_weight=0.0, price=0.0), answer],
         args=arguments,
         train_dataset=Dataset.from_list(rows),
         processing_class=AutoTokenizer.from_pretrained(tiny_reader),
     )
     trainer.train()
-    (log,) = [row for row in trainer.state.log_history if "seper_delta/search_rate" in row]
-    assert log["seper_delta/search_rate"] == log["seper_answer/search_rate"] == 1.0
-    assert "seper_answer/baseline" not in log  # it needs no belief
-    assert "rewards/seper_answer/mean" in log
+    (log,) = [row for row in trainer.state.log_history if "seper/search_rate" in row]
+    assert log["seper/search_rate"] == log["answer/search_rate"] == 1.0
+    assert "answer/baseline" not in log  # it needs no belief
+    assert "rewards/answer/mean" in log
     expected = [
-        SePerReward(tiny_scorer)(**{name: [row[name]] for name in ("question", "answers", "passages")}) for row in rows
+        SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(
+            **{name: [row[name]] for name in ("question", "answers", "passages")}
+        )
+        for row in rows
     ]
-    assert min(expected)[0] <= log["rewards/seper_delta/mean"] <= max(expected)[0]
+    assert min(expected)[0] <= log["rewards/seper/mean"] <= max(expected)[0]
 
 
 def test_projecting_completions_only_changes_nothing(tmp_path, tiny_reader, tiny_scorer):

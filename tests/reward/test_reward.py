@@ -1,8 +1,10 @@
 """The reward: sums by hand, contract with TRL, what can be gamed, and a trainer that does not notice it."""
 
+import inspect
+import itertools
 import json
 import pickle
-import statistics
+from dataclasses import asdict, fields, replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,19 +13,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seper_reward.data.queries import as_query
-from seper_reward.estimators.seper import Estimator
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
-from seper_reward.reward.baseline import random_passage
-from seper_reward.reward.environment import Turn, environment_factory, read_tool_message
-from seper_reward.reward.formula import Formula
+from seper_reward.reward.environment import environment_factory
+from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.policy_reader import borrowed_reader
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, read_rollouts
+from seper_reward.reward.turns import Turn, read_tool_message
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
-from tests.helpers import rebuilt
+from tests.helpers import VARIANTS
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ("Ida Voss",)
 MILL, SHEEP = Passage("Ida Voss runs Hallow's mill."), Passage("Sheep graze on the hill.")
@@ -61,28 +62,27 @@ def reward_of(reward, completion, **columns):
     return value
 
 
-def test_delta_by_hand(tiny_scorer, seper):
-    reward = SePerReward(tiny_scorer, price=0.2, word_price=0.01)
+def test_searches_alone_by_hand(tiny_scorer, seper):
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.2)
     gain = seper(MILL) - seper()
-    assert reward_of(reward, searched(MILL.text)) == pytest.approx(gain - 0.2 - 0.01 * 5, abs=1e-5)
+    assert reward_of(reward, searched(MILL.text)) == pytest.approx(gain - 0.2, abs=1e-5)
     assert reward_of(reward, [{"role": "assistant", "content": "Ida"}]) == 0  # nothing was searched, nothing is paid
-    assert reward.__name__ == "seper_delta"
+    assert reward.__name__ == "seper"
 
 
-def test_stepwise_sums_to_delta(tiny_scorer, seper):
+def test_gains_of_two_searches_sum_up(tiny_scorer, seper):
     completion = searched(SHEEP.text, MILL.text)
-    whole = reward_of(SePerReward(tiny_scorer, price=0.1), completion)
+    whole = reward_of(SePerReward(tiny_scorer, answer_weight=0.0, price=0.1), completion)
     assert whole == pytest.approx(seper(SHEEP, MILL) - seper() - 0.2, abs=1e-5)
-    assert reward_of(SePerReward(tiny_scorer, variant="stepwise", price=0.1), completion) == pytest.approx(whole)
     turns = (Turn("a", (SHEEP,)), Turn("b", (MILL,)))
-    (score,) = SePerReward(tiny_scorer, variant="stepwise").score([Rollout(QUESTION, ANSWERS, turns, "")])
+    (score,) = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0).score([Rollout(QUESTION, ANSWERS, turns, "")])
     assert score.gains == pytest.approx([seper(SHEEP) - seper(), seper(SHEEP, MILL) - seper(SHEEP)], abs=1e-5)
 
 
 def test_answer_and_advantage(tiny_scorer, seper):
     completion = searched(MILL.text, answer="Ida  Voss.")
-    assert reward_of(SePerReward(tiny_scorer, variant="answer", price=0.1), completion) == pytest.approx(1 - 0.1)
-    advantage = SePerReward(tiny_scorer, variant="advantage", price=0.1)
+    assert reward_of(SePerReward(tiny_scorer, gain_weight=0.0, price=0.1), completion) == pytest.approx(1 - 0.1)
+    advantage = SePerReward(tiny_scorer, gain_weight=0.0, closed_book=True, price=0.1)
     assert reward_of(advantage, completion) == pytest.approx(1 - seper() - 0.1, abs=1e-5)
     assert reward_of(advantage, [{"role": "assistant", "content": ""}]) == pytest.approx(-seper(), abs=1e-5)
 
@@ -100,34 +100,124 @@ def rollout_of(*passage_sets, answer="Ida Voss"):
 
 
 @pytest.mark.parametrize(
-    ("formula", "reward"),
+    ("weights", "reward"),
     [
-        (Formula("both", price=0.15), 0.75 + (0.9 - 0.2) - 2 * 0.15),
-        (Formula("both", price=0.15, gain_weight=0.5), 0.75 + 0.5 * (0.9 - 0.2) - 2 * 0.15),
-        (Formula("both", word_price=0.01, gain_weight=2.0), 0.75 + 2 * (0.9 - 0.2) - 0.01 * 10),
-        (Formula("both", price=0.15, closed_book=True), 0.75 - 0.2 + (0.9 - 0.2) - 2 * 0.15),
-        (Formula("both", gain_weight=0.0), 0.75),
+        (RewardWeights(price=0.15), 0.75 + (0.9 - 0.2) - 2 * 0.15),
+        (RewardWeights(price=0.15, gain_weight=0.5), 0.75 + 0.5 * (0.9 - 0.2) - 2 * 0.15),
+        (RewardWeights(price=0.0, gain_weight=2.0), 0.75 + 2 * (0.9 - 0.2)),
+        (RewardWeights(price=0.15, answer_weight=0.5), 0.5 * 0.75 + (0.9 - 0.2) - 2 * 0.15),
+        (RewardWeights(price=0.15, closed_book=True), 0.75 - 0.2 + (0.9 - 0.2) - 2 * 0.15),
+        (RewardWeights(0.5, 2.0, 0.15, closed_book=True), 0.5 * (0.75 - 0.2) + 2 * (0.9 - 0.2) - 2 * 0.15),
     ],
 )
-def test_both_by_hand(formula, reward):
+def test_answer_and_gains_by_hand(weights, reward):
     rollout = rollout_of((SHEEP,), (MILL,))
-    asked = formula.asks(rollout)
+    asked = weights.asks(rollout)
     assert asked.contexts == ((), (SHEEP,), (SHEEP, MILL))
     assert asked.texts == ("Ida Voss",)
-    score = formula.score(rollout, measured(0.2, 0.1, 0.9, support=0.75))
+    score = weights.score(rollout, measured(0.2, 0.1, 0.9, support=0.75))
     assert score.reward == pytest.approx(reward, abs=1e-12)
     assert score.answer == 0.75
     first, second = score.search_rewards
-    each = formula.price + 5 * formula.word_price
-    assert first == pytest.approx(formula.gain_weight * -0.1 - each, abs=1e-12)
-    assert second == pytest.approx(formula.gain_weight * 0.8 - each, abs=1e-12)
+    assert first == pytest.approx(weights.gain_weight * -0.1 - weights.price, abs=1e-12)
+    assert second == pytest.approx(weights.gain_weight * 0.8 - weights.price, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("weights", "sepers", "support", "reward"),
+    [
+        ({"gain_weight": 0.0}, (), 0.75, 0.75 - 0.2),
+        ({"gain_weight": 0.0, "closed_book": True}, (0.2,), 0.75, 0.75 - 0.2 - 0.2),
+        ({"answer_weight": 0.0}, (0.2, 0.1, 0.9), None, 0.7 - 0.2),
+        ({"answer_weight": 0.0, "closed_book": True}, (0.2, 0.1, 0.9), None, 0.7 - 0.2),
+        ({"answer_weight": 0.0, "gain_weight": 0.0, "closed_book": True}, (), None, -0.2),
+    ],
+)
+def test_a_weight_of_0_measures_nothing(weights, sepers, support, reward):
+    rollout = rollout_of((SHEEP,), (MILL,))
+    weights = RewardWeights(**weights, price=0.1)
+    asked = weights.asks(rollout)
+    assert asked.contexts == ((), (SHEEP,), (SHEEP, MILL))[: len(sepers)]
+    assert asked.texts == (("Ida Voss",) if support else ())
+    score = weights.score(rollout, measured(*sepers, support=support))
+    assert score.reward == pytest.approx(reward, abs=1e-12)
+    assert sum(score.search_rewards) + score.answer_reward == score.reward
+
+
+def on_grid(value):
+    return round(value * 2.0**44) / 2.0**44
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0, 1), st.floats(0, 3), st.floats(0, 5),
+    st.integers(0, 3), st.booleans(),
+)  # fmt: skip
+def test_the_former_variants_map_to_the_bit(sepers, support, price, gain_weight, failed, closed_book):
+    """The formulas of the release before, written out, against the weights that stand for each variant."""
+    rollout = replace(rollout_of(*[(MILL,)] * (len(sepers) - 1)), failed=failed)
+    before, after = on_grid(sepers[0]), on_grid(sepers[-1])
+    cost, answer = (len(sepers) - 1 + failed) * on_grid(price), on_grid(support)
+    gain = on_grid(gain_weight * sepers[-1]) - on_grid(gain_weight * sepers[0])
+    former = {
+        "delta": after - before - cost,
+        "stepwise": sum(on_grid(b) - on_grid(a) for a, b in itertools.pairwise(sepers)) - cost,
+        "answer": answer - cost,
+        "advantage": answer - before - cost,
+        "both": answer + gain - cost - (before if closed_book else 0.0),
+    }
+    for variant, reward in former.items():
+        with pytest.warns(FutureWarning, match=f"variant='{variant}' will be removed"):
+            made = SePerReward(
+                "http://nowhere:1", variant=variant, price=price, gain_weight=gain_weight, closed_book=closed_book
+            )
+        asked = made.weights.asks(rollout)
+        found = made.weights.score(
+            rollout, measured(*sepers[: len(asked.contexts)], support=support if asked.texts else None)
+        )
+        assert found.reward == reward
+
+
+def test_a_former_variant_warns_with_the_weights_to_give():
+    with pytest.warns(FutureWarning, match=r"give SePerReward answer_weight=1.0, gain_weight=0.0, closed_book=False"):
+        reward = SePerReward("http://nowhere:1", variant="answer")
+    assert reward.weights == RewardWeights(gain_weight=0.0)
+    with pytest.raises(ValueError, match=r"variant must be one of delta, .*, got 'x'"):
+        SePerReward("http://nowhere:1", variant="x")
+
+
+@pytest.mark.parametrize(
+    ("keyword", "instead"),
+    [
+        ("word_price", "only searches have a price"),
+        ("pool_draws", "a scorer with more samples"),
+        ("baseline", r"scorer\.with_baseline\('placebo'\)"),
+        ("needed", "leave it out"),
+        ("name", "set reward.__name__"),
+    ],
+)
+def test_a_removed_keyword_is_refused_with_its_replacement(keyword, instead):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}', which was removed; .*{instead}"):
+        SePerReward("http://nowhere:1", **{keyword: 1})
+
+
+def test_an_unknown_keyword_is_refused():
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'prise'$"):
+        SePerReward("http://nowhere:1", prise=0.1)
+
+
+def test_the_constructor_is_short_and_has_the_defaults_of_the_weights():
+    parameters = inspect.signature(SePerReward).parameters
+    named = [each for each in parameters.values() if each.kind is not each.VAR_KEYWORD]
+    assert len(named) <= 9
+    assert {each.name: parameters[each.name].default for each in fields(RewardWeights)} == asdict(RewardWeights())
+    assert RewardWeights().price == 0.1
 
 
 def test_what_delta_pays_alike_both_does_not(tiny_scorer):
     """The same search; then the right answer, a wrong one, none, and a rollout that was cut off after the search."""
     completions = [searched(MILL.text, answer=said) for said in ("Ida Voss", "Bob Lee", "")]
     completions.append(searched(MILL.text)[:2])
-    delta, both = (SePerReward(tiny_scorer, variant=variant, price=0.15) for variant in ("delta", "both"))
+    delta, both = (SePerReward(tiny_scorer, **VARIANTS[name], price=0.15) for name in ("delta", "both"))
     gains = [reward_of(delta, each) for each in completions]
     assert len(set(gains)) == 1
     right, wrong, empty, cut = (reward_of(both, each) for each in completions)
@@ -145,9 +235,9 @@ def test_the_default_weight_is_the_greatest_at_which_a_right_answer_is_worth_mor
     right, wrong = rollout_of(), rollout_of((MILL,), answer="Bob")
 
     def best_search_less_right_answer(weight, price):
-        formula = Formula("both", price=price, **weight)
-        found = formula.score(wrong, measured(0.0, 1.0, support=0.0)).reward
-        return found - formula.score(right, measured(0.0, support=1.0)).reward
+        weights = RewardWeights(price=price, **weight)
+        found = weights.score(wrong, measured(0.0, 1.0, support=0.0)).reward
+        return found - weights.score(right, measured(0.0, support=1.0)).reward
 
     assert best_search_less_right_answer({}, 0.0) == 0
     assert best_search_less_right_answer({}, 0.001) < 0
@@ -158,21 +248,20 @@ def test_the_default_weight_is_the_greatest_at_which_a_right_answer_is_worth_mor
     st.lists(st.floats(0, 1), min_size=1, max_size=9),
     st.floats(0, 1),
     st.floats(0, 3),
-    st.floats(0, 0.1),
+    st.floats(0, 5),
     st.floats(0, 5),
     st.randoms(use_true_random=False),
 )
-def test_the_parts_of_a_reward_sum_up_to_the_bit(sepers, support, price, word_price, weight, random):
+def test_the_parts_of_a_reward_sum_up_to_the_bit(sepers, support, price, weight, answer_weight, random):
     rollout = rollout_of(*[(SHEEP, MILL)[place % 2 :] for place in range(len(sepers) - 1)])
-    ends = Formula("delta", price, word_price).score(rollout, measured(sepers[0], sepers[-1]))
-    steps = Formula("stepwise", price, word_price).score(rollout, measured(*sepers))
-    both = Formula("both", price, word_price, weight).score(rollout, measured(*sepers, support=support))
+    steps = RewardWeights(0.0, price=price).score(rollout, measured(*sepers))
+    both = RewardWeights(answer_weight, weight, price).score(rollout, measured(*sepers, support=support))
     for score in (steps, both):
         parts = [*score.search_rewards, score.answer_reward]
         random.shuffle(parts)
         assert sum(parts) == score.reward
-    if len(sepers) > 1:
-        assert sum(steps.search_rewards) == ends.reward
+    ends = on_grid(sepers[-1]) - on_grid(sepers[0]) - (len(sepers) - 1) * on_grid(price)
+    assert sum(steps.search_rewards) == ends
 
 
 def test_a_policys_text_and_the_answer_have_to_entail_each_other(tiny_scorer, monkeypatch):
@@ -214,11 +303,11 @@ def test_an_answer_that_is_a_list(tiny_scorer):
     said = ["Bob and Mrs Voss", "Ida Voss", "Bob, Ann"]
     rollouts = read_rollouts([QUESTION] * 3, [answers] * 3, said, [[MILL.text]] * 3, None)
     assert {row.answers for row in rollouts} == {(("Ida Voss", "Mrs Voss"), ("Bob",))}
-    delta = SePerReward(tiny_scorer).score(rollouts[:1])[0].reward
+    delta = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0).score(rollouts[:1])[0].reward
     before, after = (tiny_scorer.beliefs(QUESTION, answers, [shown])[0].seper for shown in ((), (MILL,)))
     assert delta == pytest.approx(after - before, abs=1e-6)
     table = {}
-    paid = SePerReward(tiny_scorer, variant="answer")(
+    paid = SePerReward(tiny_scorer, gain_weight=0.0, price=0.0)(
         completions=said, question=[QUESTION] * 3, answers=[answers] * 3, log_extra=table.__setitem__
     )
     assert table["exact_match"] == [1.0, 0.5, 0.5]
@@ -238,7 +327,7 @@ def test_an_answer_that_is_a_list(tiny_scorer):
     ],
 )
 def test_a_list_that_cannot_be_read_is_a_rollout_without_a_score(tiny_scorer, answers, problem):
-    reward = SePerReward(tiny_scorer)
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)
     assert reward(completions=["Ida", "Ida"], question=[QUESTION] * 2, answers=[answers, ["Ida"]]) == [None, 0.0]
     ((reason, count),) = reward.failures.items()
     assert reason.startswith(problem)
@@ -253,7 +342,7 @@ def test_rewards_are_the_labels(tiny_scorer):
     }
     query = as_query(record)
     labels = [row["delta_seper"] for row in label_row(DeltaSePerLabeler(tiny_scorer).label(query))["passages"]]
-    found = SePerReward(tiny_scorer)(
+    found = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(
         question=[QUESTION] * 3, answers=[list(ANSWERS)] * 3, passages=[[each] for each in record["passages"]]
     )
     assert found == pytest.approx(labels, abs=1e-6)
@@ -296,7 +385,7 @@ def test_calls_beside_an_environment():
 
 
 def test_where_passages_come_from(tiny_scorer):
-    reward, completion = SePerReward(tiny_scorer), searched(MILL.text)
+    reward, completion = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0), searched(MILL.text)
     from_text = reward_of(reward, completion)
     environment = environment_factory(Finds())()
     environment.search("mill")
@@ -309,7 +398,7 @@ def test_where_passages_come_from(tiny_scorer):
     assert reward_of(reward, "Ida Voss") == 0
     cut = [*searched(MILL.text)[:2]]  # ended in the tool's result: searched, and answered nothing
     assert reward_of(reward, cut) == pytest.approx(from_text)
-    assert reward_of(SePerReward(tiny_scorer, variant="answer"), cut) == 0
+    assert reward_of(SePerReward(tiny_scorer, gain_weight=0.0, price=0.0), cut) == 0
 
 
 class Finds:
@@ -343,9 +432,9 @@ def test_rows_of_another_environment(tiny_scorer, seper):
     environment.search("mill")
     columns = {"completions": [searched(MILL.text)] * 2, "question": [QUESTION, None], "answers": [ANSWERS, None]}
     expected = [pytest.approx(seper(MILL) - seper(), abs=1e-5), None]
-    reward, metrics = SePerReward(tiny_scorer), Metrics()
+    reward, metrics = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0), Metrics()
     assert reward(environments=[environment, Elsewhere()], **columns, log_metric=metrics.log) == expected
-    named = SePerReward(tiny_scorer, environment="search")
+    named = SePerReward(tiny_scorer, answer_weight=0.0, environment="search", price=0.0)
     assert named(environment=["search", "game"], **columns) == expected  # as AsyncGRPOTrainer calls it
     assert named(environment=["search", "game"], environments=[Elsewhere(), environment], **columns) == expected
     assert metrics["seper/unscored"] == 0
@@ -362,7 +451,7 @@ def test_a_question_that_the_environment_knows(tiny_scorer, seper):
     environment.search("mill")
     environment.question, environment.answers = QUESTION, ANSWERS
     gain = pytest.approx(seper(MILL) - seper(), abs=1e-5)
-    reward = SePerReward(tiny_scorer)
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)
     assert reward(completions=[searched(MILL.text)], environments=[environment]) == [gain]
     assert reward(environments=[environment]) == [gain]  # from its own state alone
     assert reward(question=[None], answers=[None], environments=[environment]) == [gain]
@@ -381,7 +470,13 @@ def test_a_query_that_is_no_text_is_an_error_of_the_tool(tiny_scorer, query):
     completion = [call("search", query=query), answered, {"role": "assistant", "content": "Ida Voss"}]
     table = {}
     assert (
-        reward_of(SePerReward(tiny_scorer), completion, environments=[environment], log_extra=table.__setitem__) == 0
+        reward_of(
+            SePerReward(tiny_scorer, answer_weight=0.0, price=0.0),
+            completion,
+            environments=[environment],
+            log_extra=table.__setitem__,
+        )
+        == 0
     )
     assert table["query"] == [""]
 
@@ -396,7 +491,7 @@ def test_a_query_that_is_no_text_is_an_error_of_the_tool(tiny_scorer, query):
 @pytest.mark.parametrize("written", [str, json.dumps])
 def test_the_error_of_a_tool_is_no_passage(tiny_scorer, seper, error, written):
     said = {"role": "tool", "name": "search", "content": written(error)}
-    reward, last = SePerReward(tiny_scorer, price=0.1), {"role": "assistant", "content": "Ida Voss"}
+    reward, last = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1), {"role": "assistant", "content": "Ida Voss"}
     assert reward_of(reward, [call("search"), said, last]) == pytest.approx(-0.1)
     # one search after the failed call
     expected = pytest.approx(seper(MILL) - seper() - 0.2, abs=1e-5)
@@ -409,7 +504,10 @@ def test_a_search_that_was_rolled_back_is_not_counted(tiny_scorer, seper):
     failed = said_by_tool(environment.search, words="mill")
     other = {"role": "tool", "name": "calculator", "content": "4"}
     found = said_by_tool(environment.search, query="mill")
-    reward, kept = SePerReward(tiny_scorer, price=0.1), [call("search"), failed, call("calculator"), other]
+    reward, kept = (
+        SePerReward(tiny_scorer, answer_weight=0.0, price=0.1),
+        [call("search"), failed, call("calculator"), other],
+    )
     assert reward_of(reward, [*kept, call("search")], environments=[environment]) == pytest.approx(-0.1)
     expected = pytest.approx(seper(MILL) - seper() - 0.2, abs=1e-5)
     assert reward_of(reward, [*kept, call("search"), found], environments=[environment]) == expected
@@ -420,7 +518,7 @@ def test_what_the_tool_says_beside_passages_is_no_passage(tiny_scorer, seper, be
     """The same with TRL's environments and without, as with ``AsyncGRPOTrainer``."""
     nothing, something = environment_factory(FindsNothing())(), environment_factory(Finds())()
     environments = {nothing: [nothing], something: [something]} if beside else dict.fromkeys([nothing, something])
-    reward = SePerReward(tiny_scorer, price=0.1)
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)
     said = said_by_tool(nothing.search, query="mill")
     assert said["content"] == "Nothing was found."
     assert reward_of(reward, [call("search"), said], environments=environments[nothing]) == pytest.approx(-0.1)
@@ -431,32 +529,10 @@ def test_what_the_tool_says_beside_passages_is_no_passage(tiny_scorer, seper, be
     assert reward_of(reward, completion, environments=environments[something]) == expected
 
 
-RAIN, GRASS = Passage("Rain fell on Hallow."), Passage("Grass grew.")
-
-
-def test_the_gain_over_a_random_passage(tiny_scorer, seper):
-    """It is drawn by the question, does not hold the answer, and stands for whatever found nothing."""
-    reward = SePerReward(tiny_scorer, price=0.1, baseline=[MILL, RAIN])
-    assert reward_of(reward, searched(MILL.text)) == pytest.approx(seper(MILL) - seper(RAIN) - 0.1, abs=1e-5)
-    assert reward_of(reward, searched("Nothing was found.")) == pytest.approx(-0.1)
-    assert reward_of(reward, "Ida Voss") == 0
-    advantage = SePerReward(tiny_scorer, variant="advantage", baseline=[RAIN])
-    assert reward_of(advantage, "Ida Voss") == pytest.approx(1 - seper(RAIN), abs=1e-5)
-    drawn = {random_passage([RAIN, GRASS], f"Who {number}?", ["Ida"]).text for number in range(20)}
-    assert drawn == {RAIN.text, GRASS.text}
-    assert random_passage([MILL], QUESTION, ANSWERS) == MILL  # there is no other
-    for wrong, match in [([], "must hold a passage"), ("mean", "baseline must be none or placebo, or passages")]:
-        with pytest.raises(ValueError, match=match):
-            SePerReward(tiny_scorer, baseline=wrong)
-
-
 def test_the_gain_over_the_placebo(tiny_scorer, seper):
     placebo = Passage(tiny_scorer.reader.prompts.style.placebo)
-    reward = SePerReward(tiny_scorer, baseline="placebo")
+    reward = SePerReward(tiny_scorer.with_baseline("placebo"), answer_weight=0.0, price=0.0)
     assert reward_of(reward, searched(MILL.text)) == pytest.approx(seper(MILL) - seper(placebo), abs=1e-5)
-    assert tiny_scorer.reader.prompts.style.baseline == "none"  # the scorer itself is as it was
-    with pytest.raises(ValueError, match="start it with --baseline placebo"):
-        SePerReward("http://localhost:1", baseline="placebo")
 
 
 class Counting(SePerScorer):
@@ -466,16 +542,16 @@ class Counting(SePerScorer):
         self.__dict__ |= scorer.__dict__
         self.asked, self.fails = [], fails
 
-    def beliefs(self, question, answers, sets, *, draws=1):
+    def beliefs(self, question, answers, sets, **options):
         self.asked += [(question, *(passage.text for passage in shown)) for shown in sets]
         if question in self.fails:
             raise UnscorableError("question is longer than the window")
-        return super().beliefs(question, answers, sets, draws=draws)
+        return super().beliefs(question, answers, sets, **options)
 
 
 def test_each_question_and_passage_is_measured_once(tiny_scorer):
     counting = Counting(tiny_scorer)
-    reward = SePerReward(counting)
+    reward = SePerReward(counting, answer_weight=0.0, price=0.0)
     group = [searched(MILL.text), searched(MILL.text), searched(SHEEP.text), [{"role": "assistant", "content": "x"}]]
     metrics = []
     for _ in range(2):  # two steps
@@ -491,77 +567,8 @@ def test_each_question_and_passage_is_measured_once(tiny_scorer):
     assert values[3] == 0
 
 
-@pytest.fixture
-def cached_scorer(tiny_sampler, tiny_judge):
-    return SePerScorer(
-        tiny_sampler, tiny_judge, prompt="brief", cache=Cache(":memory:"), estimator=Estimator(weighting="uniform")
-    )
-
-
-def test_later_visits_of_a_question_add_draws(cached_scorer):
-    """Each context has the draws of its own visits; what was drawn is not drawn again, and at the end all is kept."""
-    counting, metrics = Counting(cached_scorer), Metrics()
-    reward = SePerReward(counting, variant="both", pool_draws=3)
-    columns = {"question": [QUESTION] * 2, "answers": [list(ANSWERS)] * 2}
-    found = []
-    for visit in range(5):
-        group = [searched(MILL.text), searched(SHEEP.text) if visit > 1 else "Ida Voss"]
-        values = reward([""] * 2, group, **columns, log_metric=metrics.log)
-        found.append(values[0])
-    draws = [1, 2, 3, 3, 3]
-
-    def gain(number):
-        before, after = cached_scorer.beliefs(QUESTION, ANSWERS, [(), (MILL,)], draws=number)
-        return after.seper - before.seper
-
-    assert found == pytest.approx([1 + gain(number) for number in draws], abs=1e-5)
-    assert len(set(found)) == 3
-    # 3 measurements each of three contexts: the last one, first seen at the third visit, has them at the end
-    assert sorted(counting.asked) == sorted([(QUESTION,), (QUESTION, MILL.text), (QUESTION, SHEEP.text)] * 3)
-    assert metrics.values_of["seper/reused_beliefs"] == [0.0] * 4 + [0.0] * 3 + [1.0, 1.0, 0.0] * 2
-    sampled, _ = cached_scorer.beliefs(QUESTION, ANSWERS, [(), (MILL,)], draws=3)
-    assert sum(sampled.counts) == 3 * cached_scorer.sampler.options.num_samples
-
-
-def test_the_error_of_pooled_draws_falls(cached_scorer):
-    """With equal weights a pooled belief is the mean of its draws, so that it has no bias and a lesser variance."""
-    seeds = [cached_scorer.sampler.options.seed + number * 1_000_003 for number in range(3)]
-
-    def seper_of(seed, draws=1):
-        (belief,) = cached_scorer.with_sampling(seed=seed).beliefs(QUESTION, ANSWERS, [(MILL,)], draws=draws)
-        return belief.seper
-
-    singles = [seper_of(seed) for seed in seeds]
-    assert len(set(singles)) == 3
-    assert seper_of(seeds[0], draws=3) == pytest.approx(sum(singles) / 3, abs=1e-6)
-    one, four = ([seper_of(seed, draws) for seed in range(16)] for draws in (1, 4))
-    assert statistics.stdev(four) < 0.8 * statistics.stdev(one)
-    mean = statistics.fmean(one)
-    assert statistics.fmean(four) == pytest.approx(mean, abs=3 * statistics.stdev(one) / 4)
-
-
-def test_where_draws_cannot_be_pooled(tiny_scorer, cached_scorer):
-    distinct = SePerScorer(
-        rebuilt(cached_scorer.sampler, draw="without_replacement"),
-        cached_scorer.entailment,
-        prompt="brief",
-        cache=Cache(":memory:"),
-    )
-    for scorer, changes, match in [
-        (tiny_scorer, {}, "needs a scorer with a cache"),
-        (None, {}, "needs a scorer with a cache"),
-        (cached_scorer, {"reader": "policy"}, "a reader that does not move"),
-        (distinct, {}, "needs independent draws"),
-        (cached_scorer, {"pool_draws": 0}, "pool_draws must be at least 1, got 0"),
-    ]:
-        with pytest.raises(ValueError, match=match):
-            SePerReward(scorer, **{"pool_draws": 2, **changes})
-    with pytest.raises(ValueError, match="cannot be pooled"):
-        distinct.beliefs(QUESTION, ANSWERS, [()], draws=2)
-
-
 def test_a_failure_is_not_a_zero(tiny_scorer):
-    reward = SePerReward(Counting(tiny_scorer, fails={"too long"}), price=0.3)
+    reward = SePerReward(Counting(tiny_scorer, fails={"too long"}), answer_weight=0.0, price=0.3)
     metrics = Metrics()
     values = reward(
         [""] * 4,
@@ -604,11 +611,11 @@ HALF = "Ida \ud800"  # half a surrogate pair: JSON may hold it, UTF-8 cannot
         ({"completions": HALF}, "the rollout holds half a surrogate pair"),
     ],
 )
-@pytest.mark.parametrize("variant", ["delta", "advantage"])
-def test_an_unusable_row_is_none_and_the_others_are_scored(tiny_scorer, row, reason, variant):
+@pytest.mark.parametrize("weights", [VARIANTS["delta"], VARIANTS["advantage"]])
+def test_an_unusable_row_is_none_and_the_others_are_scored(tiny_scorer, row, reason, weights):
     good = {"question": QUESTION, "answers": list(ANSWERS), "passages": [MILL.text], "completions": "Ida"}
     batch = [good, {**good, **row}, good]
-    reward, table, metrics = SePerReward(tiny_scorer, variant=variant), {}, Metrics()
+    reward, table, metrics = SePerReward(tiny_scorer, **weights), {}, Metrics()
     columns = {name: [each[name] for each in batch] for name in good}
     first, bad, last = reward(**columns, log_extra=table.__setitem__, log_metric=metrics.log)
     assert bad is None
@@ -621,7 +628,7 @@ def test_an_unusable_row_is_none_and_the_others_are_scored(tiny_scorer, row, rea
 
 
 def test_numbers_are_read_as_texts(tiny_scorer):
-    reward = SePerReward(tiny_scorer)
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)
     texts = reward(question=["1912"] * 2, answers=[["1912", "3.5"]] * 2, passages=[["5"], [{"text": "5"}]])
     numbers = reward(question=[1912] * 2, answers=[[1912.0, 3.5]] * 2, passages=[[5], [{"text": 5}]])
     assert texts == numbers != [None, None]
@@ -639,12 +646,14 @@ def test_numbers_are_read_as_texts(tiny_scorer):
 )
 def test_a_column_of_another_type_is_refused(tiny_scorer, column, message):
     with pytest.raises(ValueError, match=message):
-        SePerReward(tiny_scorer)(**{"question": [QUESTION], "answers": [list(ANSWERS)], **column})
+        SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(
+            **{"question": [QUESTION], "answers": [list(ANSWERS)], **column}
+        )
 
 
 def test_metrics_and_table(tiny_scorer, seper):
     metrics, table = Metrics(), {}
-    reward = SePerReward(tiny_scorer, needed=1.0, price=0.1)
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)
     completions = [searched(MILL.text), searched(SHEEP.text, answer="Bob"), [{"role": "assistant", "content": "x"}]]
     columns = {"question": [QUESTION] * 3, "answers": [list(ANSWERS)] * 3}
     reward([""] * 3, completions, **columns, log_metric=metrics.log, log_extra=table.__setitem__)
@@ -680,26 +689,30 @@ class Trainer:
 
 
 def test_two_rewards_of_a_trainer_log_under_their_names(tiny_scorer):
-    delta, answer = SePerReward(tiny_scorer, price=0.1), SePerReward(tiny_scorer, variant="answer", name="said")
+    delta, answer = (
+        SePerReward(tiny_scorer, answer_weight=0.0, price=0.1),
+        SePerReward(tiny_scorer, gain_weight=0.0, price=0.0),
+    )
+    answer.__name__ = "said"
     alone, both = Trainer(delta), Trainer(delta, answer)
     alone.step()
     both.step()
     both.step()
     assert {name.partition("/")[0] for name in alone.logged} == {"seper"}
-    assert {name.partition("/")[0] for name in both.logged} == {"seper_delta", "said"}
-    assert both.logged["seper_delta/cost"] == alone.logged["seper/cost"] == 0.1
+    assert {name.partition("/")[0] for name in both.logged} == {"seper", "said"}
+    assert both.logged["seper/cost"] == alone.logged["seper/cost"] == 0.1
     assert both.logged["said/cost"] == 0
     assert alone.columns["cost"] == [0.1]
-    assert (both.columns["seper_delta/cost"], both.columns["said/cost"]) == ([0.1] * 2, [0.0] * 2)
-    with pytest.raises(ValueError, match="2 rewards are named seper_delta, seper_delta; tell them apart"):
-        Trainer(delta, SePerReward(tiny_scorer, price=0.2)).step()
+    assert (both.columns["seper/cost"], both.columns["said/cost"]) == ([0.1] * 2, [0.0] * 2)
+    with pytest.raises(ValueError, match=r"2 rewards are named seper, seper; set reward\.__name__"):
+        Trainer(delta, SePerReward(tiny_scorer, answer_weight=0.0, price=0.2)).step()
 
 
 def test_a_price_that_scaling_wipes_out(tiny_scorer, recwarn):
-    Trainer(SePerReward(tiny_scorer), scale_rewards="group").step()
-    Trainer(SePerReward(tiny_scorer, price=0.1), scale_rewards="batch").step()
+    Trainer(SePerReward(tiny_scorer, answer_weight=0.0, price=0.0), scale_rewards="group").step()
+    Trainer(SePerReward(tiny_scorer, answer_weight=0.0, price=0.1), scale_rewards="batch").step()
     assert not recwarn.list
-    trainer = Trainer(SePerReward(tiny_scorer, price=0.1), scale_rewards="group")
+    trainer = Trainer(SePerReward(tiny_scorer, answer_weight=0.0, price=0.1), scale_rewards="group")
     with pytest.warns(UserWarning, match="any price of a search counts the same; set scale_rewards='none'"):
         trainer.step()
     trainer.step()
@@ -709,21 +722,25 @@ def test_a_price_that_scaling_wipes_out(tiny_scorer, recwarn):
 def test_searches_that_cannot_be_seen(tiny_scorer, recwarn):
     """Text in tags, and no name of the tag: every reward would be 0, without a word."""
     columns = {"question": ["Who?"], "answers": [["Ida"]], "completions": ["<information>Ida did.</information> Ida"]}
-    SePerReward(tiny_scorer, variant="both")(**columns)  # pays for the answer
-    SePerReward(tiny_scorer, passage_tag="information")(**columns)
-    SePerReward(tiny_scorer)(**columns, environments=[SimpleNamespace(turns=())])  # it has not searched
-    reward = SePerReward(tiny_scorer)
+    SePerReward(tiny_scorer, price=0.0)(**columns)  # pays for the answer
+    SePerReward(tiny_scorer, answer_weight=0.0, passage_tag="information", price=0.0)(**columns)
+    SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(
+        **columns, environments=[SimpleNamespace(turns=())]
+    )  # it has not searched
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)
     reward(question=[], answers=[], completions=[])
     reward(question=[None], answers=[["Ida"]], completions=["Ida"])  # no score, not a score of 0
     assert not recwarn.list
-    with pytest.warns(UserWarning, match="no search is seen in any of 1 completions, so that each earns 0 by variant"):
+    with pytest.warns(
+        UserWarning, match="no search is seen in any of 1 completions, so that each earns 0 by answer_weight=0"
+    ):
         assert reward(**columns) == [0.0]
     reward(**columns)
     assert not recwarn.list
 
 
 def test_recording(tiny_scorer):
-    reward = SePerReward(tiny_scorer)
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)
     with reward.recording() as seen:
         value = reward_of(reward, searched(MILL.text))
     reward_of(reward, "x")
@@ -744,27 +761,29 @@ class OtherTokenizer:
 
 
 def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
-    reward = SePerReward(tiny_scorer, variant="answer", price=0.2)
+    reward = SePerReward(tiny_scorer, gain_weight=0.0, price=0.2)
     copy = pickle.loads(pickle.dumps(reward))
-    assert (copy.__name__, copy.formula) == ("seper_answer", Formula("answer", price=0.2))
+    assert (copy.__name__, copy.weights) == ("seper", RewardWeights(gain_weight=0.0, price=0.2))
     with pytest.raises(ValueError, match="does not travel"):
         reward_of(copy, searched(MILL.text))
     for wrong, match in [
-        ({"variant": "x"}, "variant"),
         ({"reader": "x"}, "reader"),
-        ({"price": -1.0}, "prices"),
+        ({"price": -1.0}, "price"),
+        ({"answer_weight": -1.0}, "answer_weight"),
         ({"gain_weight": -1.0}, "gain_weight"),
+        ({"price": float("nan")}, "price"),
+        ({"closed_book": 1.0}, "closed_book"),
     ]:
         with pytest.raises(ValueError, match=match):
             SePerReward(tiny_scorer, **wrong)
     with pytest.raises(ValueError, match=r"needs attach\(trainer\)"):
-        reward_of(SePerReward(tiny_scorer, reader="policy-base"), "x")
+        reward_of(SePerReward(tiny_scorer, answer_weight=0.0, reader="policy-base", price=0.0), "x")
     with pytest.raises(ValueError, match="weights of its own"):
         reward.attach(None)
     accelerator = SimpleNamespace(state=SimpleNamespace(deepspeed_plugin=None))
     trainer = SimpleNamespace(processing_class=OtherTokenizer, accelerator=accelerator)
     with pytest.raises(ValueError, match="another tokenizer"):
-        SePerReward(tiny_scorer, reader="policy").attach(trainer)
+        SePerReward(tiny_scorer, answer_weight=0.0, reader="policy", price=0.0).attach(trainer)
 
 
 HACKS = {
@@ -777,8 +796,11 @@ HACKS = {
 
 def test_what_can_be_gamed(embedded_scorer):
     """The policy's words do not move `delta`; `answer` is moved by what the words state."""
-    delta, answer = SePerReward(embedded_scorer, price=0.1), SePerReward(embedded_scorer, variant="answer")
-    both = SePerReward(embedded_scorer, variant="both", price=0.1)
+    delta, answer = (
+        SePerReward(embedded_scorer, answer_weight=0.0, price=0.1),
+        SePerReward(embedded_scorer, gain_weight=0.0, price=0.0),
+    )
+    both = SePerReward(embedded_scorer, price=0.1)
     right = reward_of(answer, searched(MILL.text, answer="Ida Voss"))
     for text in HACKS.values():
         completion = searched(MILL.text, answer=text)

@@ -140,7 +140,7 @@ def test_reading_with_a_sharded_policy(kind, tiny_reader, tiny_sampler, tiny_jud
         untouched = [step() for _ in range(3)]
         policy = new_policy(tiny_reader)
         trainer = trainer_of(policy, tiny_sampler.tokenizer)
-        reward = SePerReward(scorer, reader="policy-base")
+        reward = SePerReward(scorer, answer_weight=0.0, reader="policy-base", price=0.0)
         reward.attach(trainer)  # a trainer shards its policy later, when training begins
         model, step = sharded(kind, policy)
         vars(trainer).update(vars(trainer_of(model, tiny_sampler.tokenizer)))
@@ -148,7 +148,7 @@ def test_reading_with_a_sharded_policy(kind, tiny_reader, tiny_sampler, tiny_jud
         values = reward(**columns_of(PASSAGES if number else PASSAGES[:1]))
         again = reward(**columns_of(PASSAGES[:1]))  # nothing is left to read
         losses.append(step())
-        with suppress(KeyError), reward._scorer() as reader:
+        with suppress(KeyError), reward._reader.scorer() as reader:
             identity = reader.sampler.weights_hash
             if number:
                 raise KeyError("one rank fails")
@@ -162,7 +162,9 @@ def test_reading_with_a_sharded_policy(kind, tiny_reader, tiny_sampler, tiny_jud
         for weight in model.parameters():  # and not buffers
             weight.data = weight.data.bfloat16()
         whole = tiny_sampler.reading_with(model)
-    expected = SePerReward(SePerScorer(whole, tiny_judge, prompt="brief"))(**columns_of(PASSAGES))
+    expected = SePerReward(SePerScorer(whole, tiny_judge, prompt="brief"), answer_weight=0.0, price=0.0)(
+        **columns_of(PASSAGES)
+    )
     few, many = on_two_ranks(rank, tmp_path, seconds=120)
     assert few == ([pytest.approx(expected[0], abs=1e-5)], few[0], whole.weights_hash, True, True)
     assert many == (pytest.approx(expected, abs=1e-5), many[0][:1], whole.weights_hash, True, True)
@@ -202,7 +204,7 @@ def test_trl_trains_with_fsdp(tiny_reader, tiny_scorer, tmp_path):
             max_completion_length=8, use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1,
             disable_tqdm=True, learning_rate=1e-2,
         )  # fmt: skip
-        reward = SePerReward(tiny_scorer, variant="both", reader=reader, share_ranks=True)
+        reward = SePerReward(tiny_scorer, reader=reader, share_ranks=True, price=0.0)
         torch.manual_seed(0)
         trainer = Sharding(
             model=AutoModelForCausalLM.from_pretrained(tiny_reader),
@@ -218,7 +220,7 @@ def test_trl_trains_with_fsdp(tiny_reader, tiny_scorer, tmp_path):
         trainer.train()
         assert isinstance(trainer.model, FSDPModule)
         assert not reward.failures
-        logged = ("rewards/seper_both/mean", "reward_std", "grad_norm")
+        logged = ("rewards/seper/mean", "reward_std", "grad_norm")
         return [row[name] for row in trainer.state.log_history for name in logged if name in row]
 
     def rank(number):

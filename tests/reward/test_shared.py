@@ -5,14 +5,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seper_reward.estimators.seper import Estimator
 from seper_reward.labels.blocks import prompt_cost
-from seper_reward.reward.environment import Turn
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.shared import cut, measure_together
+from seper_reward.reward.turns import Turn
 from seper_reward.runtime import distributed
-from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import cut_by_cost, gathered
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Estimate, Measured, Passage, UnscorableError
@@ -32,15 +30,15 @@ def test_a_line_cut_by_cost(costs, parts):
 
 
 def question(number, contexts, texts=()):
-    return Asked(f"Who owns house {number}?", (f"Owner {number}",), contexts, texts, draws=number + 1)
+    return Asked(f"Who owns house {number}?", (f"Owner {number}",), contexts, texts)
 
 
 def test_questions_are_cut_between_contexts_and_before_texts():
     long = Passage("word " * 400)
     asked = [question(0, ((), (long,)), ("Owner 0",)), question(1, ((),)), question(2, (), ("Bob", "Ann"))]
     first, second = cut(asked, 2)
-    assert first == {0: Asked(asked[0].question, asked[0].answers, ((), (long,)), (), 1)}
-    assert second == {0: Asked(asked[0].question, asked[0].answers, (), ("Owner 0",), 1), 1: asked[1], 2: asked[2]}
+    assert first == {0: Asked(asked[0].question, asked[0].answers, ((), (long,)))}
+    assert second == {0: Asked(asked[0].question, asked[0].answers, (), ("Owner 0",)), 1: asked[1], 2: asked[2]}
     assert cut(asked, 1) == [dict(enumerate(asked))]
     assert cut(asked[:1], 9).count({}) == 6  # more ranks than work
 
@@ -114,11 +112,11 @@ class Counting(SePerScorer):
         self.__dict__ |= scorer.__dict__
         self.asked, self.fails = [], fails
 
-    def beliefs(self, question, answers, sets, *, draws=1):
+    def beliefs(self, question, answers, sets, **options):
         if self.fails is not None:
             raise self.fails
         self.asked += [(question, tuple(shown)) for shown in sets]
-        return super().beliefs(question, answers, sets, draws=draws)
+        return super().beliefs(question, answers, sets, **options)
 
 
 def columns_of(step, rows):
@@ -138,7 +136,7 @@ def test_two_ranks_over_one_group_measure_each_context_once(tiny_scorer, tmp_pat
 
     def steps(share, rows):
         scorer = Counting(tiny_scorer)
-        reward = SePerReward(scorer, variant="both", price=0.1, share_ranks=share)
+        reward = SePerReward(scorer, price=0.1, share_ranks=share)
         return [reward(**columns_of(step, rows)) for step in range(3)], scorer.asked
 
     def rank(number):
@@ -161,7 +159,7 @@ def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
 
     def rank(number):
         scorer = Counting(tiny_scorer, ConnectionError("no engine") if number == 1 else None)
-        reward = SePerReward(scorer, share_ranks=True)
+        reward = SePerReward(scorer, answer_weight=0.0, share_ranks=True, price=0.0)
         problems = []
         columns = columns_of(0, slice(4 * number, 4 * number + 4))
         for wrong in ({}, {"answers": ["Ida Voss"] * 4} if number == 1 else {}):
@@ -181,31 +179,32 @@ def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
         "process 1 failed, and this one, 0, stops with it: ValueError: answers must be a list per row" in problems[1]
     )
     assert others[1].startswith("ValueError: answers must be a list per row")
-    assert values == pytest.approx(SePerReward(tiny_scorer)(**columns_of(0, slice(0, 4))), abs=1e-5)
+    assert values == pytest.approx(
+        SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns_of(0, slice(0, 4))), abs=1e-5
+    )
     assert unscorable == also == [None] * 4
     assert failures == other_failures == {"it is too long": 4}  # rollouts of each
 
 
-def test_ranks_that_know_different_beliefs_agree(tiny_sampler, tiny_judge, tmp_path):
-    """One rank has seen the question by itself, and has more draws of it: both take one draw more than that."""
-    scorer = SePerScorer(
-        tiny_sampler, tiny_judge, prompt="brief", cache=Cache(":memory:"), estimator=Estimator(weighting="uniform")
-    )
+def test_ranks_that_know_different_beliefs_agree(tiny_scorer, tmp_path):
+    """One rank has seen the question by itself; the other one has it measured, and both have the same beliefs."""
     asked = "Who painted the mill?", ("Ida Voss",)
     rollout = Rollout(*asked, (Turn("mill", (CORPUS[1],)),), "")
 
     def rank(number):
-        reward = SePerReward(scorer, pool_draws=4, share_ranks=True)
+        scorer = Counting(tiny_scorer)
+        reward = SePerReward(scorer, share_ranks=True)
         reward.score([rollout] * number)  # nothing on rank 0
+        scorer.asked.clear()
         with reward.recording() as recorded:
             reward(**columns_of(0, slice(1, 2)))
             reward(**columns_of(0, slice(1, 2)))
-        return [[belief.seper for belief in score.beliefs] for _, score in recorded]
+        return [[belief.seper for belief in score.beliefs] for _, score in recorded], len(scorer.asked)
 
-    first, second = on_two_ranks(rank, tmp_path)
-    expected = [scorer.beliefs(*asked, [(), (CORPUS[1],)], draws=draws) for draws in (2, 3)]
-    assert first == second
-    assert first == [pytest.approx([each.seper for each in row], abs=1e-6) for row in expected]
+    (first, by_one), (second, by_other) = on_two_ranks(rank, tmp_path)
+    expected = [belief.seper for belief in tiny_scorer.beliefs(*asked, [(), (CORPUS[1],)])]
+    assert first == second == [pytest.approx(expected, abs=1e-6)] * 2
+    assert by_one + by_other == 2  # once, by either
 
 
 def test_a_process_without_a_group_shares_with_nobody(tiny_scorer):
@@ -214,4 +213,6 @@ def test_a_process_without_a_group_shares_with_nobody(tiny_scorer):
     assert distributed.met() == (0, 1)
     assert gathered(lambda: 5) == [5]
     columns = columns_of(0, slice(0, 8))
-    assert SePerReward(tiny_scorer, share_ranks=True)(**columns) == pytest.approx(SePerReward(tiny_scorer)(**columns))
+    assert SePerReward(tiny_scorer, answer_weight=0.0, share_ranks=True, price=0.0)(**columns) == pytest.approx(
+        SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns)
+    )

@@ -7,12 +7,13 @@ import time
 
 import uvicorn
 
-from seper_reward.reward.formula import Formula
+from seper_reward.reward.formula import RewardWeights
 from seper_reward.serving.app import build_app
 from seper_reward.serving.scoring import Limits
 from seper_reward.serving.server import Server
 from seper_reward.serving.worker import Worker
 
+DELTA = RewardWeights(answer_weight=0.0, price=0.0)
 LIMITS = Limits(body=1_000_000, contexts=100, deadline=60.0)
 
 
@@ -26,9 +27,9 @@ def free_port() -> int:
 class ServerThread:
     """A server over a scorer in a thread of this process, until the block ends."""
 
-    def __init__(self, scorer, *, block=None, queue=8192, memory=65536, limits=LIMITS, formula=None, **options):
+    def __init__(self, scorer, *, block=None, queue=8192, memory=65536, limits=LIMITS, weights=DELTA, **options):
         self.worker = Worker(lambda: scorer, block=block, queue=queue, memory=memory)
-        self.app = build_app(self.worker, limits=limits, formula=formula or Formula(), **options)
+        self.app = build_app(self.worker, limits=limits, weights=weights, **options)
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.server = Server(uvicorn.Config(self.app, host="127.0.0.1", port=port, log_level="warning"), self.worker)

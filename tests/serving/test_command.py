@@ -28,7 +28,7 @@ def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_en
     words += ["--num_samples", 2, "--max_new_tokens", 4]
     server = started(list(map(str, words)), url)
     try:
-        (reward,) = SePerReward(url)(**COLUMNS)
+        (reward,) = SePerReward(url, answer_weight=0.0, price=0.0)(**COLUMNS)
         assert reward != 0
         queries = [{**{name: value[0] for name, value in COLUMNS.items()}, "question": f"{n}?"} for n in range(60)]
         found = []
@@ -53,7 +53,7 @@ def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_en
         (["--port", "0"], "port must be in [1, 65535], got 0"),
         (["--queue", "0"], "queue must be at least 1, got 0"),
         (["--deadline", "0"], "deadline must be above 0, got 0"),
-        (["--price", "-1"], "prices must be at least 0"),
+        (["--price", "-1"], "price must be at least 0"),
     ],
 )
 def test_nonsense_is_one_line(words, message, capsys):

@@ -13,13 +13,13 @@ import pytest
 
 from seper_reward.client import AsyncSePerClient, SePerClient
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions
-from seper_reward.reward.formula import Formula
+from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.scorer import SePerScorer
 from seper_reward.serving.scoring import Limits
 from seper_reward.types import Passage
-from tests.helpers import ENVIRONMENT
+from tests.helpers import ENVIRONMENT, VARIANTS
 from tests.serving.helpers import LIMITS, ServerThread, held
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ["Ida Voss"]
@@ -62,8 +62,8 @@ def test_utilities_are_those_of_the_scorer(server, tiny_scorer):
 def test_an_answer_may_be_a_list(server, tiny_scorer):
     answers = [["Ida Voss", "Voss"], ["Bob Lee"]]
     columns = {"question": [QUESTION], "answers": [answers], "passages": [[MILL]]}
-    expected = near(SePerReward(tiny_scorer)(**columns))
-    assert SePerReward(server.url)(**columns) == expected
+    expected = near(SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns))
+    assert SePerReward(server.url, answer_weight=0.0, price=0.0)(**columns) == expected
     rollouts = [{"question": QUESTION, "answers": answers, "passages": [MILL]}]
     assert post(server, "/rewards", {"rollouts": rollouts}).json()["rewards"] == expected
     (found,) = SePerClient(server.url).utilities([{"question": QUESTION, "answers": answers, "passages": [MILL]}])
@@ -87,9 +87,9 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("variant", ["delta", "stepwise", "answer", "advantage", "both"])
-def test_a_url_in_place_of_a_scorer_gives_the_same_rewards(server, tiny_scorer, variant):
-    by_url, in_process = (SePerReward(each, variant=variant, price=0.1) for each in (server.url, tiny_scorer))
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_url_in_place_of_a_scorer_gives_the_same_rewards(server, tiny_scorer, name):
+    by_url, in_process = (SePerReward(each, **VARIANTS[name], price=0.1) for each in (server.url, tiny_scorer))
     logged = {}
     rewards = by_url(**COLUMNS, log_metric=lambda name, value: logged.setdefault(name, []).append(value))
     assert rewards == near(in_process(**COLUMNS))
@@ -108,19 +108,11 @@ def test_odd_passages_are_those_of_the_scorer(server, tiny_scorer):
             [{"role": "tool", "content": each}, {"role": "assistant", "content": "Ann"}] for each in found
         ],
     }
-    by_url, in_process = (SePerReward(each)(**columns) for each in (server.url, tiny_scorer))
+    by_url, in_process = (
+        SePerReward(each, answer_weight=0.0, price=0.0)(**columns) for each in (server.url, tiny_scorer)
+    )
     assert None not in in_process
     assert by_url == near(in_process)
-
-
-def test_later_visits_add_draws_on_the_server(server, tiny_scorer):
-    columns = {"question": ["Who added draws?"], "answers": [ANSWERS], "passages": [[MILL]]}
-    reward = SePerReward(server.url, pool_draws=2)
-    for draws in (1, 2, 2):
-        sets = [(), (Passage(MILL),)]
-        before, after = tiny_scorer.beliefs("Who added draws?", ANSWERS, sets, draws=draws)
-        assert reward(**columns) == near([after.seper - before.seper])
-    assert SePerReward(server.url)(**columns) != reward(**columns)  # another client's single draw stays what it was
 
 
 def test_a_pickled_reward_scores_in_a_process_without_torch(server, tiny_scorer):
@@ -139,12 +131,12 @@ with ThreadPoolExecutor(8) as threads:
     ]
     done = subprocess.run(
         [sys.executable, "-c", code],
-        input=pickle.dumps((SePerReward(server.url, price=0.1), groups)),
+        input=pickle.dumps((SePerReward(server.url, answer_weight=0.0, price=0.1), groups)),
         env=ENVIRONMENT,
         capture_output=True,
     )
     assert not done.returncode, done.stderr.decode()
-    reward = SePerReward(tiny_scorer, price=0.1)
+    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)
     assert json.loads(done.stdout) == [near(reward(**group)) for group in groups]
 
 
@@ -161,7 +153,7 @@ def test_rewards_of_rollouts(server, tiny_scorer):
         {"question": QUESTION, "answers": ANSWERS, "completion": 7},
     ]
     found = post(server, "/rewards", {"rollouts": rollouts, "price": 0.25}).json()
-    expected = SePerReward(tiny_scorer, price=0.25)(**COLUMNS)
+    expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.25)(**COLUMNS)
     assert found["rewards"][:4] == near(expected)
     assert found["rewards"][4] == found["rewards"][0]
     assert found["rewards"][5:] == [None, None]
@@ -173,12 +165,12 @@ def test_rewards_of_rollouts(server, tiny_scorer):
     assert reasons[6]
     assert found["scores"][0]["cost"] == 0.25
     assert found["scores"][0]["gains"] == near([expected[0] + 0.25])
-    options = {"variant": "both", "price": 0.25, "gain_weight": 0.5, "closed_book": True}
+    options = {"answer_weight": 1.0, "price": 0.25, "gain_weight": 0.5, "closed_book": True}
     found = post(server, "/rewards", {"rollouts": rollouts, **options}).json()
     assert found["rewards"][:4] == near(SePerReward(tiny_scorer, **options)(**COLUMNS))
     turns = found["turn_rewards"]  # who asked for the passages of the first and the fifth is not known
     assert turns == [None, [found["rewards"][1]], None, None, None, None, None]
-    assert found["scores"][1]["answer_support"] == SePerReward(tiny_scorer, variant="answer")(**COLUMNS)[1]
+    assert found["scores"][1]["answer_support"] == SePerReward(tiny_scorer, gain_weight=0.0, price=0.0)(**COLUMNS)[1]
 
 
 def test_async_clients_of_one_loop(server, tiny_scorer):
@@ -211,7 +203,8 @@ def test_async_clients_of_one_loop(server, tiny_scorer):
             {"queries": [{"question": "x" * 100_001, "answers": ["x"], "passages": ["y"]}]},
             "at most 100000 characters",
         ),
-        ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "variant": "best"}, "variant"),
+        ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "variant": "both"}, "variant: Extra"),
+        ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "answer_weight": -1}, "answer_weight"),
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "price": -1}, "greater than or equal to 0"),
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "gain_weight": -1}, "gain_weight"),
         ("/openrlhf", {"query": ["x"], "prompts": [], "labels": []}, "as many prompts and labels as queries"),
@@ -294,7 +287,9 @@ def test_a_full_queue_is_429_and_clients_wait(stuck):
     found = {}
 
     def measure(question):
-        found[question] = SePerReward(server.url)(question=[question], answers=[["x"]], passages=[[]])
+        found[question] = SePerReward(server.url, answer_weight=0.0, price=0.0)(
+            question=[question], answers=[["x"]], passages=[[]]
+        )
 
     first = threading.Thread(target=measure, args=("A?",))
     first.start()
@@ -361,7 +356,9 @@ def test_in_front_of_an_engine(serve, tiny_reader, tiny_entailment):
         away.set()
         assert post(server, "/beliefs", body("A?")).status_code == 503
         threading.Timer(0.5, away.clear).start()
-        assert SePerReward(server.url)(question=["A?"], answers=[["x"]], passages=[[]]) == [0.0]  # it asked again
+        assert SePerReward(server.url, answer_weight=0.0, price=0.0)(
+            question=["A?"], answers=[["x"]], passages=[[]]
+        ) == [0.0]  # it asked again
 
 
 def test_a_bug_is_null_with_a_reason(stuck):
@@ -407,10 +404,10 @@ def test_openrlhf(tiny_scorer):
         "completions": ["Answer: Ida Voss", "Ida Voss"],
         "passages": [[MILL], []],
     }
-    for variant in ("delta", "advantage"):
-        expected = near(SePerReward(tiny_scorer, variant=variant, price=0.1)(**columns))
-        formula = Formula(variant, price=0.1)
-        with ServerThread(tiny_scorer, formula=formula, passage_tag="information") as server:
+    for name in ("delta", "advantage"):
+        expected = near(SePerReward(tiny_scorer, **VARIANTS[name], price=0.1)(**columns))
+        weights = RewardWeights(**VARIANTS[name], price=0.1)
+        with ServerThread(tiny_scorer, weights=weights, passage_tag="information") as server:
             found = post(server, "/openrlhf", body).json()
         assert found["rewards"] == found["scores"] == expected
         assert found["extra_logs"]["cost"] == [0.1, 0.0]
@@ -442,10 +439,10 @@ def test_nemo_gym(tiny_scorer):
         "expected_answer": "Ida Voss",
         "task": "mill",
     }
-    (expected,) = SePerReward(tiny_scorer, variant="advantage", price=0.1)(
+    (expected,) = SePerReward(tiny_scorer, gain_weight=0.0, closed_book=True, price=0.1)(
         question=[QUESTION], answers=[ANSWERS], completions=["Ida Voss"], passages=[[MILL]]
     )
-    with ServerThread(tiny_scorer, formula=Formula("advantage", price=0.1)) as server:
+    with ServerThread(tiny_scorer, weights=RewardWeights(gain_weight=0.0, closed_book=True, price=0.1)) as server:
         assert post(server, "/seed_session", {}).json() == {}
         found = post(server, "/verify", request).json()
         assert found["reward"] == pytest.approx(expected, abs=1e-5)

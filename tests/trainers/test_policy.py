@@ -46,9 +46,9 @@ def results_of(folder):
     return json.loads((folder / "results.json").read_text())
 
 
-@pytest.mark.parametrize(("reader", "over"), [("separate", "random"), ("policy-base", "nothing")])
-def test_command(settings, tmp_path, capsys, reader, over):
-    assert policy.main([*settings, "--reader", reader, "--gain_over", over, "--logging_steps", "1"]) == 0
+@pytest.mark.parametrize("reader", ["separate", "policy-base"])
+def test_command(settings, tmp_path, capsys, reader):
+    assert policy.main([*settings, "--reader", reader, "--answer_weight", "0", "--logging_steps", "1"]) == 0
     results = results_of(tmp_path / "run")
     policies = ["before", "before_reader_answers", "after", "after_reader_answers"]
     rules = ["never_search", "always_search", "threshold", "threshold_entropy", "threshold_semantic_entropy"]
@@ -94,9 +94,7 @@ def test_a_warmed_up_policy_may_be_held_near_its_start(settings, tmp_path):
 
 
 def test_credit_per_turn(settings, tmp_path):
-    options = [
-        "--variant", "both", "--credit", "turn", "--potential", "true", "--discount", "0.9", "--pool_draws", "2",
-    ]  # fmt: skip
+    options = ["--credit", "turn", "--discount", "0.9"]
     assert policy.main([*settings, *options, "--scale_rewards", "none", "--logging_steps", "1"]) == 0
     (checkpoint,) = (tmp_path / "run").glob("checkpoint-2")
     log = json.loads((checkpoint / "trainer_state.json").read_text())["log_history"]
@@ -202,20 +200,20 @@ def test_two_processes_and_wandb(settings, tmp_path):
 
 
 def test_prices_grow(settings, tmp_path, monkeypatch):
-    """Four steps, prices from 0 over the first half of them, and the whole prices in both measurements."""
+    """Four steps, a price from 0 over the first half of them, and the whole price in both measurements."""
     prices = []
     called = policy.SePerReward.__call__
 
     def watched(reward, *args, **columns):
-        prices.append((reward.formula.price, reward.formula.word_price))
+        prices.append(reward.weights.price)
         return called(reward, *args, **columns)
 
     monkeypatch.setattr(policy.SePerReward, "__call__", watched)
-    settings += ["--price", "0.4", "--word_price", "0.2", "--price_warmup", "0.5", "--max_steps", "4"]
+    settings += ["--price", "0.4", "--price_warmup", "0.5", "--max_steps", "4"]
     assert policy.main(settings) == 0
-    training = [(0.0, 0.0), (0.2, 0.1), (0.4, 0.2), (0.4, 0.2)]
+    training = [0.0, 0.2, 0.4, 0.4]
     measuring = (len(prices) - 4) // 2
-    assert prices == [(0.4, 0.2)] * measuring + training + [(0.4, 0.2)] * measuring
+    assert prices == [0.4] * measuring + training + [0.4] * measuring
     with pytest.raises(ValueError, match="price_warmup must be a number of steps"):
         policy.PolicyConfig(init_adapter="none", price_warmup=-0.5)
 
@@ -244,11 +242,11 @@ def test_another_run_in_the_folder_is_refused(settings):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"credit": "turn"}, "variant that tells what each search gained, got delta"),
-        ({"credit": "turn", "variant": "both"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
+        ({"credit": "turn"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
         ({"credit_baseline": "reader"}, "settings of credit 'turn', got .*'reader'.* with 'rollout'"),
-        ({"price": "-1"}, "prices must be at least 0, got -1"),
-        ({"pool_draws": "0"}, "pool_draws must be at least 1, got 0"),
+        ({"price": "-1"}, "price must be at least 0, got -1"),
+        ({"variant": "both"}, "'--variant', which was removed; set answer_weight and gain_weight"),
+        ({"gain_over": "random"}, "'--gain_over', which was removed; leave it out"),
     ],
 )
 def test_settings_that_do_not_go_together_claim_no_folder(settings, tmp_path, given, message):

@@ -14,10 +14,12 @@ from seper_reward.evaluation.statistics import interval_over_questions_and_seeds
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reports.policy_figures import smoothed
-from seper_reward.reward.environment import Turn, environment_factory
+from seper_reward.reward.environment import environment_factory
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
+from seper_reward.reward.turns import Turn
 from seper_reward.types import Belief, Estimate, Measured, Passage, Query, Responses, UnscorableError
+from tests.helpers import VARIANTS
 from trainers import policy_eval
 from trainers.policy_eval import (
     leads_between,
@@ -123,13 +125,11 @@ def tokenizer():
     return AutoTokenizer.from_pretrained(embedded_reader_folder())
 
 
-def bench(tokenizer, variant="delta"):
+def bench(tokenizer, name="delta"):
     retriever = SimpleNamespace(retrieve=lambda questions, top_k: [(PASSAGE,) for _ in questions])
     make = environment_factory(retriever)
-    reward, payer, judge = (
-        SePerReward(ScriptedReader(), variant=each, price=0.2, needed=0.5) for each in (variant, variant, "delta")
-    )
-    return Bench(reward, payer, judge, lambda: SearchTool(make(), STYLES["brief"]), tokenizer, max_turns=1)
+    reward, judge = (SePerReward(ScriptedReader(), **VARIANTS[each], price=0.2) for each in (name, "delta"))
+    return Bench(reward, judge, lambda: SearchTool(make(), STYLES["brief"]), tokenizer, max_turns=1, needed=0.5)
 
 
 def test_rules_by_hand(tokenizer):
@@ -159,8 +159,8 @@ def test_rules_by_hand(tokenizer):
     assert results["threshold"]["unscored"] == 0.3333
 
 
-def test_the_reward_of_a_rule_is_that_of_the_policys_variant(tokenizer):
-    """With ``answer``, the mean over the reader's responses of what each would be paid."""
+def test_the_reward_of_a_rule_is_that_of_the_policy(tokenizer):
+    """Paid for the answer alone, the mean over the reader's responses of what each would be paid."""
     found = read_by_reader(bench(tokenizer, "answer"), NEEDED, (Turn("q", (PASSAGE,)),))
     assert found.reward == pytest.approx(0.75 * 1 + 0.25 * 0 - 0.2)
     assert (found.seper, found.failed) == (0.7, 0)

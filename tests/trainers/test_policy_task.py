@@ -4,8 +4,9 @@ import pytest
 import yaml
 
 from seper_reward.reader.prompts import STYLES
-from seper_reward.reward.environment import NO_MORE, NOTHING_FOUND, environment_factory
+from seper_reward.reward.environment import environment_factory
 from seper_reward.reward.rollouts import read_rollouts
+from seper_reward.reward.turns import NO_MORE, NOTHING_FOUND
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query

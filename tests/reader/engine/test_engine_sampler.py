@@ -153,7 +153,7 @@ def test_half_an_answer_is_no_number(tiny_sampler, tiny_judge, serve, break_it, 
     server.spoil = lambda body, answer: break_it(answer)
     with pytest.raises(UnscorableError, match=reason):
         sampler.sample(PROMPTS[:1])
-    reward = SePerReward(SePerScorer(sampler, tiny_judge, prompt="brief"))
+    reward = SePerReward(SePerScorer(sampler, tiny_judge, prompt="brief"), answer_weight=0.0, price=0.0)
     given = {"question": [QUESTION["question"]], "answers": [["Voss"]], "passages": [["Voss built the mill."]]}
     assert reward(**given) == [None]
     assert sum(reward.failures.values()) == 1

@@ -1,0 +1,49 @@
+"""A search of a rollout, and the texts by which a search tool returns it to a policy."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seper_reward.types import Passage
+
+NO_MORE = "No more searches. Answer now."
+NOTHING_FOUND = "Nothing was found."
+_NUMBERED = re.compile(r"\[(\d+)\] (.*)")
+
+
+def tool_message(passages: Sequence[Passage]) -> str:
+    r"""Return what a policy reads of a search: a passage as it is, or several of one line each, numbered.
+
+    >>> tool_message([Passage("Ida runs it."), Passage("Rain fell.")])
+    '[1] Ida runs it.\n[2] Rain fell.'
+    """
+    if not passages:
+        return NOTHING_FOUND
+    if len(passages) == 1:
+        return passages[0].text
+    return "\n".join(f"[{number}] {passage.text}" for number, passage in enumerate(passages, 1))
+
+
+def read_tool_message(text: str) -> tuple[Passage, ...]:
+    r"""Return the passages of a tool's message: those of ``tool_message``, without ids, else the text as one passage.
+
+    >>> read_tool_message("[1] Ida runs it.\n[2] Rain fell.")
+    (Passage(text='Ida runs it.', title='', id=''), Passage(text='Rain fell.', title='', id=''))
+    >>> read_tool_message("[1] Ida runs it.")
+    (Passage(text='[1] Ida runs it.', title='', id=''),)
+    """
+    if not text or text == NOTHING_FOUND:
+        return ()
+    lines = [_NUMBERED.fullmatch(line) for line in text.split("\n")]
+    if len(lines) > 1 and [line and line[1] for line in lines] == [str(place + 1) for place in range(len(lines))]:
+        return tuple(Passage(line[2]) for line in lines if line)
+    return (Passage(text),)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One search of a rollout: its query, the passages as the policy saw them, and how many seconds it took."""
+
+    query: str
+    passages: tuple[Passage, ...]
+    seconds: float = 0.0
