@@ -161,11 +161,11 @@ class SePerScorer:
     def batch_size(self) -> int:
         """Default number of questions that are measured side by side.
 
-        16 on an accelerator; 1 on a CPU, where labels then do not depend on their neighbours in low digits, and with
-        servers, which make their own batches.
+        16 on an accelerator and with servers; 1 on a CPU, where labels then do not depend on their neighbours in low
+        digits.
         """
         device = self.sampler.device
-        return 1 if device is None or device.type == "cpu" else 16
+        return 1 if device is not None and device.type == "cpu" else 16
 
     def utilities(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[list[Utility]]:
         """Measure each passage of each query by itself: ΔSePer (arXiv:2503.01478, eq. 11).

@@ -444,14 +444,12 @@ class Asked:
         answers: Aliases of its gold answer or, where that is a list, those of each of its items.
         contexts: Sets of passages that the reader is asked with; an empty set is the baseline.
         texts: Texts of a policy, each judged for how surely it states a gold answer.
-        draws: How many draws of N responses each belief is measured on, >= 1, each with a seed of its own.
     """
 
     question: str
     answers: Answers
     contexts: tuple[tuple[Passage, ...], ...] = ()
     texts: tuple[str, ...] = ()
-    draws: int = 1
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ import itertools
 import pytest
 import torch
 
-from seper_reward import Estimator, Passage, ResponseSampler, SePerScorer
+from seper_reward import Estimator, Passage, SePerScorer
 from seper_reward.data.answers import stated_parts
 from seper_reward.estimators.judge import SampledQuestion
-from seper_reward.reader.sampler import AdaptiveSampling
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Responses, UnscorableError
 from tests.helpers import rebuilt
@@ -89,9 +88,8 @@ def test_a_list_against_a_slow_loop(tiny_scorer):
 
 
 def test_a_list_of_one_item_is_the_plain_answer(tiny_scorer):
-    scorer = tiny_scorer.with_sampling(draw="without_replacement")
     nested = {**RECORD, "answers": [RECORD["answers"]]}
-    (expected,), (found,) = scorer.utilities([RECORD]), scorer.utilities([nested])
+    (expected,), (found,) = tiny_scorer.utilities([RECORD]), tiny_scorer.utilities([nested])
     assert found == expected
     assert len(found[0].baseline.sampled.known_leaves) == 2
 
@@ -167,48 +165,6 @@ def test_odd_passages_are_scored(tiny_scorer, text):
     assert -1 <= utilities[0].delta_seper <= 1
 
 
-@pytest.mark.parametrize("kernel", ["forward", "max"])
-def test_adaptive_sampling_stops_where_the_belief_is_sure(tiny_scorer, kernel):
-    estimator = Estimator(kernel=kernel)
-    whole = scorer_like(tiny_scorer, estimator=estimator).utilities([RECORD])[0]
-    all_sure = scorer_like(tiny_scorer, estimator=estimator, adaptive=AdaptiveSampling(1.0, 2))
-    none_sure = scorer_like(tiny_scorer, estimator=estimator, adaptive=AdaptiveSampling(1e-9, 2))
-    for full, few, many in zip(whole, *(each.utilities([RECORD])[0] for each in (all_sure, none_sure)), strict=True):
-        assert drawn(few.belief) == drawn(full.belief)[:2]
-        assert drawn(few.baseline) == drawn(full.baseline)[:2]
-        assert many.belief.responses == full.belief.responses
-        assert many.delta_seper == pytest.approx(full.delta_seper, abs=1e-5)
-
-
-def test_adaptive_sampling_decides_for_each_prompt(tiny_scorer):
-    errors = [each.belief.std_error for each in scorer_with(tiny_scorer, 2).utilities([RECORD])[0]]
-    between = sorted(set(errors))[:2]
-    adaptive = scorer_like(tiny_scorer, adaptive=AdaptiveSampling(sum(between) / 2, 2))
-    found = [sum(each.belief.counts) for each in adaptive.utilities([RECORD])[0]]
-    assert found == [2 if error < sum(between) / 2 else 4 for error in errors]
-    assert set(found) == {2, 4}
-
-
-def drawn(belief):
-    """Return the texts that were drawn, which stand in front of the known answers."""
-    return [text for text, count in zip(belief.responses, belief.counts, strict=True) if count]
-
-
-def scorer_with(scorer, samples):
-    old = scorer.sampler
-    sampler = ResponseSampler(old._model, old.tokenizer, **{**vars(old.options), "num_samples": samples})
-    return SePerScorer(sampler, scorer.entailment, prompt="brief")
-
-
-def test_adaptive_sampling_and_the_cache(tiny_scorer, monkeypatch):
-    cached = scorer_like(tiny_scorer, cache=Cache(":memory:"), adaptive=AdaptiveSampling(0.1, 2))
-    first = cached.utilities([RECORD])
-    other = scorer_like(tiny_scorer, cache=cached.cache)  # all samples: of another key
-    assert sum(other.utilities([RECORD])[0][0].belief.counts) == 4
-    monkeypatch.setattr(tiny_scorer.sampler, "sample", lambda *_, **__: pytest.fail("sampled again"))
-    assert cached.utilities([RECORD]) == first
-
-
 def test_another_seed_draws_other_responses_from_the_same_models(tiny_scorer):
     other = tiny_scorer.with_sampling(seed=7)
     fresh = SePerScorer(rebuilt(tiny_scorer.sampler, seed=7), tiny_scorer.entailment, prompt="brief")
@@ -216,12 +172,6 @@ def test_another_seed_draws_other_responses_from_the_same_models(tiny_scorer):
     own = tiny_scorer.sampler.options.seed
     assert (tiny_scorer.fingerprint["sampling"]["seed"], other.fingerprint["sampling"]["seed"]) == (own, 7)
     assert other.with_sampling(seed=own).fingerprint == tiny_scorer.fingerprint
-
-
-@pytest.mark.parametrize("options", [{"enough_std_error": 0.0}, {"enough_std_error": 2.0}, {"min_samples": 1}])
-def test_adaptive_options_are_checked(options):
-    with pytest.raises(ValueError, match="enough_std_error must be in"):
-        AdaptiveSampling(**{"enough_std_error": 0.1, **options})
 
 
 def test_the_embedded_models_judge_a_plain_case(embedded_scorer):
@@ -256,7 +206,7 @@ def test_the_embedded_judge_reads_lists_in_parts(embedded_scorer, question, righ
         assert (whole, part) == pytest.approx((1, 1 / len(right)), abs=0.15)
         assert nothing < 0.17
     earned = {
-        text: embedded_scorer.mutual_support(question, text, answers)
+        text: embedded_scorer.judge.mutual_support(question, text, answers)
         for text in (" and ".join(right), " or ".join([*right, *wrong]), " ".join([*right, *wrong]), ", ".join(wrong))
     }
     assert list(earned.values()) == pytest.approx([1, 0.5, 0, 0], abs=0.1)

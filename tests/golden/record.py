@@ -35,12 +35,12 @@ EXACT = {"dtype": "float32", "device": "cpu"}
 LABELERS = ("delta_seper", "erag", "likelihood", "gold")
 #: Weights of rewards, by the names that the artifacts have.
 REWARDS: dict[str, dict[str, Any]] = {
-    "delta": {"variant": "delta", "price": 0.1},
-    "stepwise": {"variant": "stepwise", "price": 0.1},
-    "answer": {"variant": "answer", "price": 0.1},
-    "advantage": {"variant": "advantage", "price": 0.1},
-    "both": {"variant": "both", "price": 0.1},
-    "both_closed_book": {"variant": "both", "price": 0.3, "gain_weight": 0.5, "closed_book": True},
+    "delta": {"answer_weight": 0.0, "price": 0.1},
+    "stepwise": {"answer_weight": 0.0, "price": 0.1},
+    "answer": {"gain_weight": 0.0, "price": 0.1},
+    "advantage": {"gain_weight": 0.0, "price": 0.1, "closed_book": True},
+    "both": {"price": 0.1},
+    "both_closed_book": {"price": 0.3, "gain_weight": 0.5, "closed_book": True},
 }
 # fields of results that a clock, a version or a machine decides
 CHANGING = {"seconds", "device", "seper-reward", "torch", "transformers", "sha256"}

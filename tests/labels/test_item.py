@@ -158,7 +158,7 @@ def test_questions_of_a_block_share_the_readers_batches_and_fail_alone(make):
     bare = replace(QUERY, id="bare", passages=())
     long = replace(QUERY, id="long", question="why " * 5000)
     labeler, asked = make({"answer": ["Bob", "Ann"], "set": ["[2]", "[3]"]}, method="exp_a")
-    one, failed, none, two = labeler.label_block([QUERY, long, bare, other])
+    one, failed, none, two = labeler.label_batch([QUERY, long, bare, other])
     assert list(map(len, asked)) == [2, 2]
     # a batch is in the order of its texts
     assert {one.labels, two.labels} == {(0.0, 1.0, 0.0), (0.0, 0.0, 1.0)}
@@ -177,7 +177,7 @@ def test_a_reader_that_fails_at_one_prompt_fails_one_question(make):
         return ScriptedSampler.sample(sampler, prompts)
 
     sampler.sample, sampler.reply = sample, lambda prompt: "[2]"
-    one, failed = labeler.label_block([QUERY, replace(QUERY, id="other", question="Who owns it?")])
+    one, failed = labeler.label_batch([QUERY, replace(QUERY, id="other", question="Who owns it?")])
     assert one.labels == (0.0, 1.0, 0.0)
     assert str(failed) == "NaN"
 
@@ -269,7 +269,7 @@ def test_a_reader_on_a_server_is_asked_for_many_questions_at_once(tiny_sampler, 
     options, sampling = engine_options([server.url], **vars(tiny_sampler.options))
     scorer = SePerScorer(EngineSampler(options, tiny_sampler.tokenizer, **sampling), tiny_judge, prompt="brief")
     labeler = ItemLabeler(scorer, JudgmentOptions("vanilla"))
-    found = labeler.label_block([replace(QUERY, id=str(at), question=f"Who built mill {at}?") for at in range(4)])
+    found = labeler.label_batch([replace(QUERY, id=str(at), question=f"Who built mill {at}?") for at in range(4)])
     assert [each.labels for each in found] == [(1.0, 0.0, 0.0)] * 4
     asked = [body for body in server.requests if not body.get("echo") and body["max_tokens"] == 128]
     assert len(asked) == 4

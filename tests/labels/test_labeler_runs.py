@@ -7,7 +7,6 @@ from transformers import AutoTokenizer
 
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query, read_queries
-from seper_reward.labels.blocks import block_size
 from seper_reward.labels.dataset import label_dataset
 from seper_reward.labels.labelers import (
     LABELERS,
@@ -17,6 +16,7 @@ from seper_reward.labels.labelers import (
     load_labeler,
     needs_answers,
 )
+from seper_reward.labels.loop import batch_size
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
 from seper_reward.types import LabeledQuery, UnscorableError
@@ -228,7 +228,7 @@ def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reade
 
 def test_only_labelers_that_gain_by_it_have_blocks(tiny_scorer):
     names = ("delta_seper", "erag", "likelihood", "gold")
-    sizes = {name: block_size(load_labeler(name, lambda: tiny_scorer), 4) for name in names}
+    sizes = {name: batch_size(load_labeler(name, lambda: tiny_scorer), 4) for name in names}
     assert sizes == {"delta_seper": 4, "erag": 4, "likelihood": 4, "gold": 1}
 
 

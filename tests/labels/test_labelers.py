@@ -81,7 +81,7 @@ def test_delta_seper_is_the_scorers(tiny_scorer):
     assert load_labeler("delta_seper", lambda: tiny_scorer).label(QUERY).labels == tuple(
         row.delta_seper for row in utilities
     )
-    (row,) = load_labeler("delta_seper", lambda: tiny_scorer).label_block([QUERY])
+    (row,) = load_labeler("delta_seper", lambda: tiny_scorer).label_batch([QUERY])
     assert row.baseline_error == utilities[0].baseline.std_error > 0
     assert row.passage_errors == pytest.approx([each.belief.std_error for each in utilities])
     hard = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_seper_hard")).label(

@@ -14,7 +14,7 @@ from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.reestimate import reestimate
 from seper_reward.labels.rows import read_labels
 from seper_reward.labels.run import LabelRun
-from seper_reward.types import Estimate, Passage, Query, UnscorableError
+from seper_reward.types import Asked, Estimate, Passage, Query, UnscorableError
 
 HOP = Passage("The mill was built by Ann Lee.", id="hop")
 END = Passage("Ann Lee was born in Oslo.", id="end")
@@ -33,7 +33,7 @@ class Scripted(ReaderLabeler):
     def __init__(self, scorer):
         self.scorer, self.read_so_far = scorer, []
 
-    def read(self, asked, *, together=False):
+    def read(self, asked, batch_size):
         self.read_so_far.append([[[passage.id for passage in row] for row in each.contexts] for each in asked])
         return [
             UnscorableError("no") if "fails" in each.question else [self._reading(row) for row in each.contexts]
@@ -90,10 +90,10 @@ def test_the_order_of_pairs_is_turned_round_in_a_sample(tiny_scorer):
     assert found_by(labeled, (2,), 1).shown == (2, 1)  # the same measurement
 
 
-def test_questions_of_a_block_are_measured_side_by_side_and_fail_alone(tiny_scorer):
+def test_questions_of_a_batch_are_measured_side_by_side_and_fail_alone(tiny_scorer):
     labeler = SetLabeler(Scripted(tiny_scorer), SetOptions(given_top=1))
     queries = [QUERY, replace(QUERY, id="bad", question="fails"), replace(QUERY, id="bare", passages=())]
-    one, bad, bare = labeler.label_block(queries)
+    one, bad, bare = labeler.label_batch(queries)
     assert one == labeler.label(QUERY)
     assert isinstance(bad, UnscorableError)
     assert (bare.labels, bare.sets) == ((), ())
@@ -116,7 +116,8 @@ def test_a_label_beside_given_passages_is_a_difference_of_measurements(kind, tin
             assert each.gain.std_error == pytest.approx(math.hypot(with_.std_error, without.std_error), abs=1e-6)
             assert each.details["seper"] == pytest.approx(with_.seper, abs=1e-6)
         if kind is LikelihoodLabeler:
-            rows = tiny_scorer.reader.answer_log_probs(QUERY.question, QUERY.answers, [shown, given])
+            asked = Asked(QUERY.question, QUERY.answers, (shown, given))
+            (rows,) = tiny_scorer.reader.answer_log_probs([asked], [QUERY.answers])
             assert each.gain.value == pytest.approx(rows[0][0] - rows[1][0], abs=1e-5)
         single = labeled.labels[each.passage]
         assert each.interaction.value == pytest.approx(each.gain.value - single, abs=1e-6)

@@ -1,0 +1,119 @@
+"""The loop over questions: measured side by side they have the beliefs that they have alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from seper_reward.batching import beliefs_of, query_cost
+from seper_reward.data.queries import as_query
+from seper_reward.labels.labelers import (
+    DeltaSePerLabeler,
+    ERAGLabeler,
+    ERAGOptions,
+    GoldLabeler,
+    ItemLabeler,
+    LikelihoodLabeler,
+)
+from seper_reward.labels.loop import batch_size, label_all, label_batches
+from seper_reward.reader import prompted
+from seper_reward.runtime.profiling import profiling
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError, attempt
+
+RECORD = {
+    "question": "Who built the mill?",
+    "answers": ["Peter Voss", "Voss"],
+    "passages": ["Peter Voss did.", "It burned."],
+}
+
+
+def test_a_query_without_delta_belief_leaves_the_others_of_its_batch_theirs(tiny_scorer):
+    plain = Query("0", "Who built the mill?", ("Ann",), (Passage("Ann did."),))
+    listed = Query("1", "Who built it?", (("Ann",), ("Bob",)), (Passage("Ann and Bob did."),))
+    first, second = DeltaSePerLabeler(tiny_scorer, "delta_belief").label_batch([plain, listed])
+    assert first.labels
+    assert isinstance(second, UnscorableError)
+
+
+def test_beliefs_come_in_the_order_of_their_queries_with_errors_in_their_places(tiny_scorer, monkeypatch):
+    asked = [
+        Asked("Who built the mill?" if n != 2 else "why " * 600, ("Voss",), ((Passage(f"Voss built {n}."),),))
+        for n in range(5)
+    ]
+    one_by_one = beliefs_of(tiny_scorer, asked, "reading")
+    monkeypatch.setattr(SePerScorer, "batch_size", 32)
+    in_batches = beliefs_of(tiny_scorer, asked, "reading")
+    assert [isinstance(each, UnscorableError) for each in in_batches] == [False, False, True, False, False]
+    for alone, together in zip(one_by_one, in_batches, strict=True):
+        if isinstance(alone, list):
+            assert [belief.seper for belief in together] == pytest.approx([belief.seper for belief in alone], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "labeler",
+    [LikelihoodLabeler, ERAGLabeler, lambda scorer: ERAGLabeler(scorer, "token_f1", ERAGOptions.preset("paper"))],
+    ids=["likelihood", "erag", "erag as published"],
+)
+@pytest.mark.parametrize("too_long", [False, True])
+def test_labels_of_a_batch_are_those_made_one_by_one(labeler, too_long, tiny_scorer, monkeypatch):
+    labeler = labeler(tiny_scorer)
+    queries = [as_query({**RECORD, "id": str(number), "question": f"Who built mill {number}?"}) for number in range(3)]
+    if too_long:
+        queries[1] = replace(queries[1], question="why " * 600)
+    batches = []
+    monkeypatch.setattr(prompted, "usage", lambda _, prompts, lengths: batches.append(set(prompts)) or {})
+    with profiling():
+        together = labeler.label_batch(queries)
+    if not too_long:
+        # prompts without a passage are a batch of their own; the published eRAG has none
+        sizes = {"likelihood": [9], "erag_exact_match": [3, 6], "erag_token_f1": [6]}
+        assert [len(batch) for batch in batches if batch] == sizes[labeler.name]
+    for query, found in zip(queries, together, strict=True):
+        alone = attempt(lambda query=query: labeler.label(query))
+        assert type(found) is type(alone)
+        if isinstance(alone, LabeledQuery):
+            assert found.labels == pytest.approx(alone.labels, abs=1e-3)
+        else:
+            assert str(found) == str(alone)
+
+
+def test_an_error_stands_in_the_place_of_labels(tiny_scorer):
+    broken = as_query({**RECORD, "passages": [{"text": "a", "relevant": "yes"}, {"text": "b", "relevant": True}]})
+    marked = as_query({**RECORD, "passages": [{"text": "a", "relevant": False}, {"text": "b", "relevant": True}]})
+    (_, error), (query, labeled) = label_batches(GoldLabeler(), [[broken, marked]])
+    assert "expected 'relevant': true or false, got 'yes'" in str(error)
+    assert query is marked
+    assert labeled.labels == (0.0, 1.0)
+
+
+def test_longer_and_more_passages_cost_more():
+    short = Query("q", "Who?", ("Ann",), (Passage("Ann did."),))
+    long = Query("q", "Who?", ("Ann",), (Passage("Ann did. " * 50),))
+    many = Query("q", "Who?", ("Ann",), (Passage("Ann did."),) * 9)
+    assert query_cost(short) < query_cost(long)
+    assert query_cost(short) < query_cost(many)
+
+
+def test_a_labeler_has_the_batches_of_its_scorer(tiny_scorer, monkeypatch):
+    assert batch_size(GoldLabeler()) == 1
+    assert batch_size(DeltaSePerLabeler(tiny_scorer)) == 1
+    monkeypatch.setattr(SePerScorer, "batch_size", 32)
+    assert batch_size(DeltaSePerLabeler(tiny_scorer)) == 32
+    assert batch_size(DeltaSePerLabeler(tiny_scorer), 4) == 4
+    assert batch_size(GoldLabeler(), 4) == 1
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        batch_size(DeltaSePerLabeler(tiny_scorer), 0)
+
+
+def test_servers_make_their_own_batches(tiny_scorer, monkeypatch):
+    """Except of queries that are not announced: judgments, whose rounds depend on each other, and likelihoods."""
+    monkeypatch.setattr(type(tiny_scorer.sampler), "prompts_ahead", 8)
+    labelers = DeltaSePerLabeler, ItemLabeler, LikelihoodLabeler
+    assert [batch_size(labeler(tiny_scorer), 4) for labeler in labelers] == [1, 4, 4]
+
+
+def test_all_queries_come_with_labels_or_an_error_in_order(tiny_scorer):
+    queries = [as_query({**RECORD, "id": str(n), "question": "why " * 600 if n == 1 else "Who?"}) for n in range(3)]
+    found = list(label_all(DeltaSePerLabeler(tiny_scorer), queries, 2, show=False))
+    assert [query for query, _ in found] == queries
+    assert [isinstance(labeled, LabeledQuery) for _, labeled in found] == [True, False, True]
