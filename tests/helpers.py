@@ -9,12 +9,14 @@ import sys
 import traceback
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from types import SimpleNamespace
 
 import torch
 
 from seper_reward import ResponseSampler
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
-from seper_reward.types import Responses, UnscorableError
+from seper_reward.types import Measured, Responses, attempt
 
 #: The weights that stand for the variants of earlier releases.
 VARIANTS = {
@@ -82,7 +84,7 @@ class ScriptedSampler:
 
     backend, name, weights_hash = "process", "scripted", "scripted"
     max_batch_tokens = prompts_ahead = 0
-    knows_leaves = refill = compiled = False
+    knows_leaves = False
     layout, device = None, torch.device("cpu")
 
     def __init__(self, tokenizer, reply, window=4096):
@@ -93,7 +95,7 @@ class ScriptedSampler:
     def max_prompt_tokens(self):
         return self.window - self.options.max_new_tokens
 
-    def sample(self, prompts, first=None, more=None, given=None):
+    def sample(self, prompts, given=None):
         self.asked.append(list(prompts))
         texts = [self.reply(prompt) for prompt in prompts]
         count = self.options.num_samples
@@ -147,12 +149,13 @@ def _rank(act, rank, store, answer, seconds):
 
 
 class OneByOne:
-    """What a stand-in for a scorer has beside its ``beliefs``: it is asked question by question."""
+    """A stand-in for a scorer: a test adds ``beliefs``, which is called question by question."""
 
-    block = 1
+    batch_size = 1
+    reader = SimpleNamespace(expect=lambda asked: None, sampler=SimpleNamespace(prompts_ahead=0))
 
-    def attempt(self, asked):
-        try:
-            return self.beliefs(asked.question, asked.answers, asked.contexts)
-        except UnscorableError as error:
-            return error
+    def measure(self, asked, batch_size=None):
+        def beliefs(each):
+            return Measured(tuple(self.beliefs(each.question, each.answers, each.contexts)))
+
+        return [attempt(partial(beliefs, each)) for each in asked]

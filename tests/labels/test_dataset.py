@@ -63,6 +63,6 @@ def test_bad_rows_of_a_stream(tiny_scorer):
     with pytest.raises(UnscorableError, match="row 2: question has no room"):
         list(label_dataset(stream, tiny_scorer))
     for block in (1, 2):
-        labels = list(label_dataset(stream, tiny_scorer, strict=False, block=block))
+        labels = list(label_dataset(stream, tiny_scorer, strict=False, batch_size=block))
         assert [row["question"] for row in labels] == [row["user_input"] for row in ROWS]
         assert all("reference" not in row for row in labels)

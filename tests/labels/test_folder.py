@@ -10,7 +10,6 @@ from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.labels import provenance
 from seper_reward.labels.labelers import GoldLabeler
-from seper_reward.labels.provenance import backend_of
 from seper_reward.labels.run import LabelRun
 from seper_reward.runtime.run_folder import lock_folder
 from tests.helpers import labels_of
@@ -135,15 +134,10 @@ def test_progress_whose_settings_are_unknown_is_refused(unfinished, command, cap
 @pytest.mark.parametrize(("text", "message"), [('{"a": 1,\n b}', "expected JSON"), ("[]", "expected a JSON object")])
 def test_a_broken_file_is_named(folder, command, capsys, name, text, message):
     (folder / name).write_text(text)
-    assert main([*command(folder), "--backend", "auto"]) == 2
+    assert main(command(folder)) == 2
     error = capsys.readouterr().err
     assert f"{folder / name}: {message}" in error
     assert error.count("\n") == 1
-
-
-def test_a_foreign_provenance_names_no_backend(tmp_path):
-    (tmp_path / "provenance.json").write_text('{"decides": 3}')
-    assert backend_of(tmp_path) is None
 
 
 def test_a_run_that_ended_leaves_its_folder_to_others(tmp_path):

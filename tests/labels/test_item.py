@@ -63,7 +63,7 @@ def test_a_question_is_judged_in_a_conversation(make):
         "not_understood": 0,
     }
     answer, judged, again, last = (batch[0] for batch in asked)
-    assert answer == labeler.scorer.reader.build_prompts(QUERY.question, [QUERY.passages])[0]
+    assert answer == labeler.scorer.reader.prompts.build(QUERY.question, QUERY.passages)
     assert judged.count("<|im_start|>assistant") == 5  # ready, three passages, and the reply
     assert "[2] Mill: Ann built the mill.<|im_end|>" in judged
     assert "A first answer to the question, which may be wrong: Bob\n" in judged
@@ -171,10 +171,10 @@ def test_a_reader_that_fails_at_one_prompt_fails_one_question(make):
     labeler, _ = make({}, method="vanilla")
     sampler = labeler.writer._reader.sampler
 
-    def sample(prompts, first=None, more=None, given=None):
-        if any("owns" in prompt.rpartition("Question")[2] for prompt in prompts):
-            raise UnscorableError("NaN")
-        return ScriptedSampler.sample(sampler, prompts)
+    def sample(prompts, given=None):
+        rows = ScriptedSampler.sample(sampler, prompts)
+        fails = ["owns" in prompt.rpartition("Question")[2] for prompt in prompts]
+        return [UnscorableError("NaN") if failed else row for failed, row in zip(fails, rows, strict=True)]
 
     sampler.sample, sampler.reply = sample, lambda prompt: "[2]"
     one, failed = labeler.label_batch([QUERY, replace(QUERY, id="other", question="Who owns it?")])

@@ -236,11 +236,11 @@ def test_a_failure_in_the_middle_is_resumed(tmp_path, tiny_scorer):
     class Fails(ERAGLabeler):
         left = 2
 
-        def read(self, asked, *, together=False):
+        def read(self, asked, batch_size):
             if not self.left:
                 raise KeyboardInterrupt
             self.left -= 1
-            return super().read(asked, together=together)
+            return super().read(asked, batch_size)
 
     queries = [as_query(row) for row in records(4)]
     with pytest.raises(KeyboardInterrupt):

@@ -24,7 +24,7 @@ from seper_reward.labels.labelers.registry import FORMER
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.types import Passage, Query, Responses, UnscorableError
+from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError
 
 QUERY = Query(
     "q",
@@ -91,7 +91,7 @@ def test_delta_seper_is_the_scorers(tiny_scorer):
 
 
 def test_delta_belief_is_half_delta_seper_and_half_the_answers_own_change(tiny_scorer):
-    baseline, *rows = tiny_scorer.reader.answer_log_probs(QUERY.question, QUERY.answers, QUERY.contexts)
+    ((baseline, *rows),) = tiny_scorer.reader.answer_log_probs([QUERY], [QUERY.answers])
     found = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_belief")).label(QUERY)
     for judged, row, label, error in zip(
         tiny_scorer.utilities([QUERY])[0], rows, found.labels, found.std_errors, strict=True
@@ -118,7 +118,7 @@ def test_erag_is_the_mean_metric_less_the_baselines(tiny_scorer):
     def length(response, answers):
         return len(response) / (100 * len(answers))
 
-    baseline, *rows = tiny_scorer.responses(QUERY.question, QUERY.answers, QUERY.contexts)
+    ((baseline, *rows),) = tiny_scorer.responses([QUERY])
     found = ERAGLabeler(tiny_scorer, length).label(QUERY)
 
     def mean(sampled):
@@ -189,7 +189,7 @@ def test_published_erag_scores_one_greedy_response_and_subtracts_nothing(preset,
     labeler = ERAGLabeler(tiny_scorer, length, ERAGOptions.preset(preset))
     found = labeler.label(QUERY)
     greedy = tiny_scorer.with_sampling(num_samples=1, temperature=0.0)
-    sampled = greedy.responses(QUERY.question, (), [(passage,) for passage in QUERY.passages])
+    (sampled,) = greedy.reader.responses([Asked(QUERY.question, (), tuple(QUERY.contexts[1:]))])
     said = [row.texts[0] for row in sampled]
     assert found.labels == tuple(length(text, ()) for text in said)
     assert len(set(found.labels)) > 1
@@ -202,12 +202,16 @@ def test_published_erag_scores_one_greedy_response_and_subtracts_nothing(preset,
 def test_published_erag_never_asks_without_a_passage(tiny_scorer, monkeypatch):
     labeler = ERAGLabeler(tiny_scorer, length, ERAGOptions.preset("paper"))
     reader, asked = labeler.scorer.reader, []
-    monkeypatch.setattr(reader, "expect", lambda question, contexts: asked.extend(contexts))
     responses = reader.responses
-    monkeypatch.setattr(
-        reader, "responses", lambda question, sets, **kwargs: asked.extend(sets) or responses(question, sets, **kwargs)
-    )
-    assert list(labeler.ahead([QUERY])) == [QUERY]
+
+    def spy(batch, act=lambda *_: None, *more):
+        batch = list(batch)
+        asked.extend(context for each in batch for context in each.contexts)
+        return act(batch, *more)
+
+    monkeypatch.setattr(reader, "expect", spy)
+    monkeypatch.setattr(reader, "responses", lambda batch, answers: spy(batch, responses, answers))
+    assert list(labeler.ahead([[QUERY]])) == [[QUERY]]
     labeler.label(QUERY)
     assert asked == [(passage,) for passage in QUERY.passages] * 2
 
@@ -218,7 +222,8 @@ def test_published_erag_of_sets_is_what_a_passage_adds_to_the_metric(tiny_scorer
     labeled = labeler.label(QUERY)
     for each in labeled.sets:
         shown = [tuple(QUERY.passages[at] for at in places) for places in (each.shown, each.given)]
-        together, before = (length(row.texts[0], ()) for row in greedy.responses(QUERY.question, (), shown))
+        (rows,) = greedy.reader.responses([Asked(QUERY.question, (), tuple(shown))])
+        together, before = (length(row.texts[0], ()) for row in rows)
         assert each.utility.value == pytest.approx(together)
         assert each.gain.value == pytest.approx(together - before)
         assert each.gain.std_error == 0.0
@@ -260,13 +265,12 @@ def test_passages_that_contain_the_answer_as_words():
 
 
 def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):
-    contexts = [(), *((passage,) for passage in QUERY.passages)]
-    baseline, *rows = tiny_scorer.reader.answer_log_probs(QUERY.question, QUERY.answers, contexts)
+    ((baseline, *rows),) = tiny_scorer.reader.answer_log_probs([QUERY], [QUERY.answers])
     found = load_labeler("likelihood", lambda: tiny_scorer).label(QUERY)
     assert found.labels == pytest.approx([max(row) - max(baseline) for row in rows])
     assert found.std_errors == (0.0, 0.0, 0.0)
     aliases = ["Ann Lee", "Ann B. Lee", "Bob"]
-    baseline, *rows = tiny_scorer.reader.answer_log_probs(QUERY.question, aliases, contexts)
+    ((baseline, *rows),) = tiny_scorer.reader.answer_log_probs([QUERY], [aliases])
     of_list = [(max(row[:2]) + row[2]) / 2 for row in (baseline, *rows)]
     found = load_labeler("likelihood", lambda: tiny_scorer).label(LIST)
     assert found.labels == pytest.approx([value - of_list[0] for value in of_list[1:]])

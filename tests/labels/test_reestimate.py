@@ -86,16 +86,6 @@ def test_the_default_is_no_copy_of_the_paper(words, tmp_path):
     assert found["baseline"]["seper"] != pytest.approx(known["baseline"]["seper"], abs=1e-3)
 
 
-def test_distinct_draws_are_weighed_by_mass_or_not_at_all(words, tmp_path, capsys):
-    assert main(words("label", "labels", "--draw", "without_replacement")) == 0
-    assert main(words("reestimate", "found")) == 0
-    for found, known in zip(labels_of(tmp_path / "found"), labels_of(tmp_path / "labels"), strict=True):
-        for one, other in zip(numbers(found), numbers(known), strict=True):
-            assert one == pytest.approx(other, abs=1e-4)
-    assert main(words("reestimate", "plain", "--weighting", "uniform")) == 2
-    assert "drawn without replacement are no sample of equal worth" in capsys.readouterr().err
-
-
 def test_labels_that_cannot_be_estimated_again_are_refused(words, tmp_path, capsys):
     assert main(words("label", "labels", "--labeler", "erag")) == 0
     assert main(words("reestimate", "found")) == 2

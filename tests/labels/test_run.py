@@ -12,7 +12,7 @@ from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import DeltaSePerLabeler, load_labeler
 from seper_reward.labels.run import LabelRun
-from seper_reward.reader.sampler import AdaptiveSampling, ReaderOptions
+from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.runtime.json_files import checked_line
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
@@ -138,15 +138,15 @@ def test_label_dataset_in_blocks(tiny_scorer):
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
     dataset = Dataset.from_list([*rows(2), long, *rows(5)[2:]])
     with pytest.raises(UnscorableError, match="row 2: question has no room"):
-        label_dataset(dataset, tiny_scorer, block=2)
-    blocks = label_dataset(dataset, tiny_scorer, strict=False, block=2)
+        label_dataset(dataset, tiny_scorer, batch_size=2)
+    blocks = label_dataset(dataset, tiny_scorer, strict=False, batch_size=2)
     expected = label_dataset(dataset, tiny_scorer, strict=False)
     assert blocks["id"] == expected["id"] == [f"q{number}" for number in range(5)]
     for one, other in zip(blocks["passages"], expected["passages"], strict=True):
         for judged, single in zip(one, other, strict=True):
             assert judged["delta_seper"] == pytest.approx(single["delta_seper"], abs=1e-3)
     with pytest.raises(ValueError, match="block must be at least 1"):
-        label_dataset(dataset, tiny_scorer, block=0)
+        label_dataset(dataset, tiny_scorer, batch_size=0)
 
 
 KILLED = """
@@ -455,7 +455,7 @@ def test_the_readers_words_come_from_the_settings(label, tmp_path):
         system_prompt="Be brief.",
         passages_prompt="Read it. {reference} Say it. {question}",
     )
-    prompts = load_scorer(config, 0).reader.build_prompts("Who?", [[Passage("Ann did.")]])
+    prompts = [load_scorer(config, 0).reader.prompts.build("Who?", [Passage("Ann did.")])]
     assert prompts == ["<system>Be brief.<user>Read it. Ann did. Say it. Who?<calm bot>"]
 
 
@@ -502,28 +502,12 @@ def test_profile_shows_the_stages_and_changes_nothing(label, tmp_path, capsys):
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "plain" / "labels.jsonl").read_bytes()
 
 
-def test_throughput_gives_the_same_labels_to_low_digits(label, tmp_path):
-    long = {**rows(1)[0], "id": "long", "question": "why " * 600}
-    source = write(tmp_path / "data.jsonl", [*rows(5), long])
-    assert main(label(source, "plain")) == 0
-    assert main([*label(source, "out"), "--throughput", "true", "--max_batch_tokens", "400"]) == 0
-    for one, other in zip(labels_of(tmp_path / "plain"), labels_of(tmp_path / "out"), strict=True):
-        for judged, expected in zip(one["passages"], other["passages"], strict=True):
-            assert judged["delta_seper"] == pytest.approx(expected["delta_seper"], abs=1e-3)
-    assert json.loads((tmp_path / "out" / "rejected.jsonl").read_text())["row"]["id"] == "long"
-    decides = json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]
-    assert decides["batching"]["reader"] == "refilled"
-    assert decides["block"] == 32
-
-
-@pytest.mark.parametrize("refill", [False, True])
-def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer, tmp_path, monkeypatch, refill):
+def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer, tmp_path, monkeypatch):
     from seper_reward.data.queries import as_query
     from seper_reward.labels.run import LabelRun
 
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
     queries = [as_query(row) for row in [*rows(4), long, *rows(7)[4:]]]
-    monkeypatch.setattr(tiny_scorer.sampler, "refill", refill)
 
     def labels_of_run(folder, act):
         run = LabelRun(tmp_path / folder, DeltaSePerLabeler(tiny_scorer), queries, block=3)
@@ -545,7 +529,7 @@ def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer
 
 @pytest.mark.slow
 def test_blocks_of_two_processes_are_those_of_one(label, tmp_path):
-    words = label(write(tmp_path / "data.jsonl", rows(5)), "one", "--block", 2, "--throughput", "true")
+    words = label(write(tmp_path / "data.jsonl", rows(5)), "one", "--block", 2)
     assert main(words) == 0
     words[words.index(str(tmp_path / "one"))] = str(tmp_path / "two")
     two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
@@ -553,14 +537,11 @@ def test_blocks_of_two_processes_are_those_of_one(label, tmp_path):
     assert (tmp_path / "one" / "labels.jsonl").read_bytes() == (tmp_path / "two" / "labels.jsonl").read_bytes()
 
 
-def test_a_block_that_cannot_be_leaves_the_folder_alone(tiny_scorer, tmp_path, monkeypatch):
+def test_a_block_that_cannot_be_leaves_the_folder_alone(tiny_scorer, tmp_path):
     from seper_reward.labels.run import LabelRun
 
-    with pytest.raises(ValueError, match="block must be at least 1"):
+    with pytest.raises(ValueError, match="batch_size must be at least 1"):
         LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [], block=0)
-    monkeypatch.setattr(tiny_scorer, "adaptive", AdaptiveSampling(0.1))
-    with pytest.raises(ValueError, match="and 1 with enough_std_error"):
-        LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [], block=2)
     assert not (tmp_path / "out").exists()
 
 
@@ -569,8 +550,6 @@ def test_blocks_are_part_of_what_decides_a_label(label, tmp_path, capsys):
     assert main(label(source, "out", "--block", 2)) == 0
     assert main(label(source, "out")) == 2
     assert "block was 2, is 1" in capsys.readouterr().err
-    assert main(label(source, "new", "--block", 2, "--enough_std_error", 0.1)) == 2
-    assert "question by question" in capsys.readouterr().err
     assert main(label(source, "new", "--block", 0)) == 2
     assert "block must be at least 1" in capsys.readouterr().err
 

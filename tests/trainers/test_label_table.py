@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from sentence_transformers import SentenceTransformer
@@ -64,15 +63,13 @@ class Keeps:
         self.labeler = labeler
 
     def label(self, queries):
-        found = [self.labeler.attempt(query) for query in queries]
+        found = self.labeler.label_batch(queries)
         known = [row for row in found if isinstance(row, LabeledQuery)]
         return [replace(row, sets=self.labeler.sets.get(row.query.id, ())) for row in known]
 
 
 class Reads(OneByOne):
     """A reader whose belief is read off the passages that it sees; it answers right above .5."""
-
-    reader = SimpleNamespace(ahead=iter)
 
     def __init__(self, worth):
         self.worth = worth

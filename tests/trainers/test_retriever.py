@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -26,7 +27,6 @@ from seper_reward.retrieval import DenseRetriever
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
-from tests.helpers import rebuilt
 from trainers import compare_labelers, new_head, reranker, retriever
 from trainers.compare_labelers import aggregate, leads, rank_for_test
 from trainers.models import load_encoder
@@ -120,9 +120,9 @@ def test_a_run_killed_while_labelling_resumes_from_the_cache(settings, tmp_path,
     assert not (tmp_path / "run" / "labels.jsonl").exists()
     sampled, sample = [], ResponseSampler.sample
 
-    def spy(self, prompts, *adaptive):
+    def spy(self, prompts, given=MappingProxyType({})):
         sampled.extend(prompts)
-        return sample(self, prompts, *adaptive)
+        return sample(self, prompts, given)
 
     with monkeypatch.context() as patch:
         patch.setattr(ResponseSampler, "sample", spy)
@@ -340,15 +340,14 @@ def test_the_store_judges_only_what_is_new(tmp_path):
     assert len(again) == 2
 
 
-def test_labels_of_blocks_keep_their_order_and_leave_out_what_fails(tmp_path, tiny_scorer, capsys):
-    sampler = rebuilt(tiny_scorer.sampler, refill=True)
-    scorer = SePerScorer(sampler, tiny_scorer.entailment, prompt="brief", estimator=tiny_scorer.estimator)
+def test_labels_of_batches_keep_their_order_and_leave_out_what_fails(tmp_path, tiny_scorer, capsys, monkeypatch):
+    monkeypatch.setattr(SePerScorer, "batch_size", 32)
     asked = ["Who built the mill?", "why " * 600, *(f"Who burned mill {n}?" for n in range(40))]
     queries = [
         Query(str(n), question, ("Ann",), (Passage("Ann did.", id="a"), Passage("No.", id="b")))
         for n, question in enumerate(asked)
     ]
-    found = LabelStore(tmp_path / "labels.jsonl", DeltaSePerLabeler(scorer)).label(queries)
+    found = LabelStore(tmp_path / "labels.jsonl", DeltaSePerLabeler(tiny_scorer)).label(queries)
     assert [row.query.id for row in found] == [query.id for query in queries if query.id != "1"]
     assert "question id='1' left out" in capsys.readouterr().err
     alone = DeltaSePerLabeler(tiny_scorer).label(queries[-1])

@@ -99,7 +99,7 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         """Score the reader's responses in each context; without a baseline that is subtracted, no passage scores 0."""
         reader = self.scorer.reader
         read = [replace(each, contexts=tuple(filter(self._is_read, each.contexts))) for each in asked]
-        reader.expect(read)
+        reader.expect(read[1:])
         found: list[list[_Scored] | UnscorableError] = []
         for batch, whole in zip(in_batches(read, batch_size), in_batches(asked, batch_size), strict=True):
             # a greedy response has no weight that the answers' own probabilities would decide

@@ -111,12 +111,12 @@ def test_retrieved_passages_have_the_marks_of_the_questions_own():
 def test_labelling_costs_what_the_reader_is_asked(tiny_scorer):
     query = Query("q", "Who?", ("Ann",), (Passage("Ann did."), Passage("Bob did.")))
     found = label_all(ERAGLabeler(tiny_scorer), [query, query])
-    prompts = tiny_scorer.reader.build_prompts("Who?", query.contexts)
+    prompts = [tiny_scorer.reader.prompts.build("Who?", context) for context in query.contexts]
     assert found.costs["calls"] == 6
     assert found.costs["prompt_tokens"] == 2 * sum(
         len(tiny_scorer.sampler.tokenizer(each).input_ids) for each in prompts
     )
-    sampled = tiny_scorer.responses("Who?", ("Ann",), query.contexts)
+    (sampled,) = tiny_scorer.responses([query])
     assert found.costs["response_tokens"] == 2 * sum(len(row) for each in sampled for row in each.token_ids)
     assert found.per(4)["calls"] == 1.5
     assert found.per(0)["calls"] is None

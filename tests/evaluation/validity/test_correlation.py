@@ -205,7 +205,7 @@ def test_questions_that_the_reader_answers_are_left_out(tiny_sampler, tiny_judge
 
     scorer = SePerScorer(ScriptedSampler(tiny_sampler.tokenizer, reply), tiny_judge, prompt="brief")
     assert [query.id for query in unknown_to(scorer, queries)] == ["q0", "q2"]
-    assert scorer.sampler.asked == [[scorer.reader.build_prompts(query.question, [()])[0]] for query in queries]
+    assert scorer.sampler.asked == [[scorer.reader.prompts.build(query.question, ())] for query in queries]
     with pytest.raises(ValueError, match="answers all 1 questions without passages"):
         unknown_to(scorer, queries[1:2])
 

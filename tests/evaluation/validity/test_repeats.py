@@ -52,7 +52,7 @@ def test_repeats_are_beliefs_on_parts_of_one_pool(scorer, tiny_judge, way):
     values, truth, marks = [], [], []
     for query in QUERIES:
         pooled = scorer.with_sampling(num_samples=4 * times)
-        pools = pooled.responses(query.question, query.answers, query.contexts)
+        (pools,) = pooled.responses([query])
         truth.append([soft(limit, query, pool) for pool in pools])
         values.append(
             [
@@ -118,27 +118,6 @@ def test_the_default_uses_what_is_known_of_the_answers():
     assert found["unseen_mass"] == pytest.approx(0, abs=1e-9)
 
 
-def test_the_first_of_more_distinct_draws_are_a_smaller_sample(scorer):
-    """What makes one sample without replacement serve all N."""
-    query = QUERIES[0]
-
-    def drawn(count):
-        distinct = scorer.with_sampling(num_samples=count, draw="without_replacement", seed=5)
-        return distinct.responses(query.question, query.answers, query.contexts)
-
-    for two, six in zip(drawn(2), drawn(6), strict=True):
-        assert six.token_ids[:2] == two.token_ids
-        assert six.draw_log_probs[:2] == pytest.approx(two.draw_log_probs, abs=1e-3)
-
-
-def test_distinct_draws_of_repeats_differ(scorer):
-    found = repeats(scorer, QUERIES, ["without_replacement"], counts=[1, 3], times=3, timed_questions=1)
-    rows = found["ways"]["without_replacement"]
-    assert all(row["seper_sd"] > 0 for row in rows.values())
-    assert all(row["seconds"] > 0 for row in rows.values())
-    assert found["clock"] == "processor"
-
-
 def test_a_reader_that_tells_no_probabilities_is_refused(tiny_sampler, tiny_judge):
     silent = SePerScorer(ScriptedSampler(tiny_sampler.tokenizer, lambda prompt: "Ann"), tiny_judge, prompt="brief")
     with pytest.raises(ValueError, match="needs the probability of each response"):
@@ -162,7 +141,7 @@ def test_the_command_goes_on_from_the_cache(tiny_reader, tiny_entailment, tmp_pa
     assert "seconds per context" not in table
     assert (tmp_path / "plot.svg").stat().st_size > 1000
     sampled = []
-    monkeypatch.setattr("seper_reward.reader.prompted.PromptedReader._asked", lambda *given: sampled.append(given))
+    monkeypatch.setattr("seper_reward.reader.prompted.usage", lambda *given: sampled.append(given))
     assert main(words) == 0
     assert not sampled
     assert (tmp_path / "out.json").read_text() == before
@@ -174,7 +153,6 @@ def test_the_command_goes_on_from_the_cache(tiny_reader, tiny_entailment, tmp_pa
         (["--counts", "0"], "counts must be whole numbers of at least 1"),
         (["--repeats", "1"], "repeats must be at least 2"),
         (["--weighting", "uniform"], "leave out the options of SePer"),
-        (["--draw", "without_replacement"], "leave out the options of SePer"),
         ([], "--file is required"),
     ],
 )

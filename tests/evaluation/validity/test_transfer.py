@@ -30,7 +30,7 @@ def context(share, random, count=20):
         if times
     ]
     fields = {"responses": rows, "known_leaves": []}
-    draws = weigh(OPTIONS, sampled_responses(fields, with_replacement=True))
+    draws = weigh(OPTIONS, sampled_responses(fields))
     found = estimate(draws, torch.tensor([float(text == "right") for text in draws.responses.texts]))
     return fields | {"std_error": found.std_error}, found
 
@@ -58,7 +58,7 @@ def folder(path, shares, random, *, seed=0, reader="plain", **decides):
         row = {"id": f"q{number}", "question": f"Who {number}?", "answers": ["right"], "baseline": baseline}
         lines.append(json.dumps({**row, "passages": passages}))
     (path / "labels.jsonl").write_text("\n".join(lines) + "\n")
-    known = {"estimator": asdict(OPTIONS), "sampling": {"draw": "independent", "seed": seed}}
+    known = {"estimator": asdict(OPTIONS), "sampling": {"seed": seed}}
     known |= {"reader": reader, "prompt": {"closed_book_prompt": reader}, **decides}
     (path / "provenance.json").write_text(json.dumps({"decides": known}))
     return path
@@ -189,7 +189,6 @@ def test_labels_that_cannot_be_compared_are_named(two, capsys, change, message):
     ("decides", "message"),
     [
         ({"estimator": asdict(Estimator.preset("paper"))}, "labels with aliases='mean' cannot be computed on half"),
-        ({"sampling": {"draw": "without_replacement", "seed": 0}}, "without replacement are not independent"),
     ],
 )
 def test_labels_without_independent_halves_are_refused(two, tmp_path, capsys, decides, message):
