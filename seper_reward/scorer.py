@@ -4,7 +4,7 @@ import copy
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from seper_reward.data.queries import as_query
@@ -88,21 +88,12 @@ class SePerScorer:
         engine: EngineOptions | Sequence[str] = (),
         **sampling: Any,
     ) -> "SePerScorer":
-        """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id or a local folder.
+        """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id or a folder.
 
-        Args:
-            reader: The causal language model to ask, by name or already loaded.
-            entailment: The NLI model that judges.
-            prompt: A prompt style or its name; ``None``: the reader's own (``READER_DEFAULTS``), else the paper's.
-            chat: As in the class, like ``estimator``, ``max_passage_tokens`` and ``cache``.
-            estimator: The options of SePer; ``None`` takes the defaults.
-            max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
-            cache: Cache of responses and entailment scores between runs.
-            reader_options: How the reader is loaded and used; with ``engine``, how its tokenizer is loaded.
-            entailment_options: How the entailment model is loaded.
-            engine: Servers that run the reader, such as ``["http://localhost:8000/v1"]``, or ``EngineOptions``.
-            **sampling: Fields of ``SamplingOptions``. Defaults are the paper's (N=10, temperature 1) unless
-                ``READER_DEFAULTS`` has others for the reader.
+        The reader may be loaded already. ``prompt=None`` takes the reader's own style (``READER_DEFAULTS``), else the
+        paper's. ``engine`` names servers that run the reader, such as ``["http://localhost:8000/v1"]``; the reader's
+        name and options are then those of its tokenizer. ``sampling`` has fields of ``SamplingOptions``, by default
+        the paper's (N=10, temperature 1) or the reader's own. The other arguments are those of the class.
 
         Raises:
             OSError: A model cannot be loaded; the message says what to do.
@@ -139,31 +130,16 @@ class SePerScorer:
     @functools.cached_property
     def fingerprint(self) -> dict[str, Any]:
         """All settings and model hashes that decide a label, JSON-able."""
-        sampler, prompts = self.sampler, self.reader.prompts
-        return {
-            "backend": sampler.backend,
-            "reader": sampler.name,
-            "reader_weights": sampler.weights_hash,
-            "prompt": asdict(prompts.style),
-            "chat": asdict(prompts.chat.options),
-            "max_prompt_tokens": prompts.max_prompt_tokens,
-            "max_passage_tokens": prompts.max_passage_tokens,
-            "sampling": self.reader.sampling,
-            "batching": {
-                "reader": sampler.max_batch_tokens,
-                "entailment": self.entailment.max_batch_tokens,
-                "layout": sampler.layout,
-            },
-            **self.judge.fingerprint,
+        batching = {
+            "reader": self.sampler.max_batch_tokens,
+            "entailment": self.entailment.max_batch_tokens,
+            "layout": self.sampler.layout,
         }
+        return {**self.reader.fingerprint, "batching": batching, **self.judge.fingerprint}
 
     @property
     def batch_size(self) -> int:
-        """Default number of questions that are measured side by side.
-
-        16 on an accelerator and with servers; 1 on a CPU, where labels then do not depend on their neighbours in low
-        digits.
-        """
+        """Default number of questions that are measured side by side: 1 on a CPU, 16 elsewhere."""
         device = self.sampler.device
         return 1 if device is not None and device.type == "cpu" else 16
 
@@ -186,15 +162,7 @@ class SePerScorer:
         return [query_utilities(query, found.beliefs) for query, found in zip(records, measured, strict=True)]
 
     def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
-        """Measure the belief in an answer given each set of passages: ``measure`` for one question.
-
-        Args:
-            question: The question.
-            answers: Aliases of the gold answer or, of a list, those of each of its items.
-            passage_sets: What the reader sees each time; an empty set is the baseline.
-
-        Returns:
-            One ``Belief`` per set.
+        """Measure the belief in an answer given each set of passages; an empty set is the baseline.
 
         Raises:
             UnscorableError: The question is longer than the reader's window.
@@ -237,18 +205,11 @@ class SePerScorer:
         self.reader.expect(asked)
 
     def responses(self, asked: Sequence[Query | Asked]) -> list[list[Responses] | UnscorableError]:
-        """Sample the responses that beliefs are made of, side by side, with ``known_answers``.
-
-        Returns:
-            Per question one ``Responses`` per context, or its error.
-        """
+        """Sample the responses that beliefs are made of; see ``PromptedReader.responses``."""
         return self.reader.responses(asked, [self.known_answers(each.answers) for each in asked])
 
     def known_answers(self, answers: Answers) -> Sequence[str]:
-        """Return the answers whose own probabilities the estimator uses: all or none.
-
-        None for an answer that is a list: a right list has many wordings, and one item says little about the others.
-        """
+        """Return the answers whose probabilities the estimator uses; none of a list, which has many right wordings."""
         aliases, *more = answer_items(answers)
         return aliases if self.estimator.weighting == "mass" and not more else ()
 
@@ -263,7 +224,7 @@ class SePerScorer:
     def reading_with(self, model: Any, *, frozen: bool = False) -> "SePerScorer":
         """Return the same scorer with another model; see ``PromptedReader.reading_with``."""
         other = self._with(self.reader.reading_with(model, frozen=frozen))
-        # a reader in training seldom gives a response twice: its entailment scores are not kept either
+        # a reader in training seldom repeats a response, so its entailment scores are not cached either
         other.judge = BeliefJudge(self.entailment, self.estimator, other.cache)
         return other
 

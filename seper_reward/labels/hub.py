@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from seper_reward.labels.folder import SUMMARY
 from seper_reward.labels.forms import FORMS
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_query, labeler_of
-from seper_reward.labels.run import SUMMARY
 from seper_reward.runtime.hub import upload
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parquet_files import write_parquet

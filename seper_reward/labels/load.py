@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.rows import read_valid_rows
+from seper_reward.labels.folder import SUMMARY
 from seper_reward.labels.forms import Form, form_rows
 from seper_reward.labels.hub import push_labels
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_query
-from seper_reward.labels.run import SUMMARY
 from seper_reward.labels.targets import sure
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.parquet_files import as_dataset, without_none

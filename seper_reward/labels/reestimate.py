@@ -8,6 +8,7 @@ from tqdm.auto import tqdm
 
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.utility import utility
+from seper_reward.labels.folder import PLACEBO, REJECTED, SUMMARY, folder_hashes
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import (
     DELTA_SEPER,
@@ -18,7 +19,6 @@ from seper_reward.labels.rows import (
     sampled_responses,
     utility_fields,
 )
-from seper_reward.labels.run import PLACEBO, REJECTED, SUMMARY, folder_hashes
 from seper_reward.labels.summary import MARGIN, placebo_effect, summarize
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, read_lines, write_json, write_lines

@@ -1,46 +1,31 @@
-"""One label run in one folder: locked, resumable after SIGKILL, with the same bytes however often it is interrupted.
+"""One label run in one folder: resumable after SIGKILL, with the same bytes however often it is interrupted.
 
-Finished questions are appended to ``progress/`` as they come, one file per process, each line with a checksum. At the
-end they are written to ``labels.jsonl`` in input order, and ``summary.json`` holds the SHA-256 of what was written.
+At the end the finished questions are written to ``labels.jsonl`` in input order, and ``summary.json`` holds the
+SHA-256 of the files.
 """
 
-import os
-import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tqdm.auto import tqdm
 
 from seper_reward.batching import in_batches, query_cost
 from seper_reward.data.queries import Rejected
+from seper_reward.labels.folder import PLACEBO, REJECTED, SUMMARY, LabelFolder, folder_hashes
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.loop import batch_size, label_batches, reads_ahead
 from seper_reward.labels.placebo import closed_book, placebo_queries
-from seper_reward.labels.provenance import PROVENANCE, provenance, query_key, resumed_provenance
+from seper_reward.labels.provenance import provenance, query_key
 from seper_reward.labels.rows import LABELS, label_row, passage_lengths
 from seper_reward.labels.summary import MARGIN, placebo_effect, summarize
 from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together, wait_for_all
-from seper_reward.runtime.hashing import content_key, file_hash
-from seper_reward.runtime.json_files import (
-    checked_line,
-    naming,
-    read_checked_lines,
-    read_json,
-    read_lines,
-    without_nan,
-    write_checked_lines,
-    write_json,
-    write_lines,
-)
-from seper_reward.runtime.messages import say
+from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.json_files import read_lines, without_nan, write_json, write_lines
 from seper_reward.runtime.profiling import timed
-from seper_reward.runtime.run_folder import claim_settings, lock_folder
 from seper_reward.types import Query, UnscorableError
-
-REJECTED, PLACEBO, SUMMARY, PROGRESS = "rejected.jsonl", "placebo.jsonl", "summary.json", "progress"
 
 
 @dataclass(frozen=True)
@@ -55,11 +40,6 @@ class _Work:
     @property
     def queries(self) -> list[Query]:
         return [query for block in self.blocks for query in block]
-
-
-def folder_hashes(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
-    """Return the SHA-256 of files in a label folder, by name; ``None`` for one that is absent."""
-    return {name: file_hash(folder / name) for name in names}
 
 
 class LabelRun:
@@ -112,17 +92,17 @@ class LabelRun:
         # also those labelled already: labels depend on the block, and resuming must not change it
         self._labelling = _Work("labelling", labeler, in_batches(queries, block), self._keys)
         self._placebo = _Work("placebo", closed_book(labeler), in_batches(placebos, block), placebo_keys)
-        # who asks no reader measures no placebo
-        self._files = (LABELS, REJECTED, PLACEBO) if placebos else (LABELS, REJECTED)
-        self._progress = self.folder / PROGRESS
-        self._done = self._progress / "done.jsonl"
-        self._lock: IO[str] | None = None
+        # labelers without a reader have no placebo run
+        self._files = LabelFolder(self.folder, (LABELS, REJECTED, PLACEBO) if placebos else (LABELS, REJECTED))
         self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
         try:
-            self.complete, self.finished, self.provenance = together(lambda: self._claim(accept_versions))
+            self.complete, done, self.provenance = together(
+                lambda: self._files.claim(self.provenance, self._all_keys(), accept_versions=accept_versions)
+            )
         except BaseException:
-            self._free()
+            self._files.free()
             raise
+        self.finished = len(set(self._keys.values()) & done)
 
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
@@ -141,7 +121,7 @@ class LabelRun:
             UnscorableError: A question cannot be scored, and ``strict``; finished questions stay on disk.
         """
         # the main process reads and writes the folder, and tells the others: a network disk may show them old files
-        together(self._lock_again)
+        together(self._files.lock_again)
         try:
             if self.complete:
                 # anew: rows of ΔSePer hold soft and hard labels, and the earlier run may have summed up the others
@@ -155,26 +135,15 @@ class LabelRun:
             self.complete = True
             return summary
         finally:
-            self._free()
+            self._files.free()
 
     def labels(self) -> list[dict[str, Any]]:
         """Read ``labels.jsonl``."""
         return list(read_lines(self.folder / LABELS))
 
-    def _lock_again(self) -> None:
-        """Lock the folder once more where an earlier call of ``run`` has freed it."""
-        if self._lock is not None and self._lock.closed:
-            self._lock = lock_folder(self.folder)
-
-    def _free(self) -> None:
-        """Let other runs have the folder, also while an error's traceback keeps this one alive."""
-        if self._lock is not None:
-            self._lock.close()
-
     def _left(self, work: _Work, strict: bool) -> list[int]:
         """Return the places of the blocks that are not yet labelled."""
-        # from ``done.jsonl`` only, which nobody writes now
-        done = {entry["key"] for entry in self._entries(self._done) if "label" in entry or not strict}
+        done = {entry["key"] for entry in self._files.done() if "label" in entry or not strict}
         keys = [{work.keys[query.id] for query in block} for block in work.blocks]
         return [place for place, wanted in enumerate(keys) if not wanted <= done]
 
@@ -194,7 +163,6 @@ class LabelRun:
             unit="question",
             disable=not state.is_main_process,
         )
-        path = self._progress / f"process-{state.process_index}.jsonl"
         with bar:
             for query, labeled in label_batches(work.labeler, self._mine(blocks)):
                 entry: dict[str, Any] = {"key": work.keys[query.id]}
@@ -206,11 +174,10 @@ class LabelRun:
                     if strict:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error
                     entry["reason"] = str(error)
-                with timed("io"), naming(path), path.open("a", encoding="utf-8") as file:
-                    file.write(checked_line(entry))
-                    file.flush()
-                    os.fsync(file.fileno())
-                bar.update(min(state.num_processes, total - bar.n))  # if all keep pace
+                self._files.append(entry)
+                bar.update(
+                    min(state.num_processes, total - bar.n)
+                )  # assumes that all processes label at the same rate
                 if "label" in entry:
                     on_label(entry["label"])
 
@@ -221,96 +188,21 @@ class LabelRun:
             return shard(blocks, costs)
         return SharedQueue(blocks, costs)
 
-    def _claim(self, accept_versions: bool) -> tuple[bool, int, dict[str, Any]]:
-        """Lock the folder, compare provenance, and gather what earlier processes finished.
-
-        Returns:
-            Whether that is all the work, else how many questions, and the folder's provenance.
-        """
-        self._lock = lock_folder(self.folder)
-        if not (self.folder / PROVENANCE).is_file():
-            self._refuse_unknown()
-        path, found = self.folder / PROVENANCE, self.provenance
-        if accept_versions and path.is_file():
-            found = resumed_provenance(read_json(path), found)
-        claim_settings(path, found, ["decides"], holds="labels made otherwise")
-        self._progress.mkdir(exist_ok=True)
-        if (self.folder / SUMMARY).is_file() and (self.folder / LABELS).is_file() and self._verified():
-            shutil.rmtree(self._progress)
-            return True, 0, read_json(path)
-        if found is not self.provenance:
-            write_json(path, found)
-        finished = self._finished()
-        write_checked_lines(self._done, finished.values())
-        for file in self._progress.glob("process-*.jsonl"):
-            file.unlink()
-        for index in range(process_state().num_processes):
-            # made here, so that a network disk need not show this process the new files of others
-            (self._progress / f"process-{index}.jsonl").touch()
-        return False, len(set(self._keys.values()) & set(finished)), read_json(path)
-
-    def _refuse_unknown(self) -> None:
-        """Raise if the folder has files of a run: without provenance nobody knows which settings made them."""
-        found = [name for name in (LABELS, REJECTED, PLACEBO, SUMMARY, PROGRESS) if (self.folder / name).exists()]
-        if found:
-            raise ValueError(
-                f"{self.folder} holds {', '.join(found)} of unknown origin (no {PROVENANCE}); restore {PROVENANCE}, "
-                "delete them, or name another folder"
-            )
-
-    def _verified(self) -> bool:
-        """Tell whether a finished folder's files are what was written; if not, whether they can be written again.
-
-        Returns:
-            ``False`` if a file was changed and ``progress/`` still has all entries, so that the run is to end anew.
-
-        Raises:
-            ValueError: A file was changed, and the entries are gone.
-        """
-        written = read_json(self.folder / SUMMARY).get("sha256")
-        known = written if isinstance(written, dict) else {}
-        changed = " and ".join(
-            name for name, found in folder_hashes(self.folder, self._files).items() if known.get(name, "") != found
-        )
-        if not changed:
-            return True
-        if not self._all_keys() <= set(self._finished()):
-            raise ValueError(
-                f"{self.folder}: {changed} changed after the run ended (the SHA-256 is not the one in {SUMMARY}); "
-                f"restore what was there, or delete {LABELS} and {SUMMARY} to label again"
-            )
-        say(f"{self.folder}: {changed} changed after the run ended; written again from {PROGRESS}/")
-        (self.folder / SUMMARY).unlink()
-        return False
-
-    def _finished(self) -> dict[str, dict[str, Any]]:
-        """Return the entries in ``progress/`` of this run's queries, by key."""
-        keys = self._all_keys()
-        entries = (entry for file in sorted(self._progress.glob("*.jsonl")) for entry in self._entries(file))
-        return {entry["key"]: entry for entry in entries if entry["key"] in keys}
-
     def _all_keys(self) -> set[str]:
         return {*self._labelling.keys.values(), *self._placebo.keys.values()}
-
-    def _entries(self, file: Path) -> Iterator[dict[str, Any]]:
-        """Yield the whole entries of a file in ``progress/``; a damaged one is reported and left out."""
-        return read_checked_lines(
-            file,
-            lambda where: say(f"{where}: damaged, does not match its checksum; that question is labelled again"),
-        )
 
     def _summary(self) -> dict[str, Any]:
         """Sum up the labels on disk."""
         column = self._labeler.name
         rejected = sum(1 for _ in read_lines(self.folder / REJECTED))
         summary = summarize(self.labels(), column, rejected=rejected, margin=self._margin)
-        if PLACEBO in self._files:
+        if PLACEBO in self._files.files:
             summary["placebo"] = placebo_effect(list(read_lines(self.folder / PLACEBO)), column)
-        return {**summary, "sha256": folder_hashes(self.folder, self._files)}
+        return {**summary, "sha256": folder_hashes(self.folder, self._files.files)}
 
     def _publish(self) -> dict[str, Any]:
         """Write the files of a finished run, ``summary.json`` last, remove ``progress/``, and return the summary."""
-        done = self._finished()
+        done = self._files.finished(self._all_keys())
         missing = [
             query.id
             for work in (self._labelling, self._placebo)
@@ -336,10 +228,10 @@ class LabelRun:
         ]
         write_lines(self.folder / REJECTED, rejected, allow_nan=False)
         write_lines(self.folder / LABELS, labels, allow_nan=False)
-        if PLACEBO in self._files:
+        if PLACEBO in self._files.files:
             found = [done[self._placebo.keys[query.id]] for query in self._placebo.queries]
             write_lines(self.folder / PLACEBO, [row["label"] for row in found if "label" in row], allow_nan=False)
         summary = self._summary()
         write_json(self.folder / SUMMARY, summary)
-        shutil.rmtree(self._progress)
+        self._files.clear()
         return summary

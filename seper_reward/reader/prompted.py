@@ -15,7 +15,34 @@ from seper_reward.reader.thinking import ThinkingSampler, thoughts_problem
 from seper_reward.reader.tokens import usage
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
 from seper_reward.runtime.profiling import count
-from seper_reward.types import Asked, Query, Responses, UnscorableError, all_or_error, attempt
+from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, all_or_error, attempt
+
+
+class _Work:
+    """Prompts of several questions, the texts that are given after each, and whose texts they are."""
+
+    def __init__(self) -> None:
+        self.closed_book: dict[str, list[str]] = {}  # texts by prompt
+        self._open_book: dict[str, list[str]] = {}
+        self._own: dict[tuple[int, str], slice] = {}  # two questions can share a prompt but have different answers
+
+    def add(self, place: int, prompts: Sequence[str], contexts: Sequence[Sequence[Passage]], texts: list[str]) -> None:
+        """Add the prompts of the question at a place, one per context."""
+        bare = {prompt for prompt, passages in zip(prompts, contexts, strict=True) if not passages}
+        for prompt in dict.fromkeys(prompts):
+            given = (self.closed_book if prompt in bare else self._open_book).setdefault(prompt, [])
+            self._own[place, prompt] = slice(len(given), len(given) + len(texts))
+            given += texts
+
+    def batches(self, *, together: bool) -> list[dict[str, list[str]]]:
+        """Return the batches of the reader: prompts without passages, then the others, or all of them together."""
+        return [self.closed_book | self._open_book] if together else [self.closed_book, self._open_book]
+
+    def own(self, place: int, prompt: str, sampled: Responses | UnscorableError) -> Responses | UnscorableError:
+        """Return the responses to a prompt with the leaves of one question's texts."""
+        if isinstance(sampled, UnscorableError):
+            return sampled
+        return replace(sampled, known_leaves=sampled.known_leaves[self._own[place, prompt]])
 
 
 class PromptedReader:
@@ -59,10 +86,24 @@ class PromptedReader:
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """Everything that decides a response beside the reader and the prompt, JSON-able."""
+        """All settings that decide a response to a prompt, JSON-able."""
         chat = self.prompts.chat
         thoughts = chat.options.max_thinking_tokens if chat.thought is not None else 0
         return {**asdict(self.sampler.options), "max_thinking_tokens": thoughts, "algorithm": ALGORITHM}
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """All settings and hashes that decide a response to a question, JSON-able."""
+        return {
+            "backend": self.sampler.backend,
+            "reader": self.sampler.name,
+            "reader_weights": self.sampler.weights_hash,
+            "prompt": asdict(self.prompts.style),
+            "chat": asdict(self.prompts.chat.options),
+            "max_prompt_tokens": self.prompts.max_prompt_tokens,
+            "max_passage_tokens": self.prompts.max_passage_tokens,
+            "sampling": self.sampling,
+        }
 
     def responses(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]] | None = None
@@ -82,34 +123,17 @@ class PromptedReader:
             ``sample``, which also raises.
         """
         prompts = list(map(self._prompts_or_error, asked))
-        usable = {place: own for place, own in enumerate(prompts) if not isinstance(own, UnscorableError)}
-        bare = {
-            prompt
-            for place, own in usable.items()
-            for prompt, passages in zip(own, asked[place].contexts, strict=True)
-            if not passages
-        }
-        closed_book: dict[str, list[str]] = {}  # given texts by prompt
-        open_book: dict[str, list[str]] = {}
-        leaves: dict[tuple[int, str], slice] = {}  # two questions can share a prompt but have different answers
-        for place, own in usable.items():
-            texts = self._with_tokens(answers[place]) if answers else []
-            for prompt in dict.fromkeys(own):
-                given = (closed_book if prompt in bare else open_book).setdefault(prompt, [])
-                leaves[place, prompt] = slice(len(given), len(given) + len(texts))
-                given += texts
+        work = _Work()
+        for place, (each, own) in enumerate(zip(asked, prompts, strict=True)):
+            if not isinstance(own, UnscorableError):
+                work.add(place, own, each.contexts, self.prompts.response_texts(answers[place]) if answers else [])
         sampled: dict[str, Responses | UnscorableError] = {}
-        for batch in [closed_book | open_book] if self.sampler.prompts_ahead else [closed_book, open_book]:
-            sampled |= self.sample(sorted(batch), closed_book=bare, given=batch)
-
-        def with_leaves(place: int, prompt: str) -> Responses | UnscorableError:
-            row = sampled[prompt]
-            if isinstance(row, UnscorableError):
-                return row
-            return replace(row, known_leaves=row.known_leaves[leaves[place, prompt]])
-
+        for batch in work.batches(together=self.sampler.prompts_ahead > 0):
+            sampled |= self.sample(sorted(batch), closed_book=work.closed_book, given=batch)
         return [
-            own if isinstance(own, UnscorableError) else all_or_error(with_leaves(place, prompt) for prompt in own)
+            own
+            if isinstance(own, UnscorableError)
+            else all_or_error(work.own(place, row, sampled[row]) for row in own)
             for place, own in enumerate(prompts)
         ]
 
@@ -129,11 +153,7 @@ class PromptedReader:
 
         Returns:
             Per prompt its responses, or its error: it is empty or longer than the reader's window, or half of its
-            responses begin with thoughts instead of answers.
-
-        Raises:
-            ValueError: Half of the responses to a prompt in ``closed_book`` begin with thoughts: no passage can be at
-                fault.
+            responses begin with thoughts. In ``closed_book``, where no passage can be at fault, thoughts raise.
         """
         key = self.sampling
 
@@ -166,10 +186,6 @@ class PromptedReader:
 
     def _prompts_or_error(self, asked: Query | Asked) -> list[str] | UnscorableError:
         return attempt(lambda: [self.prompts.build(asked.question, passages) for passages in asked.contexts])
-
-    def _with_tokens(self, answers: Sequence[str]) -> list[str]:
-        texts = map(self.prompts.response_text, dict.fromkeys(answers))
-        return [text for text in texts if self.sampler.tokenizer(text, add_special_tokens=False).input_ids]
 
     def answer_log_probs(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
@@ -239,12 +255,7 @@ class PromptedReader:
         return other
 
     def reading_with(self, model: Any, *, frozen: bool) -> "PromptedReader":
-        """Return the same reader with another model that has the same tokenizer.
-
-        Args:
-            model: Causal language model in eval mode.
-            frozen: Whether its weights never change, so that its responses may be kept in the cache.
-        """
+        """Return the same reader with another model, in eval mode; responses are cached if its weights are frozen."""
         other = copy.copy(self)
         other.sampler, other.cache = self.sampler.reading_with(model), self.cache if frozen else None
         return other

@@ -255,6 +255,11 @@ class PromptBuilder:
         answer = self.as_data(answer)
         return answer if self.chat.exists else f" {answer}"
 
+    def response_texts(self, answers: Sequence[str]) -> list[str]:
+        """Return answers as they would continue a prompt: each once, without those that have no token."""
+        texts = map(self.response_text, dict.fromkeys(answers))
+        return [text for text in texts if self._tokenizer(text, add_special_tokens=False).input_ids]
+
     def _render(self, question: str, passages: Sequence[str]) -> str:
         style = self.style
         user = style.ask(question, passages)

@@ -24,9 +24,9 @@ from seper_reward.evaluation.overview import (
     labeled_passages,
     relevant_by_label,
 )
+from seper_reward.labels.folder import PLACEBO
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of, read_labels
-from seper_reward.labels.run import PLACEBO
 from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
 from seper_reward.reports.evaluation_tables import Evaluation, read_evaluations, result_tables, settings_table
 from seper_reward.reports.tables import cluster_segments, placebo_line, sets_line

@@ -333,7 +333,7 @@ def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path
     run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), queries)
     with pytest.raises(UnscorableError, match="question id='long'"):
         run.run(strict=True)
-    run._lock.close()
+    run._files.free()
     assert LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), queries).finished == 1
     summary = run.run()
     assert (summary["questions"], summary["rejected"]) == (2, 1)

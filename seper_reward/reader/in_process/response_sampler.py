@@ -45,9 +45,8 @@ _GIVE_BACK = 256  # on a CPU, freed memory is returned to the system after so ma
 class ResponseSampler:
     """Samples N responses for each prompt from a causal language model.
 
-    The prompt is prefilled once and its key-value cache serves all N samples; what the prompts of a batch have in
-    common at their start (instruction, examples) is prefilled once for all. Log-probabilities are the model's own
-    at temperature 1, whatever the sampling temperature.
+    The prompt is prefilled once and its key-value cache serves all N samples; the common start of a batch's prompts
+    is prefilled once for all. Log-probabilities are the model's own at temperature 1, at any sampling temperature.
 
     Args:
         model: Causal language model in eval mode, on its device.

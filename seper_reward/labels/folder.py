@@ -1,0 +1,161 @@
+"""The folder of a label run: locked, with checksums, so that a killed run goes on and a changed file is noticed.
+
+Finished questions are appended to ``progress/`` as they come, one file per process, each line with a checksum.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from typing import IO, Any
+
+from seper_reward.labels.provenance import PROVENANCE, resumed_provenance
+from seper_reward.labels.rows import LABELS
+from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.hashing import file_hash
+from seper_reward.runtime.json_files import (
+    checked_line,
+    naming,
+    read_checked_lines,
+    read_json,
+    write_checked_lines,
+    write_json,
+)
+from seper_reward.runtime.messages import say
+from seper_reward.runtime.profiling import timed
+from seper_reward.runtime.run_folder import claim_settings, lock_folder
+
+REJECTED, PLACEBO, SUMMARY, PROGRESS = "rejected.jsonl", "placebo.jsonl", "summary.json", "progress"
+
+
+def folder_hashes(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
+    """Return the SHA-256 of files in a label folder, by name; ``None`` for one that is absent."""
+    return {name: file_hash(folder / name) for name in names}
+
+
+class LabelFolder:
+    """Files of one run.
+
+    Args:
+        path: The folder, made if absent.
+        files: Names of the files of rows that the run publishes.
+    """
+
+    def __init__(self, path: Path, files: Sequence[str]) -> None:
+        self.path, self.files = path, files
+        self._progress = path / PROGRESS
+        self._lock: IO[str] | None = None
+
+    def lock_again(self) -> None:
+        """Lock the folder again if it was locked and freed."""
+        if self._lock is not None and self._lock.closed:
+            self._lock = lock_folder(self.path)
+
+    def free(self) -> None:
+        """Let other runs have the folder, also while an error's traceback keeps this one alive."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def claim(
+        self, provenance: dict[str, Any], keys: Set[str], *, accept_versions: bool
+    ) -> tuple[bool, Set[str], dict[str, Any]]:
+        """Lock the folder, compare provenance, and gather the entries that earlier processes finished.
+
+        Args:
+            provenance: Provenance of the run.
+            keys: Keys of all its entries.
+            accept_versions: Whether a run begun with other versions of torch or transformers goes on.
+
+        Returns:
+            Whether all the work is done, the keys that are finished, and the folder's provenance.
+
+        Raises:
+            OSError: The folder cannot be made or written.
+            ValueError: Another run works in it, or its files are not those of this run.
+        """
+        self._lock = lock_folder(self.path)
+        path, found = self.path / PROVENANCE, provenance
+        if not path.is_file():
+            self._refuse_unknown()
+        if accept_versions and path.is_file():
+            found = resumed_provenance(read_json(path), found)
+        claim_settings(path, found, ["decides"], holds="labels made otherwise")
+        self._progress.mkdir(exist_ok=True)
+        if (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file() and self._verified(keys):
+            self.clear()
+            return True, keys, read_json(path)
+        if found is not provenance:
+            write_json(path, found)
+        finished = self.finished(keys)
+        write_checked_lines(self._progress / "done.jsonl", finished.values())
+        for file in self._progress.glob("process-*.jsonl"):
+            file.unlink()
+        for index in range(process_state().num_processes):
+            # made here, so that a network disk need not show this process the new files of others
+            self._file_of(index).touch()
+        return False, set(finished), read_json(path)
+
+    def done(self) -> Iterator[dict[str, Any]]:
+        """Yield the entries that were finished when the run began, from a file that no process writes now."""
+        return _entries(self._progress / "done.jsonl")
+
+    def finished(self, keys: Set[str]) -> dict[str, dict[str, Any]]:
+        """Return the entries in ``progress/`` with these keys, by key."""
+        entries = (entry for file in sorted(self._progress.glob("*.jsonl")) for entry in _entries(file))
+        return {entry["key"]: entry for entry in entries if entry["key"] in keys}
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        """Write an entry to disk."""
+        path = self._file_of(process_state().process_index)
+        with timed("io"), naming(path), path.open("a", encoding="utf-8") as file:
+            file.write(checked_line(entry))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def clear(self) -> None:
+        """Remove ``progress/``."""
+        shutil.rmtree(self._progress)
+
+    def _file_of(self, process: int) -> Path:
+        return self._progress / f"process-{process}.jsonl"
+
+    def _refuse_unknown(self) -> None:
+        """Raise if the folder has files of a run: without provenance nobody knows which settings made them."""
+        found = [name for name in (LABELS, REJECTED, PLACEBO, SUMMARY, PROGRESS) if (self.path / name).exists()]
+        if found:
+            raise ValueError(
+                f"{self.path} holds {', '.join(found)} of unknown origin (no {PROVENANCE}); restore {PROVENANCE}, "
+                "delete them, or name another folder"
+            )
+
+    def _verified(self, keys: Set[str]) -> bool:
+        """Return whether a finished folder's files are as they were written.
+
+        Returns:
+            ``False`` if a file was changed and ``progress/`` still has all entries, so the run publishes them again.
+
+        Raises:
+            ValueError: A file was changed, and the entries are gone.
+        """
+        written = read_json(self.path / SUMMARY).get("sha256")
+        known = written if isinstance(written, dict) else {}
+        changed = " and ".join(
+            name for name, found in folder_hashes(self.path, self.files).items() if known.get(name, "") != found
+        )
+        if not changed:
+            return True
+        if not keys <= set(self.finished(keys)):
+            raise ValueError(
+                f"{self.path}: {changed} changed after the run ended (the SHA-256 is not the one in {SUMMARY}); "
+                f"restore what was there, or delete {LABELS} and {SUMMARY} to label again"
+            )
+        say(f"{self.path}: {changed} changed after the run ended; written again from {PROGRESS}/")
+        (self.path / SUMMARY).unlink()
+        return False
+
+
+def _entries(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield the whole entries of a file in ``progress/``; a damaged one is reported and left out."""
+    return read_checked_lines(
+        file, lambda where: say(f"{where}: damaged, does not match its checksum; that question is labelled again")
+    )
