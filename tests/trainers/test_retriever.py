@@ -233,6 +233,17 @@ def test_the_labelling_reader_is_not_held_out():
         retriever.RetrieverConfig(eval_readers=["plain", "embedded"])
 
 
+def test_the_label_of_delta_seper_is_a_setting(tiny_scorer):
+    hard = run.labeler_for(retriever.RetrieverConfig(label="delta_seper_hard"), tiny_scorer)
+    assert (hard.name, hard.fingerprint) == ("delta_seper_hard", tiny_scorer.fingerprint)
+    config = retriever.RetrieverConfig(label="delta_seper_hard", sets="conditional", learn_from="paths")
+    assert run.labeler_for(config, tiny_scorer).fingerprint["label"] == "delta_seper_hard"
+    with pytest.raises(
+        ValueError, match="'delta_belief' was removed; use labeler delta_seper with label delta_belief"
+    ):
+        retriever.RetrieverConfig(labeler="delta_belief")
+
+
 def test_labels_of_sets_are_measured_to_be_learned_from():
     with pytest.raises(ValueError, match=r"sets=conditional would measure sets .* learn from paths"):
         retriever.RetrieverConfig(sets="conditional")
