@@ -115,7 +115,7 @@ test-all: setup lint  ## with the slow ones
 golden: setup  ## compare labels, exports, rewards, server answers and training steps with the frozen ones, tests/golden
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m tests.golden $(GOLDEN)
 
-engine-test: setup $(ENGINE)/.installed  ## the engine backend against a real vLLM on the CPU, which the test starts and stops
+engine-test: setup $(ENGINE)/.installed  ## readers on an engine: a real vLLM on the CPU, which the test starts and stops
 	SEPER_ENGINE_PYTHON=$(abspath $(ENGINE))/bin/python $(BIN)/python -m pytest -m slow tests/reader/engine/test_engine_vllm.py
 
 # what the wheel asks for, less torch's companions: no CPU build of them fits, and serving text needs none (pip tells
@@ -134,7 +134,7 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup  ## ratios measured side by side; minutes
-	for name in sampling entailment scaling batch_shape answer_log_probs dense dtypes search tool_loop compiled roofline; do echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || exit 1; done
+	for name in sampling entailment scaling batch_shape answer_log_probs dense dtypes search tool_loop roofline; do echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || exit 1; done
 
 figure: demo  ## the README's figure, from the demo's labels
 	$(BIN)/seper-reward report --labels runs/demo --question b-057 --output docs/figures/belief.svg
