@@ -131,17 +131,6 @@ def test_formulas_are_pure(name):
             assert module.split(".")[0] in PURE_MAY_IMPORT
 
 
-@pytest.mark.parametrize("folder", ["reward"])
-def test_no_circle_in_a_folder(folder):
-    """Imports for types only count, too."""
-    modules = {f"seper_reward.{folder}.{path.stem}": path for path in files(folder) if path.stem != "__init__"}
-    left = {name: imports(path) & set(modules) for name, path in modules.items()}
-    while ready := [name for name, below in left.items() if not below & set(left)]:
-        for name in ready:
-            del left[name]
-    assert not left, "these import each other, or stand above those that do"
-
-
 def test_recipes_import_each_other_relatively():
     """In a wheel they are `seper_reward.trainers`, and no `trainers` is theirs."""
     for path in (PACKAGE.parent / "trainers").rglob("*.py"):

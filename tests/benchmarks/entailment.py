@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward import SePerScorer
+from seper_reward.estimators.belief import Pair
 from seper_reward.runtime.cache import Cache
-from seper_reward.scorer import Pair
 from seper_reward.types import Query
 from tests.benchmarks.common import CLOCK, clocked, contexts, finish, parser, questions
 from tests.benchmarks.reference import Reference
