@@ -39,7 +39,7 @@ REWARDS: dict[str, dict[str, Any]] = {
     "stepwise": {"answer_weight": 0.0, "price": 0.1},
     "answer": {"gain_weight": 0.0, "price": 0.1},
     "advantage": {"gain_weight": 0.0, "price": 0.1, "closed_book": True},
-    "both": {"price": 0.1},
+    "both": {"answer_weight": 1.0, "gain_weight": 1.0, "price": 0.1},
     "both_closed_book": {"price": 0.3, "gain_weight": 0.5, "closed_book": True},
 }
 # fields of results that a clock, a version or a machine decides
