@@ -16,6 +16,7 @@ import torch
 
 from seper_reward import ResponseSampler
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
+from seper_reward.reader.tokens import encode_prompt
 from seper_reward.types import Measured, Responses, attempt
 
 #: The weights that stand for the variants of earlier releases.
@@ -52,9 +53,14 @@ def engine_options(urls, **changes):
     return split_options(EngineOptions(tuple(urls)), changes)
 
 
+def prompt_ids(sampler, prompt):
+    """Return the token ids that a sampler in this process reads for a prompt."""
+    return encode_prompt(sampler.tokenizer, prompt, sampler._window - sampler.options.max_new_tokens)
+
+
 def teacher_forced(sampler, prompt, token_ids):
     """The slow reference: one full forward pass, no cache, no padding."""
-    ids = sampler._encode(prompt) + list(token_ids)
+    ids = prompt_ids(sampler, prompt) + list(token_ids)
     with torch.no_grad():
         logits = sampler._model(input_ids=torch.tensor([ids])).logits[0].float()
     start = len(ids) - len(token_ids) - 1

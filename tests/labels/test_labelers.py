@@ -159,9 +159,12 @@ class Says:
     def known_answers(self, answers):
         return ()
 
-    def attempt(self, asked, answers):
-        texts = [self._texts[bool(shown)] for shown in asked.contexts]
-        return [Responses(row, (torch.zeros(1),) * len(row)) for row in texts]
+    def expect(self, asked):
+        pass
+
+    def responses(self, asked, answers):
+        texts = [[self._texts[bool(shown)] for shown in each.contexts] for each in asked]
+        return [[Responses(row, (torch.zeros(1),) * len(row)) for row in own] for own in texts]
 
 
 def test_erag_of_a_list_is_the_share_of_its_items():

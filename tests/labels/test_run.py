@@ -145,14 +145,14 @@ def test_label_dataset_in_blocks(tiny_scorer):
     for one, other in zip(blocks["passages"], expected["passages"], strict=True):
         for judged, single in zip(one, other, strict=True):
             assert judged["delta_seper"] == pytest.approx(single["delta_seper"], abs=1e-3)
-    with pytest.raises(ValueError, match="block must be at least 1"):
+    with pytest.raises(ValueError, match="batch_size must be at least 1"):
         label_dataset(dataset, tiny_scorer, batch_size=0)
 
 
 KILLED = """
 import os, signal, sys
 from seper_reward.cli import main
-from seper_reward.labels import run
+from seper_reward.labels import folder
 
 class Kills:
     def __init__(self, left):
@@ -163,7 +163,7 @@ class Kills:
         if not self.left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-run.os = Kills(int(sys.argv[1]))
+folder.os = Kills(int(sys.argv[1]))
 main(sys.argv[2:])
 """
 
@@ -194,14 +194,14 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path, caps
 BLIND = """
 import sys
 from seper_reward.cli import main
-from seper_reward.labels import run
+from seper_reward.labels import folder, run
 from seper_reward.runtime.distributed import process_state
 
 def absent(path):
     raise FileNotFoundError(path)
 
 if process_state().process_index == 1:
-    run.read_json = run.read_lines = absent
+    folder.read_json = run.read_lines = absent
 sys.exit(main(sys.argv[1:]))
 """
 

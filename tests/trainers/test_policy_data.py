@@ -54,7 +54,7 @@ class ScriptedScorer(OneByOne):
     """Knows France's capital, and the miller once it reads of her; one question is too long for it."""
 
     def __init__(self):
-        self.reader = SimpleNamespace(prompts=SimpleNamespace(style=STYLES["brief"]), ahead=lambda queries: queries)
+        self.reader = SimpleNamespace(prompts=SimpleNamespace(style=STYLES["brief"]), **vars(OneByOne.reader))
         self.asked = []
 
     def beliefs(self, question, answers, passage_sets):

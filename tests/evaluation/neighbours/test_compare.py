@@ -14,6 +14,7 @@ from seper_reward.evaluation.neighbours import compare as module
 from seper_reward.evaluation.neighbours.compare import compare
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from tests.helpers import OneByOne
 from tests.helpers import evaluation_arguments as arguments
 
 # by question: type and label of each passage, in order of the list; the reader's score without a passage and with two
@@ -53,8 +54,9 @@ class Scripted(PassageLabeler):
 
 class Answering:
     name = "erag_token_f1"
+    scorer = OneByOne()
 
-    def read(self, asked):
+    def read(self, asked, batch_size):
         assert [list(map(len, each.contexts)) for each in asked] == [[0, 2], [0, 2], [0, 2], [0, 1]]
         return [[SimpleNamespace(mean=SimpleNamespace(value=v)) for v in SCORES[each.question[7]]] for each in asked]
 

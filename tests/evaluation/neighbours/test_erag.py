@@ -13,6 +13,7 @@ from seper_reward.evaluation.neighbours.labelled import label_all
 from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from tests.helpers import OneByOne
 from tests.helpers import evaluation_arguments as arguments
 
 # labels of each question's passages by rank, and the reader's score with one, and with two of them
@@ -46,8 +47,9 @@ class Scripted(PassageLabeler):
 
 class Answering:
     name = "erag_token_f1"
+    scorer = OneByOne()
 
-    def read(self, asked):
+    def read(self, asked, batch_size):
         rows = [(BASELINES[each.question[7]], *SCORES[each.question[7]]) for each in asked]
         assert [list(map(len, each.contexts)) for each in asked][-1] == [0, 1, 1]  # the list of "e" is short
         return [

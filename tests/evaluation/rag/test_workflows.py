@@ -28,9 +28,9 @@ def scorer(tiny_sampler, tiny_judge):
         return "Ida" if "Ida owns" in prompt else "Fog" if "Fog" in prompt else "Bob"
 
     scripted = SePerScorer(ScriptedSampler(tiny_sampler.tokenizer, reply), tiny_judge, prompt="brief")
-    scripted.beliefs = StubScorer(
+    scripted.measure = StubScorer(
         tiny_sampler.tokenizer, lambda question, ids: SEPER.get(question, {}).get(ids)
-    ).beliefs
+    ).measure
     # as the tiny judge would not: the passage that names Ida entails her
     scripted.entailment = Entails()
     return scripted

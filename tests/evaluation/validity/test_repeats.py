@@ -99,7 +99,7 @@ def test_the_default_uses_what_is_known_of_the_answers():
     )
     scorer = SimpleNamespace(
         with_sampling=lambda **changes: scorer,
-        responses=lambda question, answers, sets: [pool] * len(sets),
+        responses=lambda asked: [[pool] * len(each.contexts) for each in asked],
         entailment=SimilarityKernel("lexical", load_similarity("lexical")),
         sampler=SimpleNamespace(device=None),
         cache=None,
