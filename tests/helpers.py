@@ -9,12 +9,15 @@ import sys
 import traceback
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from types import SimpleNamespace
 
 import torch
 
 from seper_reward import ResponseSampler
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
-from seper_reward.types import Responses, UnscorableError
+from seper_reward.reader.tokens import encode_prompt
+from seper_reward.types import Measured, Responses, attempt
 
 #: The weights that stand for the variants of earlier releases.
 VARIANTS = {
@@ -50,9 +53,14 @@ def engine_options(urls, **changes):
     return split_options(EngineOptions(tuple(urls)), changes)
 
 
+def prompt_ids(sampler, prompt):
+    """Return the token ids that a sampler in this process reads for a prompt."""
+    return encode_prompt(sampler.tokenizer, prompt, sampler._window - sampler.options.max_new_tokens)
+
+
 def teacher_forced(sampler, prompt, token_ids):
     """The slow reference: one full forward pass, no cache, no padding."""
-    ids = sampler._encode(prompt) + list(token_ids)
+    ids = prompt_ids(sampler, prompt) + list(token_ids)
     with torch.no_grad():
         logits = sampler._model(input_ids=torch.tensor([ids])).logits[0].float()
     start = len(ids) - len(token_ids) - 1
@@ -82,7 +90,7 @@ class ScriptedSampler:
 
     backend, name, weights_hash = "process", "scripted", "scripted"
     max_batch_tokens = prompts_ahead = 0
-    knows_leaves = refill = compiled = False
+    knows_leaves = False
     layout, device = None, torch.device("cpu")
 
     def __init__(self, tokenizer, reply, window=4096):
@@ -93,7 +101,7 @@ class ScriptedSampler:
     def max_prompt_tokens(self):
         return self.window - self.options.max_new_tokens
 
-    def sample(self, prompts, first=None, more=None, given=None):
+    def sample(self, prompts, given=None):
         self.asked.append(list(prompts))
         texts = [self.reply(prompt) for prompt in prompts]
         count = self.options.num_samples
@@ -147,12 +155,13 @@ def _rank(act, rank, store, answer, seconds):
 
 
 class OneByOne:
-    """What a stand-in for a scorer has beside its ``beliefs``: it is asked question by question."""
+    """A stand-in for a scorer: a test adds ``beliefs``, which is called question by question."""
 
-    block = 1
+    batch_size = 1
+    reader = SimpleNamespace(expect=lambda asked: None, sampler=SimpleNamespace(prompts_ahead=0))
 
-    def attempt(self, asked):
-        try:
-            return self.beliefs(asked.question, asked.answers, asked.contexts)
-        except UnscorableError as error:
-            return error
+    def measure(self, asked, batch_size=None):
+        def beliefs(each):
+            return Measured(tuple(self.beliefs(each.question, each.answers, each.contexts)))
+
+        return [attempt(partial(beliefs, each)) for each in asked]

@@ -29,15 +29,18 @@ class StubScorer(OneByOne):
     def __init__(self, tokenizer, seper, says=lambda question, ids: "", std_error=0.0):
         self.seper, self.says, self.half, self.contexts = seper, says, 2 * std_error, []
         self.sampler = SimpleNamespace(tokenizer=tokenizer, prompts_ahead=0)
-        self.reader = SimpleNamespace(sampler=self.sampler, responses=self.responses, ahead=iter)
+        self.reader = SimpleNamespace(sampler=self.sampler, responses=self.responses, expect=lambda asked: None)
 
     def with_sampling(self, **changes):
         return self
 
-    def responses(self, question, contexts):
-        return [Responses((self.says(question, ids_of(context)),), ()) for context in contexts]
+    def responses(self, asked):
+        return [
+            [Responses((self.says(each.question, ids_of(context)),), ()) for context in each.contexts]
+            for each in asked
+        ]
 
-    def beliefs(self, question, answers, contexts, *, draws=1):
+    def beliefs(self, question, answers, contexts):
         self.contexts.append((question, [ids_of(context) for context in contexts]))
         if self.seper(question, ()) is None:
             raise UnscorableError("too long")
