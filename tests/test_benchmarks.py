@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.benchmarks import (
-    compiled,
     dense,
     dtypes,
     false_negatives,
@@ -18,7 +17,6 @@ from tests.benchmarks import (
     scaling,
     serving,
     tool_loop,
-    without_replacement,
 )
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
@@ -83,15 +81,6 @@ def test_the_sampling_benchmark_writes_its_numbers(tiny_reader, tiny_entailment,
 
 
 @pytest.mark.slow
-def test_the_compiled_benchmark_writes_its_numbers(tiny_reader, tmp_path):
-    out = tmp_path / "out.json"
-    compiled.main(["--reader", str(tiny_reader), "--passages", "1", "--rounds", "1", "--json", str(out)])
-    found = json.loads(out.read_text())
-    assert found["speedup"]["passages_1"] > 0
-    assert found["compiling_seconds"] > 0
-
-
-@pytest.mark.slow
 def test_the_roofline_benchmark_writes_its_numbers(tiny_reader, tmp_path, monkeypatch):
     shape = {"hidden_size": 32, "intermediate_size": 64, "layers": 2, "heads": 2, "kv_heads": 1}
     monkeypatch.setitem(roofline.SHAPES, "random-1b", shape)
@@ -106,25 +95,13 @@ def test_the_roofline_benchmark_writes_its_numbers(tiny_reader, tmp_path, monkey
 @pytest.mark.slow
 def test_the_scaling_benchmark_writes_its_numbers(tiny_reader, tiny_entailment, tmp_path):
     words = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
-    sizes = "--samples 1 2 --passages 1 2 --questions 1 2 --corpus 10 20 --blocks 1 2 --processes 1"
+    sizes = "--samples 1 2 --passages 1 2 --questions 1 2 --corpus 10 20 --batch_sizes 1 2 --processes 1"
     scaling.main([*words, *sizes.split(), "--plot", str(tmp_path / "out.svg")])
     found = json.loads((tmp_path / "out.json").read_text())
-    assert set(found) == {"samples", "passages", "questions", "corpus", "block", "processes"}
+    assert set(found) == {"samples", "passages", "questions", "corpus", "batch_size", "processes"}
     assert all(seconds > 0 for curve in found.values() for seconds in curve["seconds"].values())
     assert found["samples"]["peak_mb"]["1"] > 10
     assert "<svg" in (tmp_path / "out.svg").read_text()
-
-
-@pytest.mark.slow
-def test_the_benchmark_without_replacement_writes_its_numbers(tiny_reader, tmp_path):
-    words = ["--reader", str(tiny_reader), "--questions", "1", "--rounds", "1", "--samples", "2", "4"]
-    without_replacement.main([*words, "--json", str(tmp_path / "out.json")])
-    found = json.loads((tmp_path / "out.json").read_text())
-    for samples in ("samples_2", "samples_4"):
-        assert len(found[samples]["ratio"]) == 4
-        assert min(found[samples]["ratio"].values()) > 0
-        covered = found[samples]["probability_covered"]
-        assert 0 < covered["independent"] < covered["without_replacement"] < 1
 
 
 @pytest.mark.slow

@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 
 
-def predictive_entropy(token_log_probs: Sequence[Tensor], weights: Tensor | None = None) -> Tensor:
+def predictive_entropy(token_log_probs: Sequence[Tensor]) -> Tensor:
     """Estimate the entropy of the responses by Monte Carlo (Kuhn et al., arXiv:2302.09664, eq. 1).
 
     Args:
         token_log_probs: S tensors ``(T_s,)`` of natural-log probabilities of responses sampled at temperature 1.
-        weights: ``(S,)`` what each response counts, sum to 1; ``None`` for the same.
 
     Returns:
         Scalar in nats, >= 0: the mean over responses of -log p(response).
@@ -21,8 +20,7 @@ def predictive_entropy(token_log_probs: Sequence[Tensor], weights: Tensor | None
     """
     if not token_log_probs:
         raise ValueError("token_log_probs must hold at least one response, got none")
-    log_probs = torch.stack([row.double().sum() for row in token_log_probs])
-    return -log_probs.mean() if weights is None else -(weights.double() @ log_probs)
+    return -torch.stack([row.double().sum() for row in token_log_probs]).mean()
 
 
 def semantic_entropy(weights: Tensor, cluster_ids: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ def cut(asked: Sequence[Asked], parts: int) -> list[dict[int, Asked]]:
 
     A question is divided only where that makes parts much more even: its contexts have responses in common, which are
     judged once for all of them, and a whole question is measured as one rank alone would: to the bit where questions
-    are measured one by one (``SePerScorer.block``), else but for low digits.
+    are measured one by one (``SePerScorer.batch_size``), else but for low digits.
 
     Args:
         asked: The questions.

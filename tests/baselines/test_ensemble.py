@@ -24,17 +24,20 @@ class Reader:
     def __init__(self, greedy=False):
         self.greedy, self.expected = greedy, []
 
-    def responses(self, question, shown):
-        if question == "long":
-            raise UnscorableError("too long")
-        return [self.of(SAID["".join(each.text for each in passages)]) for passages in shown]
+    def responses(self, asked):
+        return [
+            UnscorableError("too long")
+            if each.question == "long"
+            else [self.of(SAID["".join(passage.text for passage in shown)]) for shown in each.contexts]
+            for each in asked
+        ]
 
     def of(self, said):
         texts = list(said)[:1] if self.greedy else [text for text, count in said.items() for _ in range(count)]
         return Responses(tuple(texts), (torch.zeros(1),) * len(texts))
 
-    def expect(self, question, shown):
-        self.expected.append(question)
+    def expect(self, asked):
+        self.expected += [each.question for each in asked]
 
 
 class Judge:

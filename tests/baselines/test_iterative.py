@@ -40,7 +40,7 @@ class Judge:
 class Sampler(ScriptedSampler):
     """Replies with a text, or with (text, probability of each of its tokens)."""
 
-    def sample(self, prompts, first=None, more=None, given=None):
+    def sample(self, prompts, given=None):
         replies = [self.reply(prompt) for prompt in prompts]
         said = dict(zip(prompts, [each if isinstance(each, str) else each[0] for each in replies], strict=True))
         plain = ScriptedSampler(self.tokenizer, said.__getitem__)
@@ -88,7 +88,7 @@ def test_closed_book_and_one_search(run, tiny_sampler):
 
 def test_tokens_are_those_of_prompts_and_texts(run, tiny_sampler, tiny_scorer):
     trace, _ = run("retrieve", reads, {QUESTION: (MILL,)})
-    (prompt,) = tiny_scorer.reader.build_prompts(QUESTION, [(MILL,)])
+    prompt = tiny_scorer.reader.prompts.build(QUESTION, (MILL,))
     expected = [len(tiny_sampler.tokenizer(text, add_special_tokens=False).input_ids) for text in (prompt, "Ida")]
     assert trace.tokens == sum(expected)
 
@@ -210,7 +210,7 @@ def test_names_and_settings_are_checked(run):
 
 def test_a_server_that_names_no_tokens_leaves_the_draft_whole(tiny_sampler, tiny_judge):
     class Nameless(ScriptedSampler):
-        def sample(self, prompts, first=None, more=None, given=None):
+        def sample(self, prompts, given=None):
             rows = super().sample(prompts)
             return [type(row)(row.texts, (torch.tensor([-3.0, -0.1]),) * len(row.texts)) for row in rows]
 

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             found = []
             for seed in range(arguments.seeds):
                 text = attack(scorer, question, answer, arguments.budget, random.Random(f"{answer}-{seed}"))
-                found.append((scorer.mutual_support(question, stated_answer(text), [answer]), text))
+                found.append((scorer.judge.mutual_support(question, stated_answer(text), [answer]), text))
             worst = max(found)
             rows.append([judge, answer, ", ".join(f"{paid:.2f}" for paid, _ in found), worst[1][:60]])
     print(markdown_table(["judge", "answer", "paid, by seed", "what was paid most"], rows))

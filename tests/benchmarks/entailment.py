@@ -20,7 +20,7 @@ from typing import Any
 from seper_reward import SePerScorer
 from seper_reward.estimators.belief import Pair
 from seper_reward.runtime.cache import Cache
-from seper_reward.types import Query
+from seper_reward.types import Asked, Query, unwrap
 from tests.benchmarks.common import CLOCK, clocked, contexts, finish, parser, questions
 from tests.benchmarks.reference import Reference
 
@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measure(scorer: SePerScorer, query: Query) -> dict[str, Any]:
     sets = [(), *contexts(query, 1)]
-    texts = [row.texts for row in scorer.reader.responses(query.question, sets)]  # from here on in the cache
+    (sampled,) = scorer.responses([Asked(query.question, query.answers, tuple(sets))])  # from here on in the cache
+    texts = [row.texts for row in unwrap(sampled)]
     pairs = [pair for row in texts for pair in both_ways(row, query.answers)]
     reference = Reference(scorer)
     rows = {

@@ -27,14 +27,14 @@ from seper_reward.estimators.draws import difference, drawn_by_mass, drawn_by_we
 from seper_reward.estimators.judge import SampledQuestion
 from seper_reward.estimators.seper import response_weights
 from seper_reward.evaluation.validity.contexts import choose_passages
-from seper_reward.types import Estimate, Leaf, Query, Responses
+from seper_reward.types import Estimate, Leaf, Query, Responses, unwrap
 from tests.benchmarks.common import CLOCK, SHARED, clocked, finish, parser
 
 TEMPERATURES = (0.7, 1.0, 1.3)
 SETS = ("demo", "nq", "popqa")
 COUNTS = (1, 2, 3, 5, 10, 20, 40)
 # estimators that need the same draws cost the same
-COST_OF = {"paper": "uniform", "official": "uniform", "mass": "uniform", "raj": "without_replacement"}
+COST_OF = {"paper": "uniform", "official": "uniform", "mass": "uniform"}
 
 
 def queries_of(name: str, count: int) -> list[Query]:
@@ -58,7 +58,7 @@ def sample(scorer: SePerScorer, name: str, count: int, folder: Path) -> Path:
     for query in tqdm(queries_of(name, count), desc=file.stem, unit="question"):
         if query.id in done:
             continue
-        contexts = scorer.reader.responses(query.question, query.contexts)
+        contexts = unwrap(scorer.reader.responses([query])[0])
         texts = sorted({text for row in contexts for text in row.texts})
         pairs = [(text, answer) for text in texts for answer in query.answers]
         scores = scorer.entailment.score(pairs, [query.question] * len(pairs)).view(len(texts), -1).amax(1)
@@ -114,7 +114,7 @@ class Space:
         right = np.flatnonzero(self.support > 0.999)  # word for word
         self.gold = int(right[self.probs[right].argmax()]) if len(right) else None
 
-    def drawn(self, places: np.ndarray, *, with_replacement: bool, gold: bool = False) -> Responses:
+    def drawn(self, places: np.ndarray, *, gold: bool = False) -> Responses:
         """Return draws as a sampler would, each of one token and an end."""
         known = [] if not gold or self.gold is None else [self.gold]
         return Responses(
@@ -125,7 +125,6 @@ class Space:
             token_ids=tuple((int(at), 0) for at in places),
             finished=(True,) * len(places),
             draw_log_probs=tuple(np.log(self.probs[places])),
-            with_replacement=with_replacement,
             known_leaves=tuple(
                 Leaf(str(at), (at,), float(np.log(self.probs[at])), float(np.log(self.probs[at])), 0.0) for at in known
             ),
@@ -134,13 +133,7 @@ class Space:
     def estimate(self, name: str, count: int, random: np.random.Generator) -> Estimate:
         """Return what an estimator makes of so many fresh draws."""
         way = ESTIMATORS[name]
-        if way.distinct:
-            places = np.argsort(random.exponential(size=len(self.probs)) / self.probs)[:count]
-        else:
-            places = random.choice(len(self.probs), count, p=self.probs)
-        sampled = self.drawn(places, with_replacement=not way.distinct, gold=way.gold)
-        if way.raj:
-            return _raj(self.probs[places], self.support[places])
+        sampled = self.drawn(random.choice(len(self.probs), count, p=self.probs), gold=way.gold)
         if way.weighting == "mass":
             draws = drawn_by_mass(sampled)
         else:
@@ -150,12 +143,10 @@ class Space:
 
 
 class Way(NamedTuple):
-    """How draws are made and weighed."""
+    """How draws are weighed, and whether the gold answers are known leaves."""
 
     weighting: str
-    distinct: bool = False
     gold: bool = False
-    raj: bool = False
 
 
 ESTIMATORS = {
@@ -164,19 +155,7 @@ ESTIMATORS = {
     "official": Way("mean_token"),
     "mass": Way("mass"),
     "mass_and_gold": Way("mass", gold=True),
-    "raj": Way("mass", distinct=True, raj=True),
-    "without_replacement": Way("mass", distinct=True),
-    "without_replacement_and_gold": Way("mass", distinct=True, gold=True),
 }
-
-
-def _raj(probs: np.ndarray, support: np.ndarray) -> Estimate:
-    """Return Raj's estimate from draws without replacement, in order, and its normal interval (JASA 1956)."""
-    before, earlier = probs.cumsum() - probs, (probs * support).cumsum() - probs * support
-    each = earlier + support * (1 - before)
-    error = float(each.std(ddof=1) / math.sqrt(len(each))) if len(each) > 1 else 0.5
-    value = float(each.mean())
-    return Estimate(value, error, value - 1.96 * error, value + 1.96 * error)
 
 
 def compare(spaces: list[list[Space]], counts: Sequence[int], repeats: int) -> dict[str, Any]:
@@ -227,12 +206,12 @@ def seconds(count: int = 4) -> dict[str, dict[str, float]]:
     for draws, (name, way) in itertools.product(COUNTS, ESTIMATORS.items()):
         if name in COST_OF:
             continue
-        scorer = base.with_sampling(num_samples=draws, draw="without_replacement" if way.distinct else "independent")
+        scorer = base.with_sampling(num_samples=draws)
 
         def act(scorer: SePerScorer = scorer, gold: bool = way.gold) -> None:
             for query in queries:
                 known = query.answers if gold else ()
-                responses = scorer.reader.responses(query.question, query.contexts, answers=known)
+                responses = unwrap(scorer.reader.responses([query], [known])[0])
                 scorer.judge.beliefs([SampledQuestion(query.question, query.answers, responses)])
 
         times = [clocked(act)[0][CLOCK] for _ in range(3)]

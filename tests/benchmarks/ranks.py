@@ -24,7 +24,7 @@ from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.distributed import gathered, process_state
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Answers, Belief, Query
+from seper_reward.types import Asked, Measured, Query, UnscorableError
 from tests.benchmarks.common import finish, now, parser, questions
 
 RANKS = 2
@@ -37,10 +37,10 @@ class Counting(SePerScorer):
         self.__dict__ |= scorer.__dict__
         self.contexts = 0
 
-    def beliefs(self, question: str, answers: Answers, passage_sets: Any, **options: Any) -> list[Belief]:
+    def measure(self, asked: Sequence[Asked], batch_size: int | None = None) -> list[Measured | UnscorableError]:
         """Measure as ever."""
-        self.contexts += len(passage_sets)
-        return super().beliefs(question, answers, passage_sets, **options)
+        self.contexts += sum(len(each.contexts) for each in asked)
+        return super().measure(asked, batch_size)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

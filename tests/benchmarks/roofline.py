@@ -77,8 +77,8 @@ def measure(sampler: ResponseSampler, model: Any, prompts: Sequence[str]) -> dic
     floors: list[float] = []
     step = TreeDecoder.step
 
-    def counted(self: TreeDecoder, rows: Any, keep_lines: bool = False) -> Any:
-        found = step(self, rows, keep_lines)
+    def counted(self: TreeDecoder, rows: Any) -> Any:
+        found = step(self, rows)
         read = size + sum(layer.keys.nbytes + layer.values.nbytes for layer in self._cache.layers)
         floors.append(max(read / bandwidth, 2 * count * len(set(found[1])) / rate))
         return found

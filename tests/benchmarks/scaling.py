@@ -21,9 +21,8 @@ from seper_reward import SePerScorer
 from seper_reward.data.queries import read_examples
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.runtime.imports import need
-from seper_reward.types import Passage
+from seper_reward.types import Asked, Passage
 from tests.benchmarks.common import CLOCK, clocked, finish, parser, peak_memory, questions
-from tests.helpers import rebuilt
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--passages", type=int, nargs="+", default=[1, 2, 5, 10, 20])
     made.add_argument("--questions", type=int, nargs="+", default=[10, 100, 1_000])
     made.add_argument("--corpus", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    made.add_argument("--blocks", type=int, nargs="+", default=[1, 4, 16], help="questions side by side")
+    made.add_argument("--batch_sizes", type=int, nargs="+", default=[1, 4, 16], help="questions side by side")
     made.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="wall clock of `label --input demo`")
     made.add_argument("--plot", help="draw the curves into this image")
     options = made.parse_args(arguments)
@@ -47,8 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "passages": curve(options.passages, lambda count: with_passages(scorer, count)),
         "questions": curve(options.questions, lambda count: with_questions(scorer, count)),
         "corpus": curve(options.corpus, with_corpus),
-        "block": curve(options.blocks, lambda count: with_blocks(scorer, count)),
-        "refilled block": curve(options.blocks, lambda count: with_blocks(resampled(scorer, refill=True), count)),
+        "batch_size": curve(options.batch_sizes, lambda count: with_batch_size(scorer, count)),
         "processes": with_processes(options, options.processes),
     }
     if options.plot:
@@ -74,15 +72,9 @@ def slope(seconds: dict[str, float]) -> float:
 
 def with_samples(scorer: SePerScorer, count: int) -> Callable[[], Any]:
     """One question with five passages, each by itself, and so many samples."""
-    other = resampled(scorer, num_samples=count)
+    other = scorer.with_sampling(num_samples=count)
     (query,) = questions(1)
     return lambda: other.utilities([replace(query, passages=query.passages[:5])])
-
-
-def resampled(scorer: SePerScorer, **options: Any) -> SePerScorer:
-    """Return the scorer with other options of its sampler."""
-    sampler = rebuilt(scorer.sampler, **options)
-    return SePerScorer(sampler, scorer.entailment, prompt="brief", estimator=scorer.estimator)
 
 
 def with_passages(scorer: SePerScorer, count: int) -> Callable[[], Any]:
@@ -108,11 +100,11 @@ def with_corpus(count: int) -> Callable[[], Any]:
     return lambda: retriever.retrieve([query.question for query in asked], 5)
 
 
-def with_blocks(scorer: SePerScorer, count: int) -> Callable[[], Any]:
+def with_batch_size(scorer: SePerScorer, count: int) -> Callable[[], Any]:
     """Sixteen questions of the demo with their passages, so many side by side."""
-    asked = read_examples("demo")[0].queries[::10][:16]
-    blocks = [asked[at : at + count] for at in range(0, len(asked), count)]
-    return lambda: [scorer.block_beliefs(block) for block in blocks]
+    queries = read_examples("demo")[0].queries[::10][:16]
+    asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in queries]
+    return lambda: scorer.measure(asked, count)
 
 
 def with_processes(options: Any, counts: Sequence[int]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from seper_reward.estimators.draws import (
 from seper_reward.types import Estimate, Leaf, Responses
 
 
-def sampled(leaves, probs, *, with_replacement=True):
+def sampled(leaves, probs):
     """Return draws of the leaves named by letters, each a single token with its probability."""
     log_probs = [math.log(probs[leaf]) for leaf in leaves]
     return Responses(
@@ -30,7 +30,6 @@ def sampled(leaves, probs, *, with_replacement=True):
         token_ids=tuple((ord(leaf),) for leaf in leaves),
         finished=(True,) * len(leaves),
         draw_log_probs=tuple(log_probs),
-        with_replacement=with_replacement,
     )
 
 
@@ -53,15 +52,6 @@ def test_without_singles_the_unseen_is_taken_for_the_like_of_the_seen():
     assert found.value == pytest.approx(5 / 7)
     # nothing is known of .3: it may support the answer as a whole, or not at all
     assert 0.5 <= found.low < 0.51 < 0.79 < found.high <= 0.8
-
-
-def test_draws_without_replacement_count_by_the_share_that_is_still_unseen():
-    draws = drawn_by_mass(sampled("bac", PROBS, with_replacement=False))
-    # drawn from 1, .8 and .3, of which .2 is unseen in the end
-    stand_ins = [0.2 / 1.0, 0.2 / 0.8, 0.2 / 0.3]
-    assert draws.stand_ins.tolist() == pytest.approx(stand_ins)
-    expected = [p + 0.2 * f / sum(stand_ins) for p, f in zip((0.2, 0.5, 0.1), stand_ins, strict=True)]
-    assert draws.weights.tolist() == pytest.approx(expected)
 
 
 def test_estimate_by_hand():
@@ -129,11 +119,6 @@ def test_difference_by_hand():
     assert found.high == pytest.approx(0.5 + math.hypot(0.05, 0.1))
 
 
-def test_draws_without_replacement_are_no_plain_sample():
-    with pytest.raises(ValueError, match="take weighting='mass', or draw='independent'"):
-        drawn_by_weight(sampled("ab", PROBS, with_replacement=False), torch.tensor([0.5, 0.5]))
-
-
 def test_a_server_that_names_no_tokens_tells_no_mass():
     assert not has_mass(Responses(("a", "b"), (torch.zeros(1),) * 2))
     assert not has_mass(Responses(("a",), (torch.zeros(1),), ((1,),), (True,)))
@@ -146,9 +131,7 @@ def samples(draw):
     weights = draw(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=8))
     probs = {chr(97 + at): weight / sum(weights) for at, weight in enumerate(weights)}
     leaves = draw(st.lists(st.sampled_from(sorted(probs)), min_size=1, max_size=12))
-    with_replacement = draw(st.booleans())
-    leaves = leaves if with_replacement else list(dict.fromkeys(leaves))
-    row = sampled(leaves, probs, with_replacement=with_replacement)
+    row = sampled(leaves, probs)
     distinct = len(set(leaves))
     values = draw(st.lists(st.floats(0, 1), min_size=distinct, max_size=distinct))
     return row, torch.tensor(values, dtype=torch.float64)
@@ -170,8 +153,6 @@ def test_an_estimate_keeps_its_bounds(case):
 @given(samples(), st.randoms())
 def test_the_order_of_independent_draws_changes_nothing(case, rng):
     row, values = case
-    if not row.with_replacement:
-        return
     of_text = dict(zip(dict.fromkeys(row.texts), values.tolist(), strict=True))
     places = list(range(len(row.texts)))
     rng.shuffle(places)
@@ -240,13 +221,6 @@ def test_equal_answers_after_unlike_thoughts_are_draws_of_their_own():
     assert draws.counts.tolist() == [2, 1]
 
 
-def test_known_leaves_leave_the_others_as_a_sample_of_the_rest():
-    leaf = Leaf("a", (), math.log(0.5), math.log(0.5), -1.0)  # its one token is the end
-    draws = drawn_by_mass(replace(sampled("bac", PROBS, with_replacement=False), known_leaves=(leaf,)))
-    # without a, whose .5 is known, they are drawn from .5 and .3; .2 is unseen in the end
-    assert draws.stand_ins.tolist() == pytest.approx([0.2 / 0.5, 0.0, 0.2 / 0.3])
-
-
 def _spaces(count):
     """Return spaces of responses as the embedded reader has them: most mass on a few, the rest on very many."""
     rng = random.Random(0)
@@ -262,24 +236,17 @@ def _spaces(count):
         )
 
 
-def _without_replacement(rng, probs, count):
-    times = {leaf: rng.expovariate(1.0) / prob for leaf, prob in probs.items()}
-    return sorted(times, key=times.__getitem__)[:count]
-
-
-@pytest.mark.parametrize("with_replacement", [True, False])
-def test_mass_beats_equal_weights_and_its_intervals_hold(with_replacement):
+def test_mass_beats_equal_weights_and_its_intervals_hold():
     rng = random.Random(1)
     errors, plain_errors, covered, sure = [], [], [], []
     for probs, right in _spaces(150):
         truth = sum(prob * right[leaf] for leaf, prob in probs.items())
         for _ in range(8):
-            plain = rng.choices(list(probs), list(probs.values()), k=10)
-            leaves = plain if with_replacement else _without_replacement(rng, probs, 10)
-            draws = drawn_by_mass(sampled(leaves, probs, with_replacement=with_replacement))
+            leaves = rng.choices(list(probs), list(probs.values()), k=10)
+            draws = drawn_by_mass(sampled(leaves, probs))
             found = estimate(draws, torch.tensor([right[leaf] for leaf in dict.fromkeys(leaves)]))
             errors.append(found.value - truth)
-            plain_errors.append(sum(right[leaf] for leaf in plain) / 10 - truth)
+            plain_errors.append(sum(right[leaf] for leaf in leaves) / 10 - truth)
             covered.append(found.low <= truth <= found.high)
             sure.append(found.std_error)
     squared, plain_squared = (sum(e * e for e in row) / len(row) for row in (errors, plain_errors))

@@ -13,7 +13,7 @@ from seper_reward import SePerScorer
 from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think, with_template
 from seper_reward.reader.prompts import PromptBuilder
-from seper_reward.types import Responses, UnscorableError
+from seper_reward.types import Responses, UnscorableError, unwrap
 from tests.helpers import rebuilt
 
 TURNS = [{"role": "user", "content": "Who built the mill?"}]
@@ -181,7 +181,7 @@ def test_a_reader_that_thinks_unasked_is_refused(tiny_sampler, tiny_judge, monke
     assert not isinstance(caught.value, UnscorableError)
     # where a passage speaks, it may be what the reader repeats: only that row is refused
     with pytest.raises(UnscorableError, match="begins its responses with thoughts"):
-        scorer.reader.sample(["Passage: ... Say <think>!"])
+        unwrap(scorer.reader.sample(["Passage: ... Say <think>!"])["Passage: ... Say <think>!"])
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,15 @@
-"""PromptedReader: answers scored as the reader itself would."""
+"""PromptedReader: answers scored as the reader itself would, and batches of questions with one result each."""
+
+from dataclasses import replace
 
 import pytest
 import torch
 
 from seper_reward.data.queries import as_query
+from seper_reward.reader.prompted import PromptedReader
+from seper_reward.runtime.cache import Cache
+from seper_reward.types import Asked, Passage, UnscorableError, unwrap
+from tests.helpers import ScriptedSampler, prompt_ids
 
 RECORD = {
     "question": "Who?",
@@ -19,13 +25,124 @@ def test_answer_log_probs_are_the_readers_own(tiny_scorer, layout, monkeypatch):
     passages = as_query(RECORD).passages
     sets = [(), passages[:1], passages]
     answers = ["Ann", "Bob Lee the third", "the one who came"]  # of different lengths, behind one prompt
-    found = tiny_scorer.reader.answer_log_probs("Who?", answers, sets)
+    (found,) = tiny_scorer.reader.answer_log_probs([Asked("Who?", (), tuple(sets))], [answers])
     sampler = tiny_scorer.sampler
     for shown, row in zip(sets, found, strict=True):
         for answer, value in zip(answers, row, strict=True):
-            prompt = sampler._encode(tiny_scorer.reader.prompts.build("Who?", shown))
+            prompt = prompt_ids(sampler, tiny_scorer.reader.prompts.build("Who?", shown))
             ids = sampler.tokenizer(answer, add_special_tokens=False).input_ids
             with torch.no_grad():
                 logits = sampler._model(input_ids=torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
             expected = logits.log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).mean()
             assert value == pytest.approx(float(expected), abs=1e-4)
+
+
+TOO_LONG = "why " * 600
+
+
+def test_a_question_without_room_leaves_the_others_of_its_batch_theirs(tiny_scorer):
+    reader, passages = tiny_scorer.reader, as_query(RECORD).passages
+    asked = [Asked(question, (), ((), passages[:1])) for question in ("Who?", TOO_LONG, "When?")]
+    answers = [["Ann"], ["Ann"], ["1840", "in 1840"]]
+    sampled, log_probs = reader.responses(asked), reader.answer_log_probs(asked, answers)
+    for error in (
+        *(sampled[1], *reader.responses(asked[1:2])),
+        *(log_probs[1], *reader.answer_log_probs(asked[1:2], answers[1:2])),
+    ):
+        with pytest.raises(UnscorableError, match="question has no room"):
+            unwrap(error)
+    for at in (0, 2):
+        (alone,) = reader.responses([asked[at]])
+        assert [row.token_ids for row in sampled[at]] == [row.token_ids for row in alone]
+        (likely,) = reader.answer_log_probs([asked[at]], [answers[at]])
+        assert [len(row) for row in log_probs[at]] == [len(answers[at])] * 2
+        for found, expected in zip(log_probs[at], likely, strict=True):
+            assert found == pytest.approx(expected, abs=1e-4)
+    assert reader.responses([]) == reader.answer_log_probs([], []) == []
+
+
+def test_answers_without_a_token_leave_the_others_of_their_batch_theirs(tiny_scorer):
+    asked = [Asked(question, (), ((),)) for question in ("Who?", "When?")]
+    error, ((found,),) = tiny_scorer.reader.answer_log_probs(asked, [["Ann", ""], ["1840"]])
+    with pytest.raises(UnscorableError, match="at least one token"):
+        unwrap(error)
+    assert found == pytest.approx(tiny_scorer.reader.answer_log_probs(asked[1:], [["1840"]])[0][0][0], abs=1e-4)
+
+
+class Refusing(ScriptedSampler):
+    """Refuses a question until it is told to answer."""
+
+    refuses = True
+
+    def sample(self, prompts, given=None):
+        rows = super().sample(prompts, given)
+        refused = [self.refuses and "When?" in prompt for prompt in prompts]
+        return [UnscorableError("refused") if no else row for no, row in zip(refused, rows, strict=True)]
+
+    def log_probs(self, prompts, texts):
+        self.asked.append(list(prompts))
+        refused = [self.refuses and "When?" in prompt for prompt in prompts]
+        return [UnscorableError("refused") if no else torch.tensor([-1.0, -3.0]) for no in refused]
+
+
+def test_errors_are_not_stored_in_the_cache(tiny_sampler):
+    sampler = Refusing(tiny_sampler.tokenizer, lambda prompt: "Ann")
+    reader = PromptedReader(sampler, prompt="brief", cache=Cache(":memory:"))
+    asked = [Asked(question, (), ((),)) for question in ("Who?", "When?")]
+    who, when = (reader.prompts.build(each.question, ()) for each in asked)
+    for measure, expected in (
+        (lambda: reader.responses(asked), "Ann"),
+        (lambda: reader.answer_log_probs(asked, [["Ann"], ["Ann"]]), [-2.0]),
+    ):
+        sampler.refuses, sampler.asked = True, []
+        for _ in range(2):
+            (first,), error = measure()
+            with pytest.raises(UnscorableError, match="refused"):
+                unwrap(error)
+        sampler.refuses = False
+        found = [rows[0] for rows in measure()]
+        measure()
+        assert [sorted(batch) for batch in sampler.asked] == [sorted([who, when]), [when], [when]]
+        assert first == found[0]
+        assert [getattr(row, "texts", (row,))[0] for row in found] == [expected] * 2
+
+
+def test_questions_that_share_a_prompt_have_known_leaves_of_their_own(tiny_scorer):
+    """Those of Ann, of Bob and Carl, and of nobody, next to each other and to another prompt."""
+    reader = tiny_scorer.reader
+    sets = ((), (Passage("Ann did."),))
+    asked = [Asked("Who?", (), sets), Asked("Who?", (), sets[::-1]), Asked("Who?", (), sets), Asked("When?", (), sets)]
+    answers = [["Ann"], ["Bob Lee", "Carl", "Bob Lee", ""], [], ["1840", "Ann"]]
+    texts = [["Ann"], ["Bob Lee", "Carl"], [], ["1840", "Ann"]]
+    for each, own, expected in zip(reader.responses(asked, answers), asked, texts, strict=True):
+        (alone,) = reader.responses([own], [expected])
+        for row, other in zip(each, alone, strict=True):
+            assert [leaf.text for leaf in row.known_leaves] == expected
+            assert row.token_ids == other.token_ids
+            assert [leaf.log_prob for leaf in row.known_leaves] == pytest.approx(
+                [leaf.log_prob for leaf in other.known_leaves], abs=1e-3
+            )
+
+
+def test_the_closed_book_prompts_of_a_batch_are_a_batch_of_their_own(tiny_sampler, tiny_scorer):
+    sampler = ScriptedSampler(tiny_sampler.tokenizer, lambda prompt: "Ann")
+    reader = PromptedReader(sampler, prompt="brief")
+    passages = as_query(RECORD).passages
+    asked = [Asked("Who?", (), ((), passages[:1])), Asked("When?", (), (passages[:2], ()))]
+    reader.responses(asked)
+    prompts = [[reader.prompts.build(each.question, context) for context in each.contexts] for each in asked]
+    assert sampler.asked == [sorted([prompts[0][0], prompts[1][1]]), sorted([prompts[0][1], prompts[1][0]])]
+    # to the bit: a baseline depends on the other baselines of its batch alone
+    few = [replace(each, contexts=tuple(shown for shown in each.contexts if not shown)) for each in asked]
+    one, other = (tiny_scorer.reader.responses(batch) for batch in (asked, few))
+    for found, expected in ((one[0][0], other[0][0]), (one[1][1], other[1][0])):
+        assert found == expected
+        assert all(map(torch.equal, found.token_log_probs, expected.token_log_probs))
+
+
+def test_an_engine_is_sent_all_prompts_of_a_batch_at_once(tiny_sampler):
+    sampler = ScriptedSampler(tiny_sampler.tokenizer, lambda prompt: "Ann")
+    sampler.prompts_ahead = 8
+    reader = PromptedReader(sampler, prompt="brief")
+    reader.responses([Asked("Who?", (), ((), (Passage("Ann did."),)))])
+    assert [len(batch) for batch in sampler.asked] == [2]

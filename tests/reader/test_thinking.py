@@ -9,6 +9,7 @@ from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.sampler import ThoughtOptions
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.reader.tokens import cut_at_stop
+from seper_reward.types import Asked, UnscorableError, unwrap
 from tests.helpers import PROMPTS, engine_options, rebuilt, teacher_forced
 
 # the tiny reader says "m" often, but not always: here that ends a thought
@@ -55,6 +56,26 @@ def test_equal_thoughts_do_not_make_equal_responses(tiny_sampler):
     (expected,) = sampler.sample([f"{PROMPTS[0]} So:"])
     assert sorted(found.texts) == sorted(expected.texts)
     assert len(set(found.texts)) > 1
+
+
+def test_a_thought_or_response_that_fails_leaves_the_others_theirs(tiny_sampler):
+    sampler = rebuilt(tiny_sampler, num_samples=2, max_new_tokens=6)
+
+    class Failing(ThinkingSampler):
+        def _with_thoughts(self, prompt, thoughts):
+            thought = "word " * 600 if prompt == PROMPTS[1] else ""
+            return [(f"{prompt}{thought} So:", True)] * 2
+
+    too_long = "why " * 600
+    first, no_thought, no_response, second = Failing(sampler, THOUGHT, LONGEST).sample(
+        [PROMPTS[0], too_long, PROMPTS[1], PROMPTS[2]]
+    )
+    for error in (no_thought, no_response):
+        with pytest.raises(UnscorableError, match="leave room"):
+            unwrap(error)
+    expected = sampler.sample([f"{PROMPTS[0]} So:", f"{PROMPTS[2]} So:"])
+    for found, row in zip((first, second), expected, strict=True):
+        assert sorted(found.texts) == sorted(row.texts)
 
 
 def test_an_empty_thought_ends_where_it_begins():
@@ -106,7 +127,7 @@ def test_a_scorer_lets_such_a_reader_think(tiny_sampler, tiny_judge):
     ((utility,),) = scorer.utilities([query])
     assert len(utility.belief.responses) == 4
     with pytest.raises(ValueError, match="thinks first, so a given answer has no log-probability"):
-        scorer.reader.answer_log_probs("Who?", ["Ann"], [()])
+        scorer.reader.answer_log_probs([Asked("Who?", (), ((),))], [["Ann"]])
     closed = SePerScorer(sampler, tiny_judge, prompt="brief", chat=ChatOptions("off"))
     assert closed.sampler is sampler
     assert closed.reader.prompts.build("Who?").endswith("<bot><think>\n\n</think>\n\n")

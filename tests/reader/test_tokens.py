@@ -14,7 +14,7 @@ from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.reader.tokens import encode_prompt, may_end_stop
 from seper_reward.runtime.pretrained import LoadedModel
-from tests.helpers import PROMPTS, engine_options
+from tests.helpers import PROMPTS, engine_options, prompt_ids
 
 START, END = "<|im_start|>", "<|im_end|>"
 
@@ -60,7 +60,7 @@ def test_a_server_that_adds_special_tokens_has_the_same_tokenizer(tiny_sampler, 
     sampler = ResponseSampler(tiny_sampler._model, framing, num_samples=2, max_new_tokens=4)
     options, sampling = engine_options([serve(sampler).url], **vars(sampler.options))
     engine = EngineSampler(options, framing, **sampling)
-    assert engine._encode("Who?") == sampler._encode("Who?")
+    assert engine._encode("Who?") == prompt_ids(sampler, "Who?")
 
 
 def test_stop_strings_that_end_in_a_space():

@@ -41,6 +41,13 @@ def test_a_failed_computation_leaves_nothing_behind(tmp_path):
     assert cache.through(["a"], lambda missing: [1]) == [1]
 
 
+def test_an_exception_in_place_of_a_value_is_returned_and_not_stored(tmp_path):
+    cache, error = Cache(tmp_path / "cache.sqlite"), ValueError("too long")
+    assert cache.through(["a", "b", "a"], lambda missing: [error, 1, error]) == [error, 1, error]
+    assert cache.missing(["a", "b"]) == [0]
+    assert cache.through(["b", "a"], lambda missing: [2 * at for at in missing]) == [1, 2]
+
+
 def fill(path, start):
     cache = Cache(path)
     for number in range(start, start + 50):

@@ -154,20 +154,6 @@ def test_more_than_memory_holds_is_answered(busy):
     assert len(values(worker.submit([ask((), (MILL,), (SHEEP,))]))[0]) == 3
 
 
-def test_adaptive_sampling_goes_question_by_question(tiny_scorer):
-    from seper_reward.reader.sampler import AdaptiveSampling
-    from seper_reward.scorer import SePerScorer
-
-    adaptive = SePerScorer(
-        tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", adaptive=AdaptiveSampling(0.5, 2)
-    )
-    worker = Worker(lambda: adaptive)
-    found = values(worker.submit([ask((), (MILL,)), ask((), question="Where?")]))
-    assert found[0] == [each.seper for each in adaptive.beliefs(ask().question, ask().answers, [(), (MILL,)])]
-    worker.close()
-    worker.join()
-
-
 def test_what_loading_raises_is_raised_where_it_can_be_told():
     def load():
         raise OSError("no such model")

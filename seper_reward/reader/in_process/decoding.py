@@ -240,7 +240,7 @@ class RereadDecoder:
         logits = torch.cat([self._read([prompt]) for prompt in prompts])
         return logits, [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
 
-    def step(self, rows: Sequence[Row], keep_lines: bool = False) -> tuple[Tensor, list[int]]:
+    def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
         """Read the rows' prompts and responses, once for equal responses; see ``Decoder``."""
         by_prompt: dict[int, dict[tuple[int, ...], None]] = {}
         for row in rows:
@@ -305,16 +305,16 @@ def _stacked(caches: Sequence[Any]) -> Any:
     """Move the lines of several caches into the first, with padding after the shorter; the others are left empty."""
     for layers in zip(*(cache.layers for cache in caches), strict=True):
         slots = max(layer.keys.shape[2] for layer in layers)
-        layers[0].keys = torch.cat([_widened(layer.keys, slots, dim=2) for layer in layers])
-        layers[0].values = torch.cat([_widened(layer.values, slots, dim=2) for layer in layers])
+        layers[0].keys = torch.cat([_widened(layer.keys, slots) for layer in layers])
+        layers[0].values = torch.cat([_widened(layer.values, slots) for layer in layers])
         for layer in layers[1:]:
             layer.keys = layer.values = None
     return caches[0]
 
 
-def _widened(tensor: Tensor, slots: int, dim: int) -> Tensor:
-    padding = [0, 0] * (tensor.ndim - 1 - dim) + [0, slots - tensor.shape[dim]]
-    return torch.nn.functional.pad(tensor, padding)
+def _widened(tensor: Tensor, slots: int) -> Tensor:
+    """Pad keys or values ``(L, heads, slots, size)`` to so many slots."""
+    return torch.nn.functional.pad(tensor, (0, 0, 0, slots - tensor.shape[2]))
 
 
 def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:

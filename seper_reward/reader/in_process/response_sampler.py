@@ -185,16 +185,20 @@ class ResponseSampler:
         """
         encoded, errors = self._encoded(prompts)
         tokens: dict[str, list[int]] = {}
+        blank: dict[str, UnscorableError] = {}
         for text in dict.fromkeys(texts):
             try:
                 tokens[text] = encode_response(self.tokenizer, text, self.options.max_new_tokens)
             except UnscorableError as error:
-                errors[text] = error
+                blank[text] = error
         pairs = list(zip(prompts, texts, strict=True))
         usable = [(prompt, text) for prompt, text in pairs if prompt in encoded and text in tokens]
         forcing = self._forcing(encoded, usable, tokens)
         by_pair = dict(forcing.read(forced_log_probs, lambda _, log_probs: log_probs))
-        return [by_pair[pair] if pair in by_pair else errors[next(filter(errors.get, pair))] for pair in pairs]
+        return [
+            by_pair[prompt, text] if (prompt, text) in by_pair else errors.get(prompt) or blank[text]
+            for prompt, text in pairs
+        ]
 
     def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
         """Return how likely a draw is to be exactly a given response, its end included.

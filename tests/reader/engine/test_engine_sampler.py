@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from seper_reward import ResponseSampler, SePerReward, SePerScorer
+from seper_reward.batching import ahead
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.reader.engine.engine_sampler import EngineSampler
@@ -19,7 +20,7 @@ from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadOptions
-from seper_reward.types import UnscorableError
+from seper_reward.types import UnscorableError, unwrap
 from tests.helpers import PROMPTS, engine_options, rebuilt, run
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
@@ -152,7 +153,7 @@ def test_half_an_answer_is_no_number(tiny_sampler, tiny_judge, serve, break_it, 
     sampler = engine(tiny_sampler, server)
     server.spoil = lambda body, answer: break_it(answer)
     with pytest.raises(UnscorableError, match=reason):
-        sampler.sample(PROMPTS[:1])
+        unwrap(sampler.sample(PROMPTS[:1])[0])
     reward = SePerReward(SePerScorer(sampler, tiny_judge, prompt="brief"), answer_weight=0.0, price=0.0)
     given = {"question": [QUESTION["question"]], "answers": [["Voss"]], "passages": [["Voss built the mill."]]}
     assert reward(**given) == [None]
@@ -169,13 +170,31 @@ def test_what_is_no_answer_is_no_number(tiny_sampler, serve, answer):
     sampler = engine(tiny_sampler, server)
     server.fault = lambda body: answer
     with pytest.raises(UnscorableError, match=r"half an answer|refused the prompt: .*too long"):
-        sampler.sample(PROMPTS[:1])
+        unwrap(sampler.sample(PROMPTS[:1])[0])
+
+
+def test_a_refused_prompt_leaves_the_others_of_its_batch_theirs(tiny_sampler, serve):
+    server = serve()
+    sampler = engine(tiny_sampler, server)
+    refused = tiny_sampler.tokenizer(PROMPTS[1]).input_ids
+    refusal = (400, {"error": {"message": "no such question"}})
+    server.fault = lambda body: refusal if body["prompt"][: len(refused)] == refused else None
+    first, error, second = sampler.sample(PROMPTS)
+    same([first, second], tiny_sampler.sample([PROMPTS[0], PROMPTS[2]]))
+    with pytest.raises(UnscorableError, match=r"refused the prompt: .*no such question"):
+        unwrap(error)
+    texts = [" honey", " in 1840", " 4 or so"]
+    first, error, second = sampler.log_probs(PROMPTS, texts)
+    with pytest.raises(UnscorableError, match=r"refused the prompt: .*no such question"):
+        unwrap(error)
+    for found, expected in zip((first, second), tiny_sampler.log_probs(PROMPTS, texts)[::2], strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
 def test_too_long_a_prompt_is_not_sent(tiny_sampler, serve):
     server = serve()
     with pytest.raises(UnscorableError, match="leave room"):
-        engine(tiny_sampler, server).sample(["word " * 600])
+        unwrap(engine(tiny_sampler, server).sample(["word " * 600])[0])
     assert len(server.requests) == 1
 
 
@@ -289,7 +308,7 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
 
 
 @pytest.mark.parametrize("url", ["http://localhost/v1?token=s3cret", "http://me:s3cret@localhost/v1"])
-@pytest.mark.parametrize("words", [["--labeler", "gold"], ["--backend", "process"]])
+@pytest.mark.parametrize("words", [["--labeler", "gold"], []])
 def test_a_secret_in_a_url_is_written_nowhere(tmp_path, capsys, url, words):
     assert main(["label", "--output_dir", str(tmp_path / "out"), "--engine", url, *words]) == 2
     shown = capsys.readouterr()
@@ -363,7 +382,8 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
         as_query({**QUESTION, "id": str(number), "question": f"Who built mill {number}?"}) for number in range(12)
     ]
     scorer = SePerScorer(engine(tiny_sampler, server, requests=16), tiny_judge, prompt="brief")
-    found = [(query.id, scorer.utilities([query])[0]) for query in scorer.reader.ahead(queries)]
+    batches = ahead(scorer.reader, [[query] for query in queries])
+    found = [(query.id, scorer.utilities([query])[0]) for (query,) in batches]
     alone = ResponseSampler(  # a prompt at a time, as the server reads them: this reader's tokens are near-ties all
         tiny_sampler._model,
         tiny_sampler.tokenizer,
@@ -386,7 +406,7 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
 def test_in_process_nothing_is_read_ahead(tiny_scorer):
     read = []
     queries = (read.append(number) or replace(as_query(QUESTION), id=str(number)) for number in range(3))
-    for query in tiny_scorer.reader.ahead(queries):
+    for (query,) in ahead(tiny_scorer.reader, ([query] for query in queries)):
         assert len(read) == int(query.id) + 1
 
 
@@ -403,7 +423,7 @@ def test_what_the_cache_knows_is_not_asked(tiny_sampler, tiny_judge, serve):
 def test_a_question_that_is_too_long_does_not_stop_the_others(tiny_sampler, tiny_judge, serve):
     scorer = SePerScorer(engine(tiny_sampler, serve()), tiny_judge, prompt="brief")
     long = replace(as_query(QUESTION), question="why " * 600)
-    kept = list(scorer.reader.ahead([as_query(QUESTION), long]))
+    (kept,) = ahead(scorer.reader, [[as_query(QUESTION), long]])
     assert kept[1] is long
     scorer.utilities([kept[0]])[0]
     with pytest.raises(UnscorableError, match="no room"):
@@ -478,27 +498,6 @@ def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
     local, engine = (rows_of(tmp_path / name) for name in ("local", "engine"))
     assert [row["id"] for row in local] == [row["id"] for row in engine]
     assert alike(texts_of(local), texts_of(engine))
-
-
-@pytest.mark.slow
-def test_two_processes_choose_together(label, tmp_path, serve):
-    server = serve(fault=lambda _: time.sleep(3))
-    words = label("out", "--engine", server.url, "--backend", "auto", "--engine_requests", "4")
-    two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
-    assert two.returncode == 0, two.stderr
-    assert two.stdout.count("backend 'process'") == 1
-    assert json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]["backend"] == "process"
-    assert len(rows_of(tmp_path / "out")) == 6
-
-
-def test_auto_goes_on_where_the_run_began(label, tmp_path, serve, capsys):
-    url = serve().url
-    words = label("out", "--engine", url, "--backend", "engine", "--limit", "5")
-    assert main(words) == 0
-    assert main([*words, "--backend", "auto"]) == 0
-    assert "prompts/s" not in capsys.readouterr().err
-    assert main([*words, "--backend", "process"]) == 2
-    assert "backend was 'engine', is 'process'" in capsys.readouterr().err
 
 
 def test_a_question_whose_answer_is_half_is_rejected_with_its_reason(label, tmp_path, serve, tiny_sampler):

@@ -15,7 +15,7 @@ from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.pretrained import LoadOptions
-from tests.helpers import PROMPTS, rebuilt, teacher_forced
+from tests.helpers import PROMPTS, prompt_ids, rebuilt, teacher_forced
 from tests.vllm_server import ABSENT, PYTHON, vllm_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PYTHON.exists(), reason=ABSENT)]
@@ -71,7 +71,7 @@ def test_first_tokens_follow_the_readers_distribution(local, url):
     engine = on_engine(local, url, num_samples=200, max_new_tokens=1, temperature=0.7, stop=())
     first = torch.tensor([ids[0] for ids in engine.sample(PROMPTS[:1])[0].token_ids])
     with torch.no_grad():
-        logits = local._model(input_ids=torch.tensor([local._encode(PROMPTS[0])])).logits[0, -1]
+        logits = local._model(input_ids=torch.tensor([prompt_ids(local, PROMPTS[0])])).logits[0, -1]
     probs, tokens = (logits.double() / 0.7).softmax(-1).topk(5)
     observed = [int((first == token).sum()) for token in tokens]
     expected = (probs * len(first)).tolist()

@@ -12,7 +12,7 @@ from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.in_process.self_check import check_tolerance, greatest_difference
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.runtime.pretrained import LoadedModel
-from tests.helpers import teacher_forced
+from tests.helpers import prompt_ids, teacher_forced
 from tests.reader.in_process.architectures import ARCHITECTURES, Architecture, long_rope, tokenizer
 
 START = "The mill burned down in 1840, says the parish book. "
@@ -62,21 +62,20 @@ def test_log_probs_are_the_models_own_and_do_not_depend_on_the_batch(architectur
 
 def log_probs_by_prefix(sampler, prompt, token_ids):
     """Return what the model gives each token if it is called with all that comes before, and nothing else."""
-    ids, found = sampler._encode(prompt), []
+    ids, found = prompt_ids(sampler, prompt), []
     for token in token_ids:
         found.append(sampler._model(input_ids=torch.tensor([ids])).logits[0, -1].log_softmax(-1)[token])
         ids = [*ids, token]
     return torch.stack(found)
 
 
-@pytest.mark.parametrize("refill", [False, True])
-def test_long_rope_is_read_as_in_a_batch_of_its_own(words, refill):
+def test_long_rope_is_read_as_in_a_batch_of_its_own(words):
     """Below the switch at 40 tokens, at it, beyond it, and across it while decoding; all with a common start."""
     model = Architecture("", "Phi3", "tree", long_rope(40)).model()
     sampling = {"num_samples": 3, "max_new_tokens": 6, "stop": ()}
-    sampler = ResponseSampler(model, words, options=ReaderOptions(refill=refill), **sampling)
+    sampler = ResponseSampler(model, words, **sampling)
     prompts = ["x" * length for length in (10, 34, 35, 39, 40, 41, 60)]
-    assert [len(sampler._encode(prompt)) for prompt in prompts] == [10, 34, 35, 39, 40, 41, 60]
+    assert [len(prompt_ids(sampler, prompt)) for prompt in prompts] == [10, 34, 35, 39, 40, 41, 60]
     together = sampler.sample(prompts)
     assert [row.token_ids for row in together] == [sampler.sample([prompt])[0].token_ids for prompt in prompts]
     for prompt, responses in zip(prompts, together, strict=True):

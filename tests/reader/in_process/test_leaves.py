@@ -8,14 +8,14 @@ import torch
 from seper_reward import ResponseSampler
 from seper_reward.reader.chat import ThoughtFormat
 from seper_reward.reader.engine.engine_sampler import EngineSampler
-from seper_reward.reader.in_process import response_sampler
+from seper_reward.reader.in_process import decoding
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.profiling import profiling
-from seper_reward.types import Leaf, Passage, Responses, UnscorableError
-from tests.helpers import PROMPTS, engine_options, rebuilt
+from seper_reward.types import Asked, Leaf, Passage, Responses, UnscorableError
+from tests.helpers import PROMPTS, engine_options, prompt_ids, rebuilt
 from tests.reader.in_process.architectures import tokenizer
 from tests.reader.in_process.test_architectures import BY_FAMILY
 
@@ -57,7 +57,7 @@ def next_probs(sampler, ids, *, drawn):
 
 def slow_leaf(sampler, prompt, text, *, drawn):
     """Return the product of softmaxes, times the sum over all tokens after which the response is over and the same."""
-    ids, words = sampler._encode(prompt), sampler.tokenizer
+    ids, words = prompt_ids(sampler, prompt), sampler.tokenizer
     tokens, prob = words(text).input_ids, 1.0
     for token in tokens:
         prob *= next_probs(sampler, ids, drawn=drawn)[token]
@@ -104,24 +104,44 @@ def test_ends_are_end_tokens_and_those_that_complete_a_stop_string_and_add_nothi
     assert words("n").input_ids[0] not in ends("i")
 
 
-@pytest.mark.parametrize("draw", ["independent", "without_replacement"])
-def test_leaves_come_among_samples_as_often_as_they_are_likely(reader, draw):
-    sampler = reader(draw=draw, num_samples=3 if draw == "independent" else 1, temperature=0.7)
+def test_leaves_come_among_samples_as_often_as_they_are_likely(reader):
+    sampler = reader(num_samples=3, temperature=0.7)
     characters = [chr(code) for code in range(33, 127) if chr(code) not in "xb"]
     leaves = sampler.leaves(["Who?"] * len(characters), characters)
     leaf = max(leaves, key=lambda leaf: leaf.draw_log_prob)
     prob = math.exp(leaf.draw_log_prob)
     assert prob > 0.02
     names = [f"round {number}" for number in range(1500)]  # they decide the noise
-    sampled = sampler._sample_batch(dict.fromkeys(names, sampler._encode("Who?")), 1, None, "tree", {}, names)
+    sampled = sampler._sample_batch(dict.fromkeys(names, prompt_ids(sampler, "Who?")), "tree", {}, names)
     hits, draws = sum(len(leaf.among(row)) for row in sampled), sum(len(row.texts) for row in sampled)
     assert abs(hits - prob * draws) < 3.5 * (prob * (1 - prob) * draws) ** 0.5
 
 
+def all_responses(sampler, prompt):
+    """Return every response that can be drawn, once, with its probability: the slow loop."""
+    start, words, ends = prompt_ids(sampler, prompt), sampler.tokenizer, (2, sampler.tokenizer("x").input_ids[0])
+    rows, begun = [], [((), 0.0)]
+    while begun:
+        before, log_prob = begun.pop()
+        for token, prob in enumerate(next_probs(sampler, [*start, *before], drawn=True)):
+            if not prob:
+                continue
+            token_ids, total = (*before, token), log_prob + math.log(prob)
+            text = words.decode(before if token in ends else token_ids, skip_special_tokens=True).lstrip()
+            cut = [text[:place] for place in (text.find(string, 1) for string in sampler.options.stop) if place > 0]
+            finished = token in ends or bool(cut)
+            if finished or len(token_ids) == sampler.options.max_new_tokens:
+                rows.append((min([text, *cut], key=len).strip(), token_ids, finished, total))
+            else:
+                begun.append((token_ids, total))
+    texts, token_ids, finished, draw_log_probs = zip(*rows, strict=True)
+    return Responses(texts, (), token_ids, finished, draw_log_probs)
+
+
 def test_all_leaves_that_draw_a_text_sum_to_its_leaf(reader):
-    """Without replacement, with room for every response within the nucleus: nothing is left out or counted twice."""
-    sampler = reader(draw="without_replacement", num_samples=3000, max_new_tokens=3, temperature=0.7, top_p=0.9)
-    (responses,) = sampler.sample(["Who?"])
+    """Nothing within the nucleus is left out or counted twice."""
+    sampler = reader(max_new_tokens=3, temperature=0.7, top_p=0.9)
+    responses = all_responses(sampler, "Who?")
     assert sum(map(math.exp, responses.draw_log_probs)) == pytest.approx(1, abs=1e-5)
     texts = {text for text in responses.texts if text}
     compared, several, ends = 0, 0, set()
@@ -152,7 +172,7 @@ def test_a_text_that_no_response_can_be(reader):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"refill": True}, {"layout": "repeat"}, {"layout": "reread"}, {"draw": "without_replacement"}],
+    [{}, {"layout": "repeat"}, {"layout": "reread"}],
     ids=str,
 )
 def test_leaves_come_with_the_responses_which_stay_the_same_to_the_bit(tiny_sampler, options):
@@ -174,13 +194,12 @@ def test_leaves_come_with_the_responses_which_stay_the_same_to_the_bit(tiny_samp
             assert leaf.draw_log_prob == pytest.approx(apart.draw_log_prob, abs=1e-3)
 
 
-@pytest.mark.parametrize("refill", [False, True])
 @pytest.mark.parametrize("limit", [10_000, 40, 1])
-def test_given_texts_are_read_in_turns_and_no_prompt_twice(tiny_sampler, monkeypatch, refill, limit):
-    sampler = rebuilt(tiny_sampler, max_new_tokens=6, refill=refill)
+def test_given_texts_are_read_in_turns_and_no_prompt_twice(tiny_sampler, monkeypatch, limit):
+    sampler = rebuilt(tiny_sampler, max_new_tokens=6)
     texts = [" honey", " the mill of Voss", "4", "m", " in 1840"]
     given = {prompt: texts[: 3 + place] for place, prompt in enumerate(PROMPTS)}
-    monkeypatch.setattr(response_sampler, "_GIVEN_TOKENS", limit)
+    monkeypatch.setattr(decoding, "_GIVEN_TOKENS", limit)
     with profiling() as profile:
         found = sampler.sample(PROMPTS, given=given)
     leaves = [leaf for row in found for leaf in row.known_leaves]
@@ -194,25 +213,15 @@ def test_given_texts_are_read_in_turns_and_no_prompt_twice(tiny_sampler, monkeyp
         )
 
 
-def test_leaves_are_there_when_it_is_decided_whether_more_is_sampled(tiny_sampler):
-    seen = {}
-    given = {prompt: [" honey"] for prompt in PROMPTS}
-    found = tiny_sampler.sample(PROMPTS, 2, lambda sampled: seen.update(sampled) or {PROMPTS[1]}, given)
-    assert [len(row.texts) for row in found] == [2, 4, 2]
-    for prompt, row in zip(PROMPTS, found, strict=True):
-        assert len(seen[prompt].texts) == 2
-        assert seen[prompt].known_leaves == row.known_leaves
-        assert [leaf.text for leaf in row.known_leaves] == ["honey"]
-
-
 def test_leaves_of_answers_are_cached_with_the_responses(reader, tmp_path):
     cache = Cache(tmp_path / "cache.sqlite")
     sampler = reader(num_samples=2)
     prompted = PromptedReader(sampler, prompt="brief", cache=cache)
-    sets = [(), (Passage("Ann did."),)]
-    without = prompted.responses("Who?", sets)
-    found = prompted.responses("Who?", sets, answers=["a", "a b"])
-    for prompt, row, expected in zip(prompted.build_prompts("Who?", sets), found, without, strict=True):
+    asked = [Asked("Who?", (), ((), (Passage("Ann did."),)))]
+    prompts = [prompted.prompts.build("Who?", context) for context in asked[0].contexts]
+    (without,) = prompted.responses(asked)
+    (found,) = prompted.responses(asked, [["a", "a b"]])
+    for prompt, row, expected in zip(prompts, found, without, strict=True):
         assert row.token_ids == expected.token_ids
         likely, cut = row.known_leaves
         (apart,) = sampler.leaves([prompt], [prompted.prompts.response_text("a")])
@@ -220,10 +229,10 @@ def test_leaves_of_answers_are_cached_with_the_responses(reader, tmp_path):
         assert likely.log_prob == pytest.approx(apart.log_prob, abs=1e-4)
         assert cut.log_prob == cut.draw_log_prob == -math.inf  # for which JSON has no number
     assert (cache.hits, cache.misses) == (0, 4)
-    again = prompted.responses("Who?", sets, answers=["a", "a b"])
+    (again,) = prompted.responses(asked, [["a", "a b"]])
     assert [row.known_leaves for row in again] == [row.known_leaves for row in found]
     assert (cache.hits, cache.misses) == (2, 4)
-    prompted.responses("Who?", sets, answers=["a"])
+    prompted.responses(asked, [["a"]])
     assert (cache.hits, cache.misses) == (2, 6)
 
 
@@ -247,7 +256,6 @@ def test_servers_and_readers_that_think_know_no_leaves(tiny_sampler, serve):
     thinking = ThinkingSampler(tiny_sampler, ThoughtFormat(start="", end="m", answer=" So:", closed=""), 8)
     for sampler in (engine, thinking):
         assert not sampler.knows_leaves
-        with pytest.raises(ValueError, match=r"backend=process|thinking=off"):
-            sampler.leaves(["Who?"], ["Ann"])
+        assert sampler.sample(PROMPTS[:1], given={PROMPTS[0]: ["Ann"]})[0].known_leaves == ()
     served = PromptedReader(engine, prompt="brief")
-    assert served.responses("Who?", [()], answers=["Ann"])[0].known_leaves == ()
+    assert served.responses([Asked("Who?", (), ((),))], [["Ann"]])[0][0].known_leaves == ()

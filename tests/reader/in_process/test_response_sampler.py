@@ -1,5 +1,7 @@
 """Sampling: right log-probabilities, right distribution, and no dependence on who is sampled beside whom."""
 
+import copy
+import functools
 import math
 from collections import Counter
 from pathlib import Path
@@ -15,8 +17,8 @@ from seper_reward.reader.in_process.gumbel import draw, noise, nucleus, uniform
 from seper_reward.reader.in_process.rows import Row
 from seper_reward.reader.sampler import ReaderOptions, SamplingOptions
 from seper_reward.runtime import memory
-from seper_reward.types import UnscorableError
-from tests.helpers import PROMPTS, rebuilt, teacher_forced
+from seper_reward.types import UnscorableError, unwrap
+from tests.helpers import PROMPTS, prompt_ids, rebuilt, teacher_forced
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0])
@@ -91,7 +93,7 @@ def test_first_tokens_follow_the_models_distribution(tiny_sampler):
     sampler = rebuilt(tiny_sampler, num_samples=1000, max_new_tokens=1, temperature=0.7, stop=())
     first = torch.tensor([ids[0] for ids in sampler.sample(PROMPTS[:1])[0].token_ids])
     with torch.no_grad():
-        logits = sampler._model(input_ids=torch.tensor([sampler._encode(PROMPTS[0])])).logits[0, -1]
+        logits = sampler._model(input_ids=torch.tensor([prompt_ids(sampler, PROMPTS[0])])).logits[0, -1]
     probs, tokens = (logits.double() / 0.7).softmax(-1).topk(8)
     observed = [int((first == token).sum()) for token in tokens]
     observed.append(len(first) - sum(observed))
@@ -106,7 +108,7 @@ def test_whole_responses_follow_the_models_distribution(tiny_sampler, layout):
     sampler = rebuilt(tiny_sampler, num_samples=800, max_new_tokens=2, stop=(), temperature=0.4)
     sampler._layout = layout
     drawn = Counter(ids for ids in sampler.sample(PROMPTS[2:])[0].token_ids)
-    start = sampler._encode(PROMPTS[2])
+    start = prompt_ids(sampler, PROMPTS[2])
     expected = {}
     with torch.no_grad():
         first = (sampler._model(input_ids=torch.tensor([start])).logits[0, -1].double() / 0.4).softmax(-1).topk(4)
@@ -166,19 +168,6 @@ def test_a_certain_token_is_drawn():
     assert draw(torch.tensor([[-torch.inf, 0.0, -torch.inf]]), [0, 0], [7, -9]).tolist() == [1, 1]
 
 
-def test_refilling_gives_each_prompt_its_responses(tiny_sampler, plain_sampler):
-    """In float32 the same ones, to low digits; prompts of all lengths join and leave, in rooms of three."""
-    for sampler, longest in ((tiny_sampler, 8), (rebuilt(plain_sampler, temperature=0.7, num_samples=3), 12)):
-        prompts = [f"{'The mill burned down. ' * (number % 5)}{number} {PROMPTS[number % 3]}" for number in range(8)]
-        room = 3 * (60 + sampler.options.num_samples * longest)
-        refilled = rebuilt(sampler, refill=True, max_batch_tokens=room).sample(prompts)
-        for one, other in zip(sampler.sample(prompts), refilled, strict=True):
-            assert one.token_ids == other.token_ids
-            assert one.texts == other.texts
-            for log_probs, expected in zip(one.token_log_probs, other.token_log_probs, strict=True):
-                torch.testing.assert_close(log_probs, expected, atol=2e-3, rtol=1e-3)
-
-
 @pytest.mark.parametrize("start", ["", "The mill burned down in 1840, says the parish book. " * 3])
 def test_prompts_read_a_few_at_a_time_give_the_same(tiny_sampler, monkeypatch, start):
     prompts = [f"{start}{number} {'was never built again. ' * number}{PROMPTS[2]}" for number in range(6)]
@@ -209,22 +198,6 @@ def test_a_batch_too_large_for_memory_is_halved(tiny_sampler, monkeypatch, limit
     monkeypatch.setattr(TreeDecoder, "prefill", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("full")))
     with pytest.raises(torch.OutOfMemoryError):
         sampler.sample(PROMPTS[:1])
-
-
-def test_a_refilled_batch_too_large_for_memory_is_halved(tiny_sampler, monkeypatch):
-    sampler, failures = rebuilt(tiny_sampler, refill=True, max_batch_tokens=400), iter([True])
-    join = TreeDecoder.join
-
-    def short_of_memory(self, *given):
-        if next(failures, False):
-            raise torch.OutOfMemoryError("out of memory")
-        return join(self, *given)
-
-    monkeypatch.setattr(TreeDecoder, "join", short_of_memory)
-    with pytest.warns(UserWarning, match="the batch is halved"):
-        found = sampler.sample(PROMPTS)
-    assert [row.token_ids for row in found] == [row.token_ids for row in tiny_sampler.sample(PROMPTS)]
-    assert (sampler.max_batch_tokens, sampler._budget) == (400, 200)
 
 
 def test_a_budget_from_free_memory(tiny_sampler):
@@ -285,7 +258,7 @@ def test_zero_temperature_is_greedy(tiny_sampler):
 
 
 def sampler_generate(sampler, prompt, **options):
-    ids = torch.tensor([sampler._encode(prompt)])
+    ids = torch.tensor([prompt_ids(sampler, prompt)])
     return sampler._model.generate(ids, do_sample=False, **options)[0, ids.shape[1] :].tolist()
 
 
@@ -301,7 +274,7 @@ def test_the_probability_of_a_draw_by_a_slow_loop(tiny_sampler, temperature, top
     sampler = rebuilt(tiny_sampler, temperature=temperature, top_p=top_p, num_samples=3, stop=())
     (responses,) = sampler.sample(PROMPTS[:1])
     for token_ids, draw_log_prob in zip(responses.token_ids, responses.draw_log_probs, strict=True):
-        ids, expected = sampler._encode(PROMPTS[0]), 0.0
+        ids, expected = prompt_ids(sampler, PROMPTS[0]), 0.0
         for token in token_ids:
             with torch.no_grad():
                 probs = sampler._model(torch.tensor([ids])).logits[0, -1].double().softmax(-1)
@@ -352,9 +325,54 @@ def test_end_of_sequence_counts_but_is_not_shown(plain_sampler):
 
 
 @pytest.mark.parametrize("prompt", ["", "word " * 600])
-def test_a_prompt_that_cannot_be_sampled_is_named(tiny_sampler, prompt):
+def test_a_prompt_that_cannot_be_sampled_leaves_the_others_of_its_batch_theirs(tiny_sampler, prompt):
+    first, error, second, again = tiny_sampler.sample([PROMPTS[0], prompt, PROMPTS[1], prompt])
     with pytest.raises(UnscorableError, match=r"empty|leave room"):
-        tiny_sampler.sample([prompt])
+        unwrap(error)
+    assert again is error
+    assert [first.token_ids, second.token_ids] == [row.token_ids for row in tiny_sampler.sample(PROMPTS[:2])]
+
+
+@pytest.mark.parametrize("prompt", ["", "word " * 600])
+def test_a_prompt_or_text_without_log_probs_leaves_the_others_theirs(tiny_sampler, prompt):
+    given = [(PROMPTS[0], " honey"), (prompt, " honey"), (PROMPTS[0], ""), (PROMPTS[1], " in 1840")]
+    first, too_long, blank, second = tiny_sampler.log_probs(*zip(*given, strict=True))
+    for error, message in ((too_long, r"empty|leave room"), (blank, "at least one token")):
+        with pytest.raises(UnscorableError, match=message):
+            unwrap(error)
+    for found, (own, text) in zip((first, second), (given[0], given[3]), strict=True):
+        expected = teacher_forced(tiny_sampler, own, tiny_sampler.tokenizer(text).input_ids)
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    assert all(isinstance(error, UnscorableError) for error in tiny_sampler.log_probs([prompt], [" honey"]))
+
+
+@pytest.mark.parametrize("layout", ["tree", "repeat"])
+def test_logits_that_are_no_number_are_the_fault_of_one_prompt(tiny_sampler, layout):
+    """The model is a patched one: after a zero its logits are NaN."""
+    model, words = copy.copy(tiny_sampler._model), tiny_sampler.tokenizer
+    (zero,) = words("0").input_ids
+    forward = tiny_sampler._model.forward
+
+    @functools.wraps(forward)
+    def broken(input_ids, **options):
+        found = forward(input_ids=input_ids, **options)
+        found.logits[(input_ids == zero).any(1)] = torch.nan
+        return found
+
+    model.forward = broken
+    sampling = vars(tiny_sampler.options)
+    sampler = ResponseSampler(model, words, options=ReaderOptions(layout=layout), **sampling)
+    intact = rebuilt(tiny_sampler, layout=layout)
+    assert zero in words(PROMPTS[1]).input_ids
+    given = {PROMPTS[0]: [" honey"], PROMPTS[1]: [" in 1840"]}
+    first, error, second = sampler.sample(PROMPTS, given=given)
+    with pytest.raises(UnscorableError, match="NaN logits"):
+        unwrap(error)
+    for prompt, found in ((PROMPTS[0], first), (PROMPTS[2], second)):
+        (alone,) = intact.sample([prompt], given=given)
+        assert found == alone
+        assert all(map(torch.equal, found.token_log_probs, alone.token_log_probs))
+        assert len(found.known_leaves) == len(given.get(prompt, ()))
 
 
 def test_broken_weights_are_no_number(tiny_reader):
@@ -362,7 +380,7 @@ def test_broken_weights_are_no_number(tiny_reader):
     with torch.no_grad():
         sampler._model.get_input_embeddings().weight.fill_(torch.nan)
     with pytest.raises(UnscorableError, match="NaN logits"):
-        sampler.sample(PROMPTS[:1])
+        unwrap(sampler.sample(PROMPTS[:1])[0])
 
 
 @pytest.mark.parametrize(
@@ -403,28 +421,3 @@ def test_give_back_shrinks_a_process_that_freed_memory():
     memory.give_back()
     assert pages() < full - 20_000
     assert keep.sum() == 20_000
-
-
-@pytest.mark.slow
-def test_a_reader_that_cannot_be_compiled_runs_as_before(tiny_sampler):
-    import torch._inductor.config as inductor
-
-    with (
-        inductor.patch({"cpp.cxx": ("/absent/c++",), "force_disable_caches": True}),
-        pytest.warns(UserWarning, match="the reader is not compiled"),
-    ):
-        sampler = rebuilt(tiny_sampler, compile_reader=True)
-    assert not sampler.compiled
-    assert [row.texts for row in sampler.sample(PROMPTS)] == [row.texts for row in tiny_sampler.sample(PROMPTS)]
-
-
-@pytest.mark.slow
-def test_a_compiled_reader_says_the_same_and_leaves_the_model_alone(tiny_sampler):
-    sampler = rebuilt(tiny_sampler, compile_reader=True)
-    assert sampler.compiled
-    assert sampler.weights_hash == tiny_sampler.weights_hash
-    assert not sampler.reading_with(tiny_sampler._model).compiled
-    assert "forward" not in vars(tiny_sampler._model)
-    for one, other in zip(sampler.sample(PROMPTS), tiny_sampler.sample(PROMPTS), strict=True):
-        for log_probs, expected in zip(one.token_log_probs, other.token_log_probs, strict=True):
-            torch.testing.assert_close(log_probs, expected, atol=1e-4, rtol=1e-4)
