@@ -85,5 +85,5 @@ def test_no_text_without_the_answer_is_paid(request, embedded, question, answer,
         reason = "since its sixth stage the judge takes some short texts with 'no' for a name (docs/results.md, traps)"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
     text = attack(embedded, question, answer, budget, random.Random(answer))
-    assert embedded.mutual_support(question, stated_answer(text), [answer]) <= 0.05, text
-    assert embedded.mutual_support(question, f"It is {answer}", [answer]) > 0.5
+    assert embedded.judge.mutual_support(question, stated_answer(text), [answer]) <= 0.05, text
+    assert embedded.judge.mutual_support(question, f"It is {answer}", [answer]) > 0.5

@@ -271,9 +271,9 @@ def test_a_policys_text_and_the_answer_have_to_entail_each_other(tiny_scorer, mo
         return torch.tensor([[probs[pair], 1 - probs[pair], 0.0] for pair in pairs])
 
     monkeypatch.setattr(tiny_scorer.entailment, "class_probs", class_probs)
-    assert tiny_scorer.mutual_support(QUESTION, "Bob", ["Ida Voss", "Ida"]) == pytest.approx(4 * 0.9 - 3)
-    assert tiny_scorer.mutual_support(QUESTION, "Bob", ["Ida"]) == 0
-    assert tiny_scorer.mutual_support(QUESTION, " ", ["Ida"]) == 0
+    assert tiny_scorer.judge.mutual_support(QUESTION, "Bob", ["Ida Voss", "Ida"]) == pytest.approx(4 * 0.9 - 3)
+    assert tiny_scorer.judge.mutual_support(QUESTION, "Bob", ["Ida"]) == 0
+    assert tiny_scorer.judge.mutual_support(QUESTION, " ", ["Ida"]) == 0
 
 
 @pytest.mark.parametrize(

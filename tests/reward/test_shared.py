@@ -4,8 +4,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from seper_reward.labels.blocks import prompt_cost
 
+from seper_reward.batching import prompt_cost
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.shared import cut, measure_together

@@ -225,20 +225,20 @@ def settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, tiny_encode
 def test_the_table_alone_trains_nothing_and_resumes(settings, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(compare_labelers, "RetrieverRun", None)
     asked, seeds = [], {"label": set(), "judge": set()}
-    label, beliefs = DeltaSePerLabeler.label, SePerScorer.beliefs
+    label, measure = DeltaSePerLabeler.label_batch, SePerScorer.measure
 
-    def labels(self, query):
-        asked.append(query.id)
+    def labels(self, queries):
+        asked.extend(query.id for query in queries)
         seeds["label"].add(self.scorer.sampler.options.seed)
-        return label(self, query)
+        return label(self, queries)
 
-    def judges(self, question, answers, passage_sets, **options):
-        if passage_sets != [()] and len(passage_sets) == 1:
+    def judges(self, questions, batch_size=None):
+        if any(each.contexts != ((),) and len(each.contexts) == 1 for each in questions):
             seeds["judge"].add((self.sampler.name, self.sampler.options.seed))
-        return beliefs(self, question, answers, passage_sets, **options)
+        return measure(self, questions, batch_size)
 
-    monkeypatch.setattr(DeltaSePerLabeler, "label", labels)
-    monkeypatch.setattr(SePerScorer, "beliefs", judges)
+    monkeypatch.setattr(DeltaSePerLabeler, "label_batch", labels)
+    monkeypatch.setattr(SePerScorer, "measure", judges)
     assert compare_labelers.main(settings) == 0
     folder = tmp_path / "run"
     found = json.loads((folder / "label_table.json").read_text())

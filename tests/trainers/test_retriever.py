@@ -99,15 +99,16 @@ def test_command_trains_saves_and_tells(settings, tmp_path, capsys, tiny_encoder
 
 def counting(monkeypatch, dies_at=None):
     """Record every (query, passage) that ΔSePer is asked for; fail at the n-th question."""
-    asked, label = [], DeltaSePerLabeler.label
+    asked, label = [], DeltaSePerLabeler.label_batch
 
-    def spy(self, query):
-        if dies_at is not None and len({name for name, _ in asked}) == dies_at:
-            raise KeyboardInterrupt
-        asked.extend((query.id, passage.id) for passage in query.passages)
-        return label(self, query)
+    def spy(self, queries):
+        for query in queries:
+            if dies_at is not None and len({name for name, _ in asked}) == dies_at:
+                raise KeyboardInterrupt
+            asked.extend((query.id, passage.id) for passage in query.passages)
+        return label(self, queries)
 
-    monkeypatch.setattr(DeltaSePerLabeler, "label", spy)
+    monkeypatch.setattr(DeltaSePerLabeler, "label_batch", spy)
     return asked
 
 
