@@ -134,7 +134,7 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup  ## ratios measured side by side; minutes
-	for name in sampling entailment scaling batch_shape answer_log_probs dense dtypes search tool_loop roofline; do echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || exit 1; done
+	for name in sampling entailment scaling batch_size batch_shape answer_log_probs dense dtypes search tool_loop roofline; do echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || exit 1; done
 
 figure: demo  ## the README's figure, from the demo's labels
 	$(BIN)/seper-reward report --labels runs/demo --question b-057 --output docs/figures/belief.svg

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.benchmarks import (
+    batch_size,
     dense,
     dtypes,
     false_negatives,
@@ -90,6 +91,14 @@ def test_the_roofline_benchmark_writes_its_numbers(tiny_reader, tmp_path, monkey
         assert found["steps"] >= 1
         assert min(found["tokens_per_second"].values()) > 0
         assert min(found["ratio_to_floor"].values()) > 0
+
+
+def test_the_benchmark_of_batch_sizes_writes_its_numbers(tiny_reader, tmp_path):
+    words = ["--reader", str(tiny_reader), "--questions", "2", "--batch_sizes", "1", "2"]
+    batch_size.main([*words, "--json", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["seconds"].keys() == found["ratio"].keys() == {"1", "2"}
+    assert found["ratio"]["1"] == 1.0
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
 from seper_reward.labels.loop import Found
 from seper_reward.labels.rows import label_row, passage_lengths
+from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parquet_files import as_dataset
 from seper_reward.scorer import SePerScorer
@@ -59,45 +60,47 @@ def label_dataset(
         raise ValueError(f"expected a Dataset, got a DatasetDict; take one of its splits, {', '.join(dataset)}")
     if isinstance(labeler, SePerScorer):
         labeler = DeltaSePerLabeler(labeler)
-    rows_of = _RowLabeler(labeler, strict, columns)
+    size = loop.batch_size(labeler, batch_size)
     if isinstance(dataset, IterableDataset):
-        return _labelled_stream(dataset, rows_of, loop.batch_size(labeler, batch_size))
-    queries = rows_of.queries(dataset, enumerate(dataset))
-    found = loop.label_all(labeler, list(queries.values()), batch_size)
+        first = list(dataset.take(_FIRST_ROWS))
+        return _labelled_stream(dataset, first, _RowLabeler(labeler, first, strict, columns), size)
+    rows_of = _RowLabeler(labeler, dataset, strict, columns, silent=not process_state().is_main_process)
+    queries = rows_of.queries(enumerate(dataset))
+    found = loop.label_all(labeler, list(queries.values()), size)
     return as_dataset(list(rows_of.labels(zip(queries, found, strict=True))))
 
 
-def _labelled_stream(dataset: "IterableDataset", rows_of: "_RowLabeler", size: int) -> "IterableDataset":
-    first = list(dataset.take(_FIRST_ROWS))
-
+def _labelled_stream(
+    dataset: "IterableDataset", first: Sequence[Mapping[str, Any]], rows_of: "_RowLabeler", size: int
+) -> "IterableDataset":
     def label(batch: Mapping[str, Sequence[Any]], places: Sequence[int]) -> dict[str, list[Any]]:
         rows = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
-        queries = rows_of.queries(first, zip(places, rows, strict=True))
+        queries = rows_of.queries(zip(places, rows, strict=True))
         found = loop.label_batches(rows_of.labeler, [list(queries.values())])
         labels = list(rows_of.labels(zip(queries, found, strict=True)))
         names = dict.fromkeys(name for row in labels for name in row)
         return {name: [row.get(name) for row in labels] for name in names}
 
     names = list(dict.fromkeys(name for row in first for name in row))
-    rows_of.queries(first, ())  # refuses columns that are not recognised, before the stream is read
     return dataset.map(label, with_indices=True, batched=True, batch_size=size, remove_columns=names)
 
 
 class _RowLabeler:
-    """Turns rows of a dataset into queries, and what was found about them into label rows."""
+    """Turns rows of a dataset into queries, and their labels into label rows; ``first`` are rows with its columns."""
 
-    def __init__(self, labeler: PassageLabeler, strict: bool, columns: Mapping[str, str]) -> None:
-        self.labeler, self._strict, self._columns = labeler, strict, columns
+    def __init__(
+        self, labeler: PassageLabeler, first: Any, strict: bool, columns: Mapping[str, str], *, silent: bool = False
+    ) -> None:
+        self.labeler, self._strict, self._silent = labeler, strict, silent
+        needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
+        self._reading = recognise((("", row) for row in first), "the dataset", needed, columns)[0]
 
-    def queries(self, layout: Iterable[Mapping[str, Any]], rows: Iterable[tuple[int, Any]]) -> dict[int, Query]:
-        """Return the usable rows as queries, by their places; ``layout`` are rows that show the columns."""
-        answers_needed = self.labeler.needs_answers
-        needed = {"question", "passages"} | ({"answers"} if answers_needed else set())
-        reading = recognise((("", row) for row in layout), "the dataset", needed, self._columns)[0]
+    def queries(self, rows: Iterable[tuple[int, Any]]) -> dict[int, Query]:
+        """Return the usable rows as queries, by their places."""
         queries: dict[int, Query] = {}
         for place, row in rows:
             try:
-                queries[place] = as_query(reading.convert(row), answers_needed=answers_needed)
+                queries[place] = as_query(self._reading.convert(row), answers_needed=self.labeler.needs_answers)
             except UnscorableError as error:
                 self._left_out(place, error)
         return queries
@@ -116,4 +119,5 @@ class _RowLabeler:
         """Raise the error with the row's number in front; if not ``strict``, write the message and go on."""
         if self._strict:
             raise type(error)(f"row {place}: {error}") from error
-        say(f"row {place} left out: {error}")
+        if not self._silent:  # every process meets the same rows
+            say(f"row {place} left out: {error}")

@@ -542,11 +542,11 @@ class Counting(SePerScorer):
         self.__dict__ |= scorer.__dict__
         self.asked, self.fails = [], fails
 
-    def beliefs(self, question, answers, sets, **options):
-        self.asked += [(question, *(passage.text for passage in shown)) for shown in sets]
-        if question in self.fails:
-            raise UnscorableError("question is longer than the window")
-        return super().beliefs(question, answers, sets, **options)
+    def responses(self, asked):
+        self.asked += [(each.question, *(found.text for found in shown)) for each in asked for shown in each.contexts]
+        error = UnscorableError("question is longer than the window")
+        found = super().responses(asked)
+        return [error if each.question in self.fails else rows for each, rows in zip(asked, found, strict=True)]
 
 
 def test_each_question_and_passage_is_measured_once(tiny_scorer):

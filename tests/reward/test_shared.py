@@ -112,11 +112,13 @@ class Counting(SePerScorer):
         self.__dict__ |= scorer.__dict__
         self.asked, self.fails = [], fails
 
-    def beliefs(self, question, answers, sets, **options):
+    def responses(self, asked):
+        if isinstance(self.fails, UnscorableError):
+            return [self.fails] * len(asked)
         if self.fails is not None:
             raise self.fails
-        self.asked += [(question, tuple(shown)) for shown in sets]
-        return super().beliefs(question, answers, sets, **options)
+        self.asked += [(each.question, tuple(shown)) for each in asked for shown in each.contexts]
+        return super().responses(asked)
 
 
 def columns_of(step, rows):

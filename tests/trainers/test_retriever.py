@@ -141,10 +141,10 @@ def test_a_labeler_may_read_ahead(tmp_path):
     class Reader(PassageLabeler):
         name, seen = "reader", ()
 
-        def ahead(self, queries):
-            queries = list(queries)
-            self.seen = [query.id for query in queries]
-            return iter(queries)
+        def ahead(self, batches):
+            batches = list(batches)
+            self.seen = [query.id for batch in batches for query in batch]
+            return iter(batches)
 
         def label(self, query):
             return LabeledQuery(query, (0.5,) * len(query.passages), (0.0,) * len(query.passages))

@@ -56,14 +56,15 @@ class LabelStore:
         A query that cannot be labelled is left out with a message.
         """
         unlabeled = [query for query in map(self._missing, queries) if query.passages]
+        main_process = process_state().is_main_process
         for query, labeled in label_all(self._labeler, unlabeled):
             if isinstance(labeled, BadRowError):  # the input is at fault, and can be repaired
                 raise labeled
-            if isinstance(labeled, UnscorableError):
-                say(f"question id={query.id!r} left out: {labeled}")
-            else:
+            if not isinstance(labeled, UnscorableError):
                 self._add(label_row(labeled, self._labeler.name))
-        if process_state().is_main_process and unlabeled:
+            elif main_process:
+                say(f"question id={query.id!r} left out: {labeled}")
+        if main_process and unlabeled:
             write_lines(self._path, self._rows.values(), default=str)
         return [self._labeled(query) for query in queries if not self._missing(query).passages]
 
