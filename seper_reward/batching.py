@@ -1,26 +1,17 @@
-"""Batches of questions: how work is cut, weighed, shared among processes and announced to an engine."""
+"""The cost of questions, and their beliefs measured batch by batch, shared among processes."""
 
 import itertools
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from tqdm.auto import tqdm
 
-from seper_reward.reader.prompted import PromptedReader
+from seper_reward.reader.prompted import ahead
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.runtime.memory import in_batches
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 
-T = TypeVar("T")
-Q = TypeVar("Q", Query, Asked)
-
 _PROMPT_COST = 50  # sampling the responses to one prompt takes about as long as reading so many tokens
-
-
-def in_batches(rows: Sequence[T], size: int) -> list[Sequence[T]]:
-    """Divide rows into batches of neighbours, before any work: in low digits, results depend on the batch."""
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def query_cost(query: Query) -> float:
@@ -32,33 +23,6 @@ def prompt_cost(question: str, passages: Sequence[Passage]) -> float:
     """Estimate the work of measuring one belief, in tokens that are read."""
     characters = len(question) + sum(len(passage.title) + len(passage.text) for passage in passages)
     return characters / 4 + _PROMPT_COST
-
-
-def ahead(
-    reader: PromptedReader, batches: Iterable[Sequence[Q]], *, closed_book: bool = True
-) -> Iterator[Sequence[Q]]:
-    """Yield batches of questions, and have an engine begin with the next ones while the caller measures one.
-
-    Servers answer many prompts at once; only the time depends on it.
-
-    Args:
-        reader: The reader that will be asked.
-        batches: The batches.
-        closed_book: Whether the caller also asks without a passage.
-    """
-    bare = int(not closed_book)
-    waiting: deque[tuple[Sequence[Q], int]] = deque()
-    prompts = 0
-    for batch in batches:
-        reader.expect(Asked(each.question, each.answers, tuple(each.contexts[bare:])) for each in batch)
-        size = sum(len(each.contexts) - bare for each in batch)
-        waiting.append((batch, size))
-        prompts += size
-        while prompts > reader.sampler.prompts_ahead:
-            done, size = waiting.popleft()
-            prompts -= size
-            yield done
-    yield from (batch for batch, _ in waiting)
 
 
 def beliefs_of(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[list[Belief] | UnscorableError]:

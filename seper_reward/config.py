@@ -2,10 +2,10 @@
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from seper_reward.data.formats.recognise import parse_columns
 from seper_reward.data.queries import InputOptions
@@ -160,6 +160,15 @@ class ScorerConfig(EstimatorConfig):
     """Settings of the reader and of how its beliefs are measured; shared by all commands that do so."""
 
     help_group = "the reader, and how its belief is measured"
+    #: Removed settings, each with its replacement.
+    former: ClassVar[Mapping[str, str]] = {
+        "enough_std_error": "leave it out; num_samples responses are sampled always",
+        "min_samples": "leave it out; num_samples responses are sampled always",
+        "draw": "leave it out; draws are independent",
+        "compile_reader": "leave it out",
+        "throughput": "take --block",
+        "backend": "leave it out; the reader runs on servers if engine names some, else in this process",
+    }
 
     reader: str = setting(
         "embedded",

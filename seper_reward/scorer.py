@@ -15,10 +15,11 @@ from seper_reward.estimators.utility import query_utilities
 from seper_reward.reader.backends import load_sampler
 from seper_reward.reader.chat import ChatOptions
 from seper_reward.reader.loading import reader_defaults
-from seper_reward.reader.prompted import PromptedReader
+from seper_reward.reader.prompted import PromptedReader, ahead
 from seper_reward.reader.prompts import Baseline, PromptStyle
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, Sampler
 from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
 from seper_reward.types import (
     Answers,
@@ -139,9 +140,10 @@ class SePerScorer:
 
     @property
     def batch_size(self) -> int:
-        """Default number of questions that are measured side by side: 1 on a CPU, 16 elsewhere."""
+        """Default number of questions that are measured side by side: 16 on an accelerator, 1 on a CPU or engine."""
         device = self.sampler.device
-        return 1 if device is not None and device.type == "cpu" else 16
+        on_cpu = device is not None and device.type == "cpu"
+        return 1 if on_cpu or self.sampler.prompts_ahead else 16
 
     def utilities(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[list[Utility]]:
         """Measure each passage of each query by itself: ΔSePer (arXiv:2503.01478, eq. 11).
@@ -181,9 +183,7 @@ class SePerScorer:
         Returns:
             Per question its beliefs and supports, or the reason why it cannot be measured.
         """
-        self.expect(asked)  # an engine works on all questions at once
-        size = batch_size or self.batch_size
-        batches = [asked[start : start + size] for start in range(0, len(asked), size)]
+        batches = ahead(self.reader, in_batches(asked, batch_size or self.batch_size))
         return list(itertools.chain.from_iterable(map(self._measured, batches)))
 
     def _measured(self, batch: Sequence[Asked]) -> list[Measured | UnscorableError]:

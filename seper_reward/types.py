@@ -38,7 +38,7 @@ def attempt(act: Callable[[], T]) -> T | UnscorableError:
     try:
         return act()
     except UnscorableError as error:
-        return error
+        return error.with_traceback(None)  # its frames would keep tensors alive
 
 
 #: A gold answer: its aliases or, of an answer that is a list, the aliases of each of its items. Records have tuples.
@@ -463,3 +463,7 @@ class Measured:
 
     beliefs: tuple[Belief, ...] = ()
     supports: tuple[float, ...] = ()
+
+
+#: Measures questions, such as ``SePerScorer.measure``.
+Measure = Callable[[Sequence[Asked]], Sequence[Measured | UnscorableError]]

@@ -418,6 +418,7 @@ def learn(
         say(cut)
     with project_completions_only():  # also for measuring, which computes the loss
         rules = fixed_rules(bench, questions.test, questions.dev or questions.train)
+        bench.reward.failures.clear()  # those of the rules are no rollouts of the policy
         played = measure(trainer, bench, questions.test, "before")
         log_results(trainer, results_of(played, rules, "before"))
         if process_state().is_main_process and never_calls(played["before"]):

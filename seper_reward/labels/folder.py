@@ -57,17 +57,19 @@ class LabelFolder:
             self._lock.close()
 
     def claim(
-        self, provenance: dict[str, Any], keys: Set[str], *, accept_versions: bool
-    ) -> tuple[bool, Set[str], dict[str, Any]]:
+        self, provenance: dict[str, Any], keys: Set[str], labelled: Set[str], *, accept_versions: bool
+    ) -> tuple[bool, int, dict[str, Any]]:
         """Lock the folder, compare provenance, and gather the entries that earlier processes finished.
 
         Args:
             provenance: Provenance of the run.
             keys: Keys of all its entries.
+            labelled: Keys of those that are labels; the others are of the placebo.
             accept_versions: Whether a run begun with other versions of torch or transformers goes on.
 
         Returns:
-            Whether all the work is done, the keys that are finished, and the folder's provenance.
+            Whether all the work is done, the number of labels that an interrupted run finished, and the folder's
+            provenance.
 
         Raises:
             OSError: The folder cannot be made or written.
@@ -83,7 +85,7 @@ class LabelFolder:
         self._progress.mkdir(exist_ok=True)
         if (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file() and self._verified(keys):
             self.clear()
-            return True, keys, read_json(path)
+            return True, 0, read_json(path)
         if found is not provenance:
             write_json(path, found)
         finished = self.finished(keys)
@@ -93,7 +95,7 @@ class LabelFolder:
         for index in range(process_state().num_processes):
             # made here, so that a network disk need not show this process the new files of others
             self._file_of(index).touch()
-        return False, set(finished), read_json(path)
+        return False, len(labelled & finished.keys()), read_json(path)
 
     def done(self) -> Iterator[dict[str, Any]]:
         """Yield the entries that were finished when the run began, from a file that no process writes now."""

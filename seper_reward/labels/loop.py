@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tqdm.auto import tqdm
 
-from seper_reward.batching import in_batches, query_cost
+from seper_reward.batching import query_cost
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.runtime.memory import in_batches
 from seper_reward.types import LabeledQuery, Query, UnscorableError
 
 Found = tuple[Query, LabeledQuery | UnscorableError]
@@ -41,7 +42,7 @@ def reads_ahead(labeler: PassageLabeler) -> bool:
 
 def label_batches(labeler: PassageLabeler, batches: Iterable[Sequence[Query]]) -> Iterator[Found]:
     """Label this process's batches, and yield each query with its labels or its error."""
-    for batch in labeler.ahead(batches):
+    for batch in labeler.ahead(filter(None, batches)):
         yield from zip(batch, labeler.label_batch(batch), strict=True)
 
 

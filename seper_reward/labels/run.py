@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from seper_reward.batching import in_batches, query_cost
+from seper_reward.batching import query_cost
 from seper_reward.data.queries import Rejected
 from seper_reward.labels.folder import PLACEBO, REJECTED, SUMMARY, LabelFolder, folder_hashes
 from seper_reward.labels.labelers.base import PassageLabeler
@@ -24,6 +24,7 @@ from seper_reward.labels.summary import MARGIN, placebo_effect, summarize
 from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together, wait_for_all
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, without_nan, write_json, write_lines
+from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Query, UnscorableError
 
@@ -96,13 +97,14 @@ class LabelRun:
         self._files = LabelFolder(self.folder, (LABELS, REJECTED, PLACEBO) if placebos else (LABELS, REJECTED))
         self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
         try:
-            self.complete, done, self.provenance = together(
-                lambda: self._files.claim(self.provenance, self._all_keys(), accept_versions=accept_versions)
+            self.complete, self.finished, self.provenance = together(
+                lambda: self._files.claim(
+                    self.provenance, self._all_keys(), set(self._keys.values()), accept_versions=accept_versions
+                )
             )
         except BaseException:
             self._files.free()
             raise
-        self.finished = len(set(self._keys.values()) & done)
 
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
@@ -175,9 +177,8 @@ class LabelRun:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error
                     entry["reason"] = str(error)
                 self._files.append(entry)
-                bar.update(
-                    min(state.num_processes, total - bar.n)
-                )  # assumes that all processes label at the same rate
+                # assumes that all processes label at the same rate
+                bar.update(min(state.num_processes, total - bar.n))
                 if "label" in entry:
                     on_label(entry["label"])
 

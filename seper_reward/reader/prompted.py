@@ -2,10 +2,11 @@
 
 import copy
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from seper_reward.reader.chat import ChatOptions, ChatTemplate
 from seper_reward.reader.in_process.response_sampler import ALGORITHM
@@ -17,32 +18,85 @@ from seper_reward.runtime.cache import Cache, answers_through, content_keys
 from seper_reward.runtime.profiling import count
 from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, all_or_error, attempt
 
+Q = TypeVar("Q", Query, Asked)
+
 
 class _Work:
-    """Prompts of several questions, the texts that are given after each, and whose texts they are."""
+    """Prompts of several questions, the texts that are given after each, and whose texts they are.
 
-    def __init__(self) -> None:
-        self.closed_book: dict[str, list[str]] = {}  # texts by prompt
-        self._open_book: dict[str, list[str]] = {}
-        self._own: dict[tuple[int, str], slice] = {}  # two questions can share a prompt but have different answers
+    Args:
+        prompts: Per question one prompt per context, or its error.
+        contexts: Per question its contexts.
+        texts: Per question its texts; two questions can share a prompt but have different texts.
+    """
 
-    def add(self, place: int, prompts: Sequence[str], contexts: Sequence[Sequence[Passage]], texts: list[str]) -> None:
-        """Add the prompts of the question at a place, one per context."""
-        bare = {prompt for prompt, passages in zip(prompts, contexts, strict=True) if not passages}
-        for prompt in dict.fromkeys(prompts):
-            given = (self.closed_book if prompt in bare else self._open_book).setdefault(prompt, [])
-            self._own[place, prompt] = slice(len(given), len(given) + len(texts))
-            given += texts
+    def __init__(
+        self,
+        prompts: Sequence[Sequence[str] | UnscorableError],
+        contexts: Sequence[Sequence[Sequence[Passage]]],
+        texts: Sequence[Sequence[str]],
+    ) -> None:
+        self._texts = texts
+        usable = [
+            (own, shown, given)
+            for own, shown, given in zip(prompts, contexts, texts, strict=True)
+            if not isinstance(own, UnscorableError)
+        ]
+        self.closed_book = {
+            prompt for own, shown, _ in usable for prompt, row in zip(own, shown, strict=True) if not row
+        }
+        self._given: dict[str, dict[str, int]] = {}  # by prompt, each text with its place
+        for own, _, given in usable:
+            for prompt in own:
+                places = self._given.setdefault(prompt, {})
+                for text in given:
+                    places.setdefault(text, len(places))
 
     def batches(self, *, together: bool) -> list[dict[str, list[str]]]:
-        """Return the batches of the reader: prompts without passages, then the others, or all of them together."""
-        return [self.closed_book | self._open_book] if together else [self.closed_book, self._open_book]
+        """Return the batches of the reader, texts by prompt: without passages, then with, or all of them together."""
+        kinds = [None] if together else [True, False]
+        return [
+            {
+                prompt: list(texts)
+                for prompt, texts in self._given.items()
+                if kind is None or (prompt in self.closed_book) is kind
+            }
+            for kind in kinds
+        ]
 
     def own(self, place: int, prompt: str, sampled: Responses | UnscorableError) -> Responses | UnscorableError:
-        """Return the responses to a prompt with the leaves of one question's texts."""
-        if isinstance(sampled, UnscorableError):
+        """Return the responses to a prompt with the leaves of the texts of the question at a place."""
+        if isinstance(sampled, UnscorableError) or not sampled.known_leaves:
             return sampled
-        return replace(sampled, known_leaves=sampled.known_leaves[self._own[place, prompt]])
+        places = self._given[prompt]
+        return replace(sampled, known_leaves=tuple(sampled.known_leaves[places[text]] for text in self._texts[place]))
+
+
+def ahead(
+    reader: "PromptedReader", batches: Iterable[Sequence[Q]], *, closed_book: bool = True
+) -> Iterator[Sequence[Q]]:
+    """Yield batches of questions, and have an engine begin with the next ones while the caller measures one.
+
+    Servers answer many prompts at once; only the time depends on it.
+
+    Args:
+        reader: The reader that will be asked.
+        batches: The batches.
+        closed_book: Whether the caller also asks without a passage.
+    """
+    bare = int(not closed_book)
+    waiting: deque[tuple[Sequence[Q], int]] = deque()
+    prompts = 0
+    for batch in batches:
+        reader.expect(Asked(each.question, each.answers, tuple(each.contexts[bare:])) for each in batch)
+        size = sum(len(each.contexts) - bare for each in batch)
+        waiting.append((batch, size))
+        prompts += size
+        while prompts > reader.sampler.prompts_ahead:
+            done, size = waiting.popleft()
+            prompts -= size
+            yield done
+    yield from (batch for batch, _ in waiting)
 
 
 class PromptedReader:
@@ -123,10 +177,8 @@ class PromptedReader:
             ``sample``, which also raises.
         """
         prompts = list(map(self._prompts_or_error, asked))
-        work = _Work()
-        for place, (each, own) in enumerate(zip(asked, prompts, strict=True)):
-            if not isinstance(own, UnscorableError):
-                work.add(place, own, each.contexts, self.prompts.response_texts(answers[place]) if answers else [])
+        texts = [self.prompts.response_texts(own) for own in answers] if answers else [[] for _ in asked]
+        work = _Work(prompts, [each.contexts for each in asked], texts)
         sampled: dict[str, Responses | UnscorableError] = {}
         for batch in work.batches(together=self.sampler.prompts_ahead > 0):
             sampled |= self.sample(sorted(batch), closed_book=work.closed_book, given=batch)

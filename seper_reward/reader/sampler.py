@@ -188,5 +188,5 @@ def isolated(act: Callable[[list[T]], Sequence[R]], batch: list[T]) -> list[R | 
         return list(act(batch))
     except UnscorableError as error:
         if len(batch) == 1:
-            return [error]
+            return [error.with_traceback(None)]  # its frames would keep the batch's cache alive
     return [found for item in batch for found in isolated(act, [item])]

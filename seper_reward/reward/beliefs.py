@@ -1,15 +1,13 @@
 """The beliefs that a reward has measured: each distinct question and passages once, for all rollouts and steps."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
+from seper_reward.types import Answers, Asked, Belief, Measure, Measured, Passage, UnscorableError
 
 _MOST = 4096  # beliefs in memory before it is emptied: a question's baseline serves its group, and later epochs
-
-Measure = Callable[[Sequence[Asked]], Sequence[Measured | UnscorableError]]
 
 
 class BeliefMemory:

@@ -86,6 +86,8 @@ class SePerReward:
         **former: Any,
     ) -> None:
         weights = RewardWeights(answer_weight, gain_weight, price, closed_book)
+        if "variant" in former and answer_weight != RewardWeights.answer_weight:
+            raise ValueError("give answer_weight or variant, which stands for it, not both; variant goes")
         self.weights = replace(weights, **read_former(former))
         self.__name__ = "seper"  # TRL names the metric after it
         self.passage_tag, self.environment = passage_tag, environment

@@ -7,12 +7,11 @@ from typing import TypeVar
 
 from seper_reward.batching import prompt_cost
 from seper_reward.runtime.distributed import cut_by_cost, gathered, met
-from seper_reward.types import Asked, Belief, Measured, Responses, UnscorableError
+from seper_reward.types import Asked, Belief, Measure, Measured, Responses, UnscorableError
 
 _UNEVEN = 1.2  # how much more than its share a rank may take before a question is divided
 
 T = TypeVar("T")
-Measure = Callable[[Sequence[Asked]], Sequence[Measured | UnscorableError]]
 
 
 def measure_together(asked: Sequence[Asked], measure: Measure) -> list[Measured | UnscorableError]:

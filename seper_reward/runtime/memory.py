@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -51,6 +51,11 @@ def token_batches(lengths: Mapping[T, int], budget: int) -> Iterator[list[T]]:
         batch.append(item)
     if batch:
         yield batch
+
+
+def in_batches(rows: Sequence[T], size: int) -> list[Sequence[T]]:
+    """Divide rows into batches of neighbours, before any work: in low digits, results depend on the batch."""
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def warn_of_halving(what: str) -> None:

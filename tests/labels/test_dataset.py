@@ -4,7 +4,7 @@ import pytest
 from datasets import Dataset, DatasetDict, IterableDataset
 
 from seper_reward.labels.dataset import label_dataset
-from seper_reward.labels.labelers import ContainsLabeler
+from seper_reward.labels.labelers import ContainsLabeler, ERAGLabeler
 from seper_reward.labels.load import Labels
 from seper_reward.runtime.parquet_files import without_none
 from seper_reward.types import UnscorableError
@@ -66,3 +66,10 @@ def test_bad_rows_of_a_stream(tiny_scorer):
         labels = list(label_dataset(stream, tiny_scorer, strict=False, batch_size=block))
         assert [row["question"] for row in labels] == [row["user_input"] for row in ROWS]
         assert all("reference" not in row for row in labels)
+
+
+def test_a_stream_survives_a_batch_of_bad_rows(tiny_scorer):
+    bad = {**ROWS[0], "user_input": ""}
+    stream = Dataset.from_list([bad, *ROWS]).to_iterable_dataset()
+    labels = list(label_dataset(stream, ERAGLabeler(tiny_scorer), strict=False, batch_size=1))
+    assert len(labels) == len(ROWS)

@@ -18,6 +18,7 @@ from seper_reward.labels.labelers import (
     ERAGOptions,
     GoldLabeler,
     LabelerOptions,
+    PassageLabeler,
     load_labeler,
 )
 from seper_reward.labels.labelers.registry import FORMER
@@ -285,3 +286,11 @@ def test_gold_marks():
     assert GoldLabeler().label(Query("q", "Who?", ("a",), tuple(roles))).labels == (1.0, 0.0)
     with pytest.raises(BadRowError, match="expected 'relevant': true or false, got 'yes'"):
         GoldLabeler().label(Query("q", "Who?", ("a",), (Passage("x", metadata={"relevant": "yes"}),)))
+
+
+def test_a_labeler_defines_one_of_both_methods():
+    class Nothing(PassageLabeler):
+        name = "nothing"
+
+    with pytest.raises(TypeError, match=r"Nothing must define label\(query\) or label_batch\(queries\)"):
+        Nothing().label_batch([QUERY])

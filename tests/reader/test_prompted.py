@@ -20,8 +20,8 @@ RECORD = {
 
 @pytest.mark.parametrize("layout", ["tree", "alone"])
 def test_answer_log_probs_are_the_readers_own(tiny_scorer, layout, monkeypatch):
-    assert tiny_scorer.sampler._layout == "tree"
-    monkeypatch.setattr(tiny_scorer.sampler, "_layout", layout)
+    assert tiny_scorer.sampler.layout == "tree"
+    monkeypatch.setattr(tiny_scorer.sampler, "layout", layout)
     passages = as_query(RECORD).passages
     sets = [(), passages[:1], passages]
     answers = ["Ann", "Bob Lee the third", "the one who came"]  # of different lengths, behind one prompt
@@ -146,3 +146,25 @@ def test_an_engine_is_sent_all_prompts_of_a_batch_at_once(tiny_sampler):
     reader = PromptedReader(sampler, prompt="brief")
     reader.responses([Asked("Who?", (), ((), (Passage("Ann did."),)))])
     assert [len(batch) for batch in sampler.asked] == [2]
+
+
+def test_a_prompt_of_two_kinds_is_sampled_once_for_both_questions(tiny_scorer, monkeypatch):
+    """A passage that is the placebo of another question's baseline makes the same prompt."""
+    reader = tiny_scorer.with_baseline("placebo").reader
+    placebo = Passage(reader.prompts.style.placebo)
+    asked = [Asked("Who built it?", (), ((),)), Asked("Who built it?", (), ((placebo,), (Passage("Ann did."),)))]
+    batches, sample = [], reader.sampler.sample
+    monkeypatch.setattr(reader.sampler, "sample", lambda batch, given: batches.append(batch) or sample(batch, given))
+    (bare,), (same, other) = reader.responses(asked, [["Ann", "Bob"], ["Bob", "Ann Lee"]])
+    assert [len(batch) for batch in batches] == [1, 1]
+    assert bare.texts == same.texts
+    assert [leaf.text for leaf in bare.known_leaves] == ["Ann", "Bob"]
+    assert [leaf.text for leaf in same.known_leaves] == ["Bob", "Ann Lee"]
+    assert same.known_leaves[0] == bare.known_leaves[1]
+    assert [leaf.text for leaf in other.known_leaves] == ["Bob", "Ann Lee"]
+
+
+def test_errors_keep_no_frames_alive(tiny_scorer):
+    (error,) = tiny_scorer.reader.responses([Asked("why " * 600, (), ((),))])
+    assert isinstance(error, UnscorableError)
+    assert error.__traceback__ is None

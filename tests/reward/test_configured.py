@@ -47,7 +47,7 @@ def test_the_examples_are_read():
     assert [path.name for path in EXAMPLES] == ["in-process.yaml", "server.yaml"]
     here, there = map(read_reward_config, EXAMPLES)
     assert (here.weights, here.passage_tag) == (there.weights, there.passage_tag)
-    assert here.weights == RewardWeights(price=0.15)
+    assert here.weights == RewardWeights()
     assert (here.url, there.url) == (None, "http://localhost:8100")
 
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_not_there(monkeypatch):
 def test_no_setting_of_the_reader_is_lost_or_shadowed():
     """A setting of the reward that had the name of a reader's would count as one."""
     own = {*RewardConfig.__annotations__, *RewardWeights.__annotations__}
-    assert not own & set(ScorerConfig.__dataclass_fields__)
+    assert not own & {each.name for each in fields(ScorerConfig)}
 
 
 def test_one_default_price(monkeypatch):

@@ -7,12 +7,12 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from seper_reward.batching import ahead
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluation.statistics import PooledPearson, mean, rounded_or_none
 from seper_reward.evaluation.validity.contexts import marked_contexts, none_asked
 from seper_reward.evaluation.validity.llm_judge import LLMJudge
 from seper_reward.evaluation.validity.measures import Measures
+from seper_reward.reader.prompted import ahead
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer

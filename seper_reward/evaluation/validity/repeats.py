@@ -1,9 +1,7 @@
 """How much does SePer depend on which responses were drawn, by their number (SePer, Figure 3, Table 4)?
 
-No response is in two repeats. Independent draws are sampled once per context, as a pool, and each repeat takes its own
-N in their order: what one draw is tells nothing of the next, so that N of them are N fresh ones. Draws without
-replacement are not cut like this, since what a repeat leaves is no sample; each repeat samples its own. But in the
-order in which they are drawn, the first N of more are exactly what a sample of N is, so that one serves all N.
+No response is in two repeats. Responses are sampled once per context, as a pool, and each repeat takes its own N in
+their order: draws are independent, so N of them are N fresh ones.
 """
 
 import math
@@ -25,8 +23,6 @@ from seper_reward.evaluation.validity.contexts import marked_contexts, none_aske
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Estimate, Passage, Query, Responses, UnscorableError, unwrap
-
-_NEXT_REPEAT = 1_000_033  # between the seeds of repeats, so that neighbouring --seed share no draw
 
 
 @dataclass(frozen=True)

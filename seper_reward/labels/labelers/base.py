@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 
-from seper_reward.batching import ahead
+from seper_reward.reader.prompted import ahead
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Estimate, LabeledQuery, Query, UnscorableError, attempt, unwrap
 
@@ -37,6 +37,8 @@ class PassageLabeler(Protocol):
         Raises:
             UnscorableError: This query cannot be labelled, others can.
         """
+        if type(self).label_batch is PassageLabeler.label_batch:
+            raise TypeError(f"{type(self).__name__} must define label(query) or label_batch(queries)")
         return unwrap(self.label_batch([query])[0])
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:

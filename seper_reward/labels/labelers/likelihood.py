@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from seper_reward.batching import in_batches
 from seper_reward.data.answers import best_alias_mean
 from seper_reward.labels.labelers.base import ReaderLabeler
+from seper_reward.runtime.memory import in_batches
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Estimate, UnscorableError, answer_aliases
 

@@ -76,7 +76,7 @@ class ResponseSampler:
         self._since_given_back = 0
         self._budget = self.max_batch_tokens or token_budget(model)
         self._given_layout = options.layout
-        self._layout: Layout = options.layout or choose_layout(model)
+        self.layout: Layout = options.layout or choose_layout(model)
         # what stands in padding has no effect, so that a tokenizer without a token for it can be used
         self._pad_id = padding_id(tokenizer)
         self._window = window_of(model) or tokenizer.model_max_length
@@ -103,15 +103,9 @@ class ResponseSampler:
         sampler = cls(loaded.model, tokenizer, name=loaded.name, options=options, **sampling)
         problem = None
         for probe in probes(sampler._model.dtype):
-            problem = sampler._decoding_problem(probe)
-            if problem is None:
+            if (problem := sampler._decoding_problem(probe)) is None:
                 return sampler
         raise ValueError(problem)
-
-    @property
-    def layout(self) -> Layout:
-        """How the samples of a prompt share its reading."""
-        return self._layout
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -232,7 +226,7 @@ class ResponseSampler:
         """Return the same sampler on another model that has this one's tokenizer."""
         other = copy.copy(self)
         other.__dict__.pop("weights_hash", None)
-        other._model, other._layout = model, self._given_layout or choose_layout(model)
+        other._model, other.layout = model, self._given_layout or choose_layout(model)
         return other
 
     def with_options(self, options: SamplingOptions) -> "ResponseSampler":
@@ -268,8 +262,8 @@ class ResponseSampler:
         room = min(self._window, self._switch or self._window) - PROBE_TOKENS
         ids = probe_ids(self.tokenizer(prompt).input_ids, room)
         named = {f"{prompt} {number}": each for number, each in enumerate(ids)}  # names decide the noise
-        sample = functools.partial(probe._sample_batch, named, self._layout, {}, list(named))
-        return decoding_problem(self._model, self.name, self._layout, self._pad_id, ids, sample, tolerance)
+        sample = functools.partial(probe._sample_batch, named, self.layout, {}, list(named))
+        return decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
 
     def _encoded(self, prompts: Iterable[str]) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
         """Return the token ids of the prompts that fit, and the errors of the others."""
@@ -293,9 +287,9 @@ class ResponseSampler:
         groups: dict[str, tuple[Layout, dict[str, list[int]]]] = {}
         for prompt, ids in encoded.items():
             if len(ids) > switch:
-                group = groups.setdefault("beyond", (self._layout, {}))
+                group = groups.setdefault("beyond", (self.layout, {}))
             elif len(ids) + self.options.max_new_tokens <= switch:
-                group = groups.setdefault("below", (self._layout, {}))
+                group = groups.setdefault("below", (self.layout, {}))
             else:
                 group = groups.setdefault("across", ("reread", {}))
             group[1][prompt] = ids
@@ -312,7 +306,7 @@ class ResponseSampler:
         self, encoded: Mapping[str, list[int]], pairs: Sequence[tuple[str, str]], tokens: Mapping[str, list[int]]
     ) -> Forcing:
         self._give_back(len(encoded))
-        return Forcing(self._model, self._pad_id, self._layout, self._budget, encoded, pairs, tokens)
+        return Forcing(self._model, self._pad_id, self.layout, self._budget, encoded, pairs, tokens)
 
     def _give_back(self, prompts: int) -> None:
         """Return freed memory to the system after every few prompts that are read on a CPU."""
@@ -345,4 +339,4 @@ class ResponseSampler:
     def _slots(self, length: int) -> int:
         """Return how many tokens of the key-value cache a prompt of ``length`` tokens and its responses may take."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
-        return length + samples * longest if self._layout == "tree" else samples * (length + longest)
+        return length + samples * longest if self.layout == "tree" else samples * (length + longest)

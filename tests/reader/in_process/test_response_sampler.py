@@ -33,8 +33,8 @@ def test_log_probs_are_the_models_own_at_temperature_1(plain_sampler, temperatur
 @pytest.mark.parametrize("layout", ["tree", "repeat"])
 def test_sharing_the_prefix_changes_nothing(tiny_sampler, layout):
     sharing = rebuilt(tiny_sampler, max_new_tokens=20)
-    assert sharing._layout == "tree"
-    sharing._layout = layout
+    assert sharing.layout == "tree"
+    sharing.layout = layout
     shared = sharing.sample(PROMPTS)
     unshared = rebuilt(tiny_sampler, max_new_tokens=20, layout="alone").sample(PROMPTS)
     assert [row.token_ids for row in shared] == [row.token_ids for row in unshared]
@@ -47,7 +47,7 @@ def test_sharing_the_prefix_changes_nothing(tiny_sampler, layout):
 def test_sharing_the_prefix_on_the_plain_reader(plain_sampler, layout):
     """Rows end at different steps here, so that finished rows and lines are dropped on the way."""
     sharing = rebuilt(plain_sampler, temperature=0.6, num_samples=5)
-    sharing._layout = layout
+    sharing.layout = layout
     prompts = [f"{PROMPTS[1]} 1840\n\n{prompt}" for prompt in PROMPTS]  # a common start
     shared = sharing.sample(prompts)
     unshared = rebuilt(sharing, layout="alone").sample(prompts)
@@ -106,7 +106,7 @@ def test_first_tokens_follow_the_models_distribution(tiny_sampler):
 def test_whole_responses_follow_the_models_distribution(tiny_sampler, layout):
     """χ² over pairs of tokens, the second after the first: responses that share a branch are drawn apart."""
     sampler = rebuilt(tiny_sampler, num_samples=800, max_new_tokens=2, stop=(), temperature=0.4)
-    sampler._layout = layout
+    sampler.layout = layout
     drawn = Counter(ids for ids in sampler.sample(PROMPTS[2:])[0].token_ids)
     start = prompt_ids(sampler, PROMPTS[2])
     expected = {}
@@ -233,7 +233,7 @@ def test_other_architectures_give_their_own_log_probs(tiny_sampler, kind, layout
     torch.manual_seed(0)
     model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
     sampler = ResponseSampler(model, tiny_sampler.tokenizer, num_samples=3, max_new_tokens=6, stop=())
-    assert sampler._layout == layout
+    assert sampler.layout == layout
     prompts = [f"One two three four five six seven {tail}" for tail in ("a", "b c d e", "f g h i j k l m n")]
     for prompt, responses in zip(prompts, sampler.sample(prompts), strict=True):
         for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
