@@ -214,3 +214,8 @@ def test_a_damaged_label_file_is_named(tmp_path, capsys):
     for words in (["report"], ["export", "--output", str(tmp_path / "x")]):
         assert cli.main([*words, "--labels", str(tmp_path)]) == 2
         assert "labels.jsonl, line 1: expected one JSON object on the line" in capsys.readouterr().err
+
+
+def test_a_removed_setting_is_named_with_its_replacement(capsys):
+    assert cli.main(["label", "--input", "demo", "--throughput", "true"]) == 2
+    assert "'--throughput', which was removed; take --block" in capsys.readouterr().err
