@@ -93,8 +93,9 @@ def test_the_roofline_benchmark_writes_its_numbers(tiny_reader, tmp_path, monkey
         assert min(found["ratio_to_floor"].values()) > 0
 
 
-def test_the_benchmark_of_batch_sizes_writes_its_numbers(tiny_reader, tmp_path):
-    words = ["--reader", str(tiny_reader), "--questions", "2", "--batch_sizes", "1", "2"]
+def test_the_benchmark_of_batch_sizes_writes_its_numbers(tiny_reader, tiny_entailment, tmp_path):
+    words = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment)]
+    words += ["--questions", "2", "--batch_sizes", "1", "2"]
     batch_size.main([*words, "--json", str(tmp_path / "out.json")])
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["seconds"].keys() == found["ratio"].keys() == {"1", "2"}
