@@ -46,9 +46,7 @@ def label_batches(labeler: PassageLabeler, batches: Iterable[Sequence[Query]]) -
         yield from zip(batch, labeler.label_batch(batch), strict=True)
 
 
-def label_all(
-    labeler: PassageLabeler, queries: Sequence[Query], size: int | None = None, *, show: bool = True
-) -> Iterator[Found]:
+def label_all(labeler: PassageLabeler, queries: Sequence[Query], size: int | None = None) -> Iterator[Found]:
     """Label queries, and yield each in order with its labels or its error, the same on each process.
 
     All processes must call this together: they share the batches, and each gets all labels. One process yields as it
@@ -58,7 +56,6 @@ def label_all(
         labeler: The labeler.
         queries: The queries.
         size: Number of neighbouring queries that are labelled side by side; see ``batch_size``.
-        show: Whether the main process shows a progress bar.
     """
     batches = in_batches(queries, batch_size(labeler, size))
     costs = [sum(map(query_cost, batch)) for batch in batches]
@@ -68,7 +65,7 @@ def label_all(
         total=sum(map(len, mine)),
         desc=f"labelling by {labeler.name}",
         unit="question",
-        disable=not (show and state.is_main_process),
+        disable=not state.is_main_process,
     )
     if state.num_processes == 1:
         yield from bar

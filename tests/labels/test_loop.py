@@ -114,6 +114,6 @@ def test_servers_make_their_own_batches(tiny_scorer, monkeypatch):
 
 def test_all_queries_come_with_labels_or_an_error_in_order(tiny_scorer):
     queries = [as_query({**RECORD, "id": str(n), "question": "why " * 600 if n == 1 else "Who?"}) for n in range(3)]
-    found = list(label_all(DeltaSePerLabeler(tiny_scorer), queries, 2, show=False))
+    found = list(label_all(DeltaSePerLabeler(tiny_scorer), queries, 2))
     assert [query for query, _ in found] == queries
     assert [isinstance(labeled, LabeledQuery) for _, labeled in found] == [True, False, True]
