@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.data.answers import normalize_answer, only_echoes
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
+from seper_reward.estimators.rules import decide
 from seper_reward.estimators.statements import LONGEST_ANSWER, Statement, StatementEncoder
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import in_halves, token_batches
@@ -30,7 +30,7 @@ from seper_reward.runtime.pretrained import (
 )
 from seper_reward.runtime.profiling import timed
 
-RULES = 1  # to be raised when another rule decides without the model, so that cached scores are made anew
+RULES = 2  # to be raised when another rule decides without the model, so that cached scores are made anew
 _LABELS = ("entailment", "neutral", "contradiction")
 _BATCH_TOKENS = 8192  # per forward pass, unless the options say otherwise
 
@@ -83,17 +83,17 @@ class EntailmentScorer:
     ) -> Tensor:
         """Return class probabilities of pairs; the model scores each distinct pair once.
 
-        Three rules need no model: texts that are equal after ``normalize_answer`` entail each other; a blank text
-        entails, and is entailed by, a blank text only; and words of the question given back entail no answer that has
-        others (``only_echoes``). A text longer than the model reads well is judged in parts: a
-        premise entails what one of its parts entails, and a hypothesis is entailed if each of its parts is.
+        Rules decide many pairs without the model (``rules.decide``): values are compared, texts that are equal in
+        normal form entail each other, and words of the question alone entail nothing. A text longer than the model
+        reads well is judged in parts: a premise entails what one of its parts entails, and a hypothesis is entailed if
+        each of its parts is.
 
         Args:
             pairs: The n ``(premise, hypothesis)`` texts.
             questions: For each pair, the question that both texts answer; its asking sentence is put in front of them
                 (``statements``). ``None`` scores the texts by themselves.
-            verbatim: Whether the model scores every pair, also equal and blank ones, of questions and texts as they
-                are, as in the official code of SePer: only ``?`` is added to a question that does not end in one.
+            verbatim: Whether the model scores every pair, without rules, of questions and texts as they are, as in
+                the official code of SePer: only ``?`` is added to a question that does not end in one.
 
         Returns:
             ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's own label order.
@@ -112,30 +112,29 @@ class EntailmentScorer:
                 Statement(_surface(premise), _surface(hypothesis), asked[question])
                 for (premise, hypothesis), question in zip(pairs, questions, strict=True)
             ]
-        by_row = {row: None if verbatim else self._without_model(row) for row in dict.fromkeys(rows)}
-        parts = self._inputs.parts(row for row, probs in by_row.items() if probs is None)
+        ruled = {row: row if verbatim else decide(*row) for row in dict.fromkeys(rows)}
+        by_row = {row: self._certain(entails) for row, entails in ruled.items() if isinstance(entails, bool)}
+        claims = {
+            row: Statement(claim[0], claim[1], row.question)
+            for row, claim in ruled.items()
+            if not isinstance(claim, bool)
+        }
+        parts = self._inputs.parts(claims.values())
         lengths = {part: self._inputs.length(part) for grid in parts.values() for row in grid for part in row}
         by_part: dict[Statement, Tensor] = {}
         for batch in token_batches(lengths, self.max_batch_tokens):
             by_part.update(zip(batch, in_halves(self._forward, batch), strict=True))
         by_row |= {
-            row: entailed_in_parts([[by_part[part] for part in claim] for claim in grid])
-            for row, grid in parts.items()
+            row: entailed_in_parts([[by_part[part] for part in claim] for claim in parts[claimed]])
+            for row, claimed in claims.items()
         }
-        if not rows:
-            return torch.empty(0, len(self._columns))
-        return torch.stack([probs for row in rows if (probs := by_row[row]) is not None])
+        return torch.stack([by_row[row] for row in rows]) if rows else torch.empty(0, len(self._columns))
 
-    def _without_model(self, row: Statement) -> Tensor | None:
-        premise, hypothesis, question = row
-        if normalize_answer(premise) == normalize_answer(hypothesis):
-            return self._certain(0)
-        if not premise or not hypothesis or (question and only_echoes(premise, question, hypothesis)):
-            return self._certain(1)
-        return None
-
-    def _certain(self, column: int) -> Tensor:
-        return torch.nn.functional.one_hot(torch.tensor(column), len(self._columns)).float()
+    def _certain(self, entails: bool) -> Tensor:
+        """Return the probabilities of a pair that a rule decides: what is not entailed counts as a contradiction."""
+        return torch.nn.functional.one_hot(
+            torch.tensor(0 if entails else len(self._columns) - 1), len(self._columns)
+        ).float()
 
     @torch.no_grad()
     def _forward(self, rows: list[Statement]) -> Iterable[Tensor]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from seper_reward.data.answers import stated_parts, without_echo
+from seper_reward.data.answers import stated_parts
 from seper_reward.estimators.belief import (
     Pair,
     belief,
@@ -20,10 +20,13 @@ from seper_reward.estimators.belief import (
     support_pairs,
 )
 from seper_reward.estimators.entailment import RULES, entailed_in_parts
+from seper_reward.estimators.rules import holds, reading_without_echo, same, settle, states_another
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Answers, Belief, Estimate, Responses, answer_aliases, answer_items
+
+_MOST_PARTS = 3  # of a list that are judged, per item of the answer
 
 
 class EntailmentModel(Protocol):
@@ -147,10 +150,12 @@ class BeliefJudge:
     def mutual_support(self, question: str, text: str, answers: Answers) -> float:
         """Return how surely a text and the gold answer it fits best say the same; for text that wants to be right.
 
-        Whoever writes for a reward finds texts that seem to entail anything. So both directions have to hold (a text
-        that says more than the answer is not entailed by it), also when the text is read without the question's words
-        (a question given back in parts comes near to any answer), and only what is surer than 3 to 1 counts:
-        max_a max(0, 4 · min(E(text → a), E(a → text)) − 3), the least of both readings of the text.
+        A policy that trains on a reward finds texts that seem to entail anything. So rules refuse a text that names
+        another answer of the kind, denies or changes the answer, or rambles (``rules.states_another``), both
+        directions have to hold (a text that says more than the answer is not entailed by it), and only probabilities
+        above .75 count: max_a max(0, 4 · min(E(text → a), E(a → text)) − 3). The text is also read without the
+        question's words. The better of both readings counts if the text holds the answer, else the lesser: a question
+        given back in parts comes near to any answer.
 
         Where the answer is a list, this is the support of one item by one part of the text (``stated_parts``). Parts
         and items are paired one to one, so that the sum is greatest, and it is divided by the number of items or of
@@ -219,36 +224,65 @@ class _StatedText:
     def __init__(self, question: str, text: str, answers: Answers) -> None:
         self.question, self.answers = question, answers
         self._parts, self._items = stated_parts(text, answers), answer_items(answers)
-        readings = {
-            (part, alias): {part, without_echo(part, question, alias)}
-            for part in self._parts
-            for alias in answer_aliases(answers)
-        }
+        judged = self._parts[: _MOST_PARTS * len(self._items)]  # more parts than items lower the reward anyway
         self._claims = {
-            claim: texts for claim, texts in readings.items() if all(re.search(r"\w", each) for each in texts)
+            (part, alias): reading
+            for part in judged
+            for alias in answer_aliases(answers)
+            if (reading := _reading(question, part, alias)) is not None
         }
 
     @property
     def pairs(self) -> set[Pair]:
-        """What has to be judged."""
-        return {
-            pair
-            for (_, alias), texts in self._claims.items()
-            for each in texts
-            for pair in ((each, alias), (alias, each))
-        }
+        """The pairs that have to be judged."""
+        return _union(reading.pairs for reading in self._claims.values())
 
     def support(self, known: Mapping[Pair, Tensor]) -> float:
         """Return how surely the text and the answer say the same, in [0, 1]."""
-        agreement = {
-            (part, alias): min(min(float(known[each, alias][0]), float(known[alias, each][0])) for each in texts)
-            for (part, alias), texts in self._claims.items()
-        }
+        agreement = {claim: reading.agreement(known) for claim, reading in self._claims.items()}
         support = [
             [max(0.0, 4 * max(agreement.get((part, alias), 0.0) for alias in item) - 3) for item in self._items]
             for part in self._parts
         ]
         return _paired(support) / max(len(self._parts), len(self._items))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How a text is read that may state an alias.
+
+    Attributes:
+        alias: The alias, with values spelled as in the texts.
+        texts: The text, and the text without the question's words.
+        holds: Whether the text holds the alias: then it may say more, and the better of both texts counts.
+    """
+
+    alias: str
+    texts: tuple[str, ...]
+    holds: bool
+
+    @property
+    def pairs(self) -> set[Pair]:
+        forward = {(text, self.alias) for text in self.texts}
+        return forward if self.holds else forward | {(alias, text) for text, alias in forward}
+
+    def agreement(self, known: Mapping[Pair, Tensor]) -> float:
+        if self.holds:
+            return max(float(known[pair][0]) for pair in self.pairs)
+        return min(float(known[pair][0]) for pair in self.pairs)
+
+
+def _reading(question: str, text: str, alias: str) -> _Reading | None:
+    """Return how a text is read; ``None`` for a text that a rule refuses."""
+    if same(text, alias):
+        return _Reading(alias, (text,), holds=True)
+    claim = settle(text, alias)
+    if claim is None or states_another(claim.premise, question, claim.hypothesis):
+        return None
+    texts = (claim.premise, reading_without_echo(claim.premise, question, claim.hypothesis))
+    if not all(re.search(r"\w", each) for each in texts):
+        return None
+    return _Reading(claim.hypothesis, texts, holds(claim.premise, claim.hypothesis))
 
 
 def _paired(support: Sequence[Sequence[float]]) -> float:

@@ -1,0 +1,339 @@
+"""What rules decide about answers before the entailment model does: equal texts, values, and texts of one answer.
+
+A model of word pieces takes 85 for 87, and a policy that trains on a reward finds every text that a model takes for
+the answer. So values are compared, and a text that names, lists or denies more than the answer is refused.
+"""
+
+import functools
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from seper_reward.data.answers import normalize_answer
+from seper_reward.data.values import Value, in_digits, names_table, values_of, words_named
+
+_LONGEST_PARAPHRASE = 4  # words of a text that shares no word with an answer of one or two words
+_STEM = 4  # first letters by which Norway and Norwegian are one word
+
+_SEPARATORS = re.compile(
+    r"\s*(?:[,;/|()\[\]\n]|[.!?](?=\s|$)|\s[-–—]\s|\s&\s|\b(?:and|or|then|also|maybe|perhaps|plus)\b)\s*",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"[^\W\d_a-zß-ÿ][\w'’-]*(?:\s+(?:(?:of|de|van|von|the|da|del|la)\s+)?[^\W\d_a-zß-ÿ][\w'’-]*)*")
+_LEADING = re.compile(
+    r"^(?:(?:mr|mrs|ms|miss|dr|sir|dame|prof|professor|year) |(?:city|town|village|state|country|island|nation|planet|"
+    r"republic|kingdom|commonwealth|federal republic|grand duchy|principality|sultanate) of )(?=\w)"
+)
+_NATIONALITY = re.compile(r"\w+(?:ish|an|ese|ch|sh|ic|eek|wiss)\b(?=\s+[a-zà-ÿ])")  # followed by a noun
+_LEGAL_FORMS = re.compile(r"(?<=\w) (?:ltd|limited|inc|incorporated|corp|corporation|co|company|plc|llc|gmbh)$")
+
+
+_FUNCTION_WORDS, _DENIALS, _YES, _NO = (
+    words_named("function"),
+    words_named("denials"),
+    words_named("yes"),
+    words_named("no"),
+)
+_BEFORE, _AFTER = words_named("before"), words_named("after")
+_STARTS = _FUNCTION_WORDS | words_named("starts")
+
+
+class Claim(NamedTuple):
+    """A pair of texts whose values are in one spelling.
+
+    Attributes:
+        premise: The text that may entail.
+        hypothesis: The text that may be entailed.
+    """
+
+    premise: str
+    hypothesis: str
+
+
+def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
+    """Return whether a premise entails a hypothesis, both answers to a question; what rules leave open, as a claim.
+
+    Texts that are equal in normal form entail each other. Values are compared (``settle``), and a yes with a no. Texts
+    that are equal without the question's words and function words entail each other, too, and words of the question
+    alone entail nothing.
+
+    Args:
+        premise: The answer that may entail.
+        hypothesis: The answer that may be entailed.
+        question: The question; blank for texts by themselves, whose values are not compared.
+    """
+    if not (premise and hypothesis):
+        return premise == hypothesis
+    if same(premise, hypothesis):
+        return True
+    if not question:
+        return Claim(premise, hypothesis)
+    claim = settle(premise, hypothesis)
+    if claim is None:
+        return False
+    wanted_polarity = {"yes": True, "no": False}.get(normal_form(hypothesis))
+    if wanted_polarity is not None:
+        stated_polarity = _polarity(premise)
+        return claim if stated_polarity is None else stated_polarity == wanted_polarity
+    asked, stated, wanted = _words(question), _content(claim.premise), _content(claim.hypothesis)
+    if wanted - asked:
+        if stated - asked == wanted - asked and (wanted.isdisjoint(asked) or stated == wanted):
+            return True
+        if stated <= asked and not _stems(stated) & _stems(wanted):
+            return False
+    return claim
+
+
+def settle(premise: str, hypothesis: str) -> Claim | None:
+    """Return both texts with their equal values in one spelling; ``None`` if the premise lacks the hypothesis's value.
+
+    A premise lacks a value if it states another one of its kind, or if the hypothesis is nothing but values. One that
+    is less precise, such as the year of a day, is left to the model.
+
+    >>> settle("It is 2340 m high", "2,340 metres"), settle("It is 2350 m high", "2,340 metres")
+    (Claim(premise='It is 2,340 metres high', hypothesis='2,340 metres'), None)
+    """
+    wanted = values_of(hypothesis)
+    if not wanted:
+        return Claim(premise, hypothesis)
+    stated, text, spelled = values_of(premise), in_digits(premise), in_digits(hypothesis)
+    shares_words = not _content(premise).isdisjoint(_content(hypothesis))
+    spellings: dict[Value, str] = {}
+    for value in wanted:
+        spellings |= dict.fromkeys((each for each in stated if each.entails(value)), spelled[value.start : value.end])
+        if not any(each.entails(value) or each.agrees(value) for each in stated) and (
+            _only_values(hypothesis) or (shares_words and any(each.comparable(value) for each in stated))
+        ):
+            return None
+    if not spellings:
+        return Claim(premise, hypothesis)
+    for value in sorted(spellings, key=lambda each: -each.start):
+        text = text[: value.start] + spellings[value] + text[value.end :]
+    return Claim(text, spelled)
+
+
+def states_another(text: str, question: str, answer: str) -> bool:
+    """Return whether a text does not state an answer alone: it denies, changes or joins it, or is no answer at all.
+
+    It joins it if it has a second value of the answer's kind, or a second name or item, that neither the question nor
+    the answer has; after a place its country or region may stand.
+
+    Args:
+        text: A text in which a policy states its answer.
+        question: The question.
+        answer: An alias of the gold answer, with values spelled as in the text (``settle``).
+    """
+    known, words, wanted = _words(question) | _words(answer), _plain_words(text), _words(answer)
+    if normal_form(answer) in ("yes", "no"):
+        content = [word for word in words if word not in _FUNCTION_WORDS]
+        return bool(content) and not set(content) & (_words(question) | _YES | _NO | _DENIALS)
+    return (
+        bool(set(words) & _DENIALS - known)
+        or _rambles([word for word in words if word not in _FUNCTION_WORDS], wanted, known)
+        or _has_other_value(text, question, answer)
+        or _changes(text, answer, known)
+        or _has_other_name(text, answer, known)
+        or _has_other_item(text, answer, known)
+    )
+
+
+def holds(text: str, answer: str) -> bool:
+    """Return whether a text holds an answer that is a value or a name, as words in normal form."""
+    if not (values_of(answer) or answer != answer.lower()):
+        return False
+    return f" {normal_form(answer)} " in f" {normal_form(text)} "
+
+
+def reading_without_echo(text: str, question: str, answer: str) -> str:
+    """Return a text without the question's words, except those of the answer.
+
+    >>> reading_without_echo("Oslo is the capital of Norway.", "What is the capital of Norway?", "Oslo")
+    'Oslo.'
+    """
+    echoed = _words(question) - _words(answer)
+    left = re.sub(r"\w+", lambda word: "" if word.group().casefold() in echoed else word.group(), text)
+    return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(left.split()))
+
+
+def same(one: str, other: str) -> bool:
+    """Return whether two texts are equal in normal form, or one is the initials of the other.
+
+    >>> same("NASA", "National Aeronautics and Space Administration"), same("Oslo", "Bergen")
+    (True, False)
+    """
+    return normal_form(one) == normal_form(other) or _initials(one, other) or _initials(other, one)
+
+
+@functools.lru_cache(maxsize=65536)
+def normal_form(text: str) -> str:
+    """Return a text without what changes no answer.
+
+    That is case, markup, quotes, diacritics, punctuation, articles, "the city of", titles such as Mr, the legal form
+    of a company, and which of its common names a country, city, war or currency is given (``names.yaml``).
+
+    >>> normal_form("**São Paulo**"), normal_form("the U.S."), normal_form("the city of Oslo")
+    ('sao paulo', 'united states', 'oslo')
+    """
+    plain = re.sub(r"[*_`#\"“”„«»‘’']+", " ", _without_diacritics(text))
+    plain = re.sub(r"(?<=\w)-(?=[^\W\d])|(?<=[^\W\d])\.(?=[^\W\d]\b)", " ", plain).replace("&", " and ")
+    words = normalize_answer(plain).split()
+    kept = " ".join(word for word in words if word not in ("the", "a", "an")) or " ".join(words)
+    kept = _LEADING.sub("", _LEADING.sub("", _LEGAL_FORMS.sub("", kept)))
+    kept = re.sub(r"^st (?=\w)", "saint ", kept)
+    return _same_names().get(kept, kept)
+
+
+def _without_diacritics(text: str) -> str:
+    return "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+
+
+@functools.cache
+def _same_names() -> dict[str, str]:
+    rows = (line.split(", ") for line in names_table()["same"])
+    return {spelling: row[0] for row in rows for spelling in row}
+
+
+@functools.cache
+def _regions() -> frozenset[str]:
+    return frozenset((*names_table()["regions"].split(", "), *_same_names().values()))
+
+
+def _initials(short: str, name: str) -> bool:
+    letters = re.sub(r"^the\s+|[.\s]", "", short)
+    if not (2 < len(letters) < 10 and letters.isalpha() and letters.isupper()):
+        return False
+    words = re.findall(r"[^\W_][\w'’]*", name)
+    capitals = "".join(word[0] for word in words if word[0].isupper())
+    return len(words) > 1 and letters in (capitals, "".join(word[0].upper() for word in words))
+
+
+def _only_values(text: str) -> bool:
+    left = in_digits(text)
+    for value in reversed(values_of(text)):
+        left = f"{left[: value.start]} {left[value.end :]}"
+    return _content(left) <= {"about", "around", "circa", "c", "approximately", "some", "old", "age", "year"}
+
+
+@functools.lru_cache(maxsize=65536)
+def _content(text: str) -> frozenset[str]:
+    """Return the words of a text that are no function words."""
+    return _words(text) - _FUNCTION_WORDS
+
+
+@functools.lru_cache(maxsize=65536)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_plain_words(text))
+
+
+def _stems(words: Iterable[str]) -> set[str]:
+    return {word[:_STEM] for word in words}
+
+
+def _plain_words(text: str) -> list[str]:
+    return re.findall(r"\w+(?:'t\b)?", _without_diacritics(text).casefold().replace("’", "'"))
+
+
+def _polarity(text: str) -> bool | None:
+    """Return whether a text is a yes or a no; by its first word unless another word says the reverse."""
+    known = {"yes": True, "no": False}.get(normal_form(text))
+    words = _plain_words(text)
+    if known is not None or not words or not {words[0]} & (_YES | _NO):
+        return known
+    yes = words[0] in _YES
+    return None if set(words) & ((_NO | _DENIALS) if yes else _YES) else yes
+
+
+def _rambles(content: Sequence[str], wanted: frozenset[str], known: frozenset[str]) -> bool:
+    """Return whether a text repeats its words, or is long although it shares no word with the answer."""
+    if len(content) > 3 and max(Counter(content).values()) > max(2, len(content) // 4):
+        return True
+    if _stems(wanted - _FUNCTION_WORDS) & _stems(content):
+        return False
+    return sum(word not in known for word in content) > max(_LONGEST_PARAPHRASE, 2 * len(wanted))
+
+
+def _has_other_value(text: str, question: str, answer: str) -> bool:
+    wanted, asked = values_of(answer), values_of(question)
+    return any(
+        any(_rival(value, each) for each in wanted) and not any(value.entails(each) for each in (*wanted, *asked))
+        for value in values_of(text)
+    )
+
+
+def _rival(one: Value, other: Value) -> bool:
+    """Return whether only one of two values can be the answer; beside a year there may be a count, and a 1st."""
+    return (
+        one.comparable(other)
+        and one.bare == other.bare
+        and ("ordinal" in (one.kind, other.kind)) <= (one.kind == other.kind)
+    )
+
+
+def _changes(text: str, answer: str, known: frozenset[str]) -> bool:
+    """Return whether the words around the answer make it another one."""
+    found = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text, re.IGNORECASE)
+    if found is None:
+        return False
+    before, after = _plain_words(text[: found.start()]), _plain_words(text[found.end() :])
+    while before and before[-1] in ("the", "a", "an", "year", "to"):
+        before.pop()
+    if before and before[-1] in _BEFORE - known:
+        return True
+    if (
+        before[-1:] == ["of"]
+        and len(before) > 1
+        and before[-2] not in known | words_named("kinds_of") | _FUNCTION_WORDS
+    ):
+        return True
+    return bool(re.match(r"['’]s?\s+\w", text[found.end() :])) or bool(set(after[:1]) & _AFTER - known)
+
+
+def _has_other_name(text: str, answer: str, known: frozenset[str]) -> bool:
+    """Return whether a text has a name apart from the answer, where the answer is a name that the text has."""
+    if answer == answer.lower() or text in (text.lower(), text.upper()):
+        return False
+    stems = _stems(known)
+    region = normal_form(answer) in _regions()
+    return any(
+        any(word not in known | words_named("dates") and word[:_STEM] not in stems for word in _plain_words(name))
+        and (region or normal_form(name) not in _regions())
+        for name in _other_names(text, answer)
+    )
+
+
+def _other_names(text: str, answer: str) -> Iterator[str]:
+    """Yield the names in a text that are neither part of the answer's nor just a sentence's first word."""
+    parts = re.split(rf"(?<!\w){re.escape(answer)}(?!\w)", text, flags=re.IGNORECASE)
+    for at, part in enumerate(parts if len(parts) > 1 else ()):
+        for found in _NAME.finditer(part):
+            before, after, words = part[: found.start()], part[found.end() :], _plain_words(found.group())
+            while words and words[0] in _STARTS:
+                words.pop(0)
+            follows = at > 0 and before.isspace()
+            leads = at + 1 < len(parts) and after.isspace()
+            begins = (at == 0 and not before.strip(" \"'“‘*(")) or before.rstrip()[-1:] in (".", "!", "?", ":")
+            joined = re.match(r"\s*(?:[,;/|(&-]|(?:and|or)\b|\.?$)", after)
+            nationality = _NATIONALITY.match(f"{words[-1]}{after}") if words else None
+            if len(words) > (begins and not joined) and not (follows or leads or nationality):
+                yield " ".join(words)
+
+
+def _has_other_item(text: str, answer: str, known: frozenset[str]) -> bool:
+    """Return whether a text lists the answer with another item of its form."""
+    parts = [part for part in _SEPARATORS.split(text) if re.search(r"\w", part)]
+    wanted = normal_form(answer)
+    if not any(normal_form(part) == wanted for part in parts):
+        return False
+    any_case = text == text.lower() or answer == answer.lower()
+    return any(
+        normal_form(part) != wanted
+        and len(part.split()) <= max(3, len(answer.split()))
+        and _plain_words(part)[0] not in _STARTS
+        and (any_case or part[0].isupper())
+        and not _words(part) <= known | _FUNCTION_WORDS
+        and normal_form(part) not in _regions()
+        and not values_of(part)
+        for part in parts
+    )

@@ -1,0 +1,109 @@
+"""Values of texts: other spellings of one value are equal, near values are not, and what is no value is left alone."""
+
+import random
+
+import pytest
+from num2words import num2words
+
+from seper_reward.data.values import in_digits, values_of
+
+SAME = [
+    ("2,340", "2340", "two thousand three hundred and forty", "two thousand three hundred forty"),
+    ("3,200", "3200", "three thousand two hundred", "thirty-two hundred"),
+    ("1.5 million", "1,500,000"),
+    ("half a million", "500,000", "500k"),
+    ("a dozen", "12", "twelve"),
+    ("1989", "nineteen eighty-nine", "in 1989", "about 1989", "AD 1989"),
+    ("1905", "nineteen oh five"),
+    ("44 BC", "44 B.C.E."),
+    ("14 March 1702", "March 14, 1702", "1702-03-14", "14/03/1702", "03/14/1702", "the 14th of March, 1702"),
+    ("7:30 am", "7.30 a.m.", "07:30"),
+    ("7:30", "half past seven"),
+    ("19:00", "7 pm", "seven o'clock in the evening"),
+    ("78 %", "78%", "78 per cent", "seventy-eight percent"),
+    ("$45,000", "45000 USD", "$45k", "45 thousand dollars", "US$45,000"),
+    ("£1.5bn", "1.5 billion pounds"),
+    ("2,340 metres", "2340 m", "2.34 km", "2340-metre"),
+    ("6 ft 2 in", "6'2\"", "1.88 m"),
+    ("20 °C", "20 degrees Celsius"),
+    ("90 minutes", "1.5 hours"),
+    ("the 3rd", "third"),
+    ("1914-18", "1914 to 1918", "between 1914 and 1918"),
+    ("two thirds", "2/3"),
+]  # fmt: skip
+# the first entails the second, not the reverse
+NARROWER = [
+    ("9 November 1989", "1989"),
+    ("9 November 1989", "November 1989"),
+    ("1987", "the 1980s"),
+    ("14 March 1702", "14 March"),
+    ("1850", "the 19th century"),
+    ("15", "10 to 20"),
+    ("350", "over 300"),
+]
+DIFFERENT = [
+    ("87", "85"),
+    ("87", "over 87"),
+    ("1989", "after 1989"),
+    ("300", "almost 300"),
+    ("$45,000", "$45 million"),
+    ("$45,000", "€45,000"),
+    ("412 metres", "412 feet"),
+    ("412 metres", "412 kg"),
+    ("7:30 am", "7:30 pm"),
+    ("3-1", "1-3"),
+    ("World War I", "World War II"),
+    ("14 March 1702", "3 April 1702"),
+]
+
+
+def only(text):
+    (value,) = values_of(text)
+    return value
+
+
+@pytest.mark.parametrize("spellings", SAME, ids=lambda spellings: spellings[0])
+def test_spellings_of_a_value_entail_each_other(spellings):
+    values = list(map(only, spellings))
+    assert all(one.entails(other) for one in values for other in values)
+
+
+@pytest.mark.parametrize(("narrow", "wide"), NARROWER)
+def test_a_precise_value_entails_a_less_precise_one_and_not_the_reverse(narrow, wide):
+    assert only(narrow).entails(only(wide))
+    assert not only(wide).entails(only(narrow))
+    assert only(wide).agrees(only(narrow))
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_different_values_exclude_each_other(one, other):
+    assert not only(one).entails(only(other))
+    assert not only(other).entails(only(one))
+    assert not only(one).agrees(only(other))
+
+
+@pytest.mark.parametrize("text", ["no one", "one of them", "H2O", "She may march", "MIX", "I went", "the one", "A"])
+def test_other_words_are_no_values(text):
+    assert values_of(text) == ()
+
+
+def test_numbers_in_words_are_read_back():
+    rng = random.Random(0)
+    for number in [*range(1, 130), *(rng.randint(130, 10**7) for _ in range(300))]:
+        assert in_digits(num2words(number)) == str(number)
+        assert only(f"They counted {num2words(number)} in all.").low == number
+    for year in range(1100, 2000):
+        assert in_digits(num2words(year, to="year")) == str(year)
+    for number in range(1, 130):
+        assert in_digits(num2words(number, to="ordinal")) == num2words(number, to="ordinal_num")
+
+
+def test_values_keep_their_places_in_the_text():
+    text = "It took twelve men from 1702 to 14 March 1711 to build 412 metres for $45k."
+    found = [in_digits(text)[value.start : value.end] for value in values_of(text)]
+    assert found == ["12", "1702", "14 March 1711", "412 metres", "$45k"]
+
+
+def test_a_long_text_is_read_in_time_that_grows_with_its_length():
+    text = "In nineteen eighty-nine 1,200 of them, half a dozen at 7:30, paid $45k - " * 400
+    assert len(values_of(text)) > 1500

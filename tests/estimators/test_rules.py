@@ -1,0 +1,133 @@
+"""Rules before the entailment model: equal texts, values, and texts that state more than one answer."""
+
+import random
+
+import pytest
+
+from seper_reward.estimators.rules import decide, normal_form, same, settle, states_another
+
+CAPITAL = "What is the capital of Tarvia?"
+WHO = "Who wrote The Salt Road?"
+WHEN = "In what year did the Hall of Oxmere burn down?"
+
+EQUAL = [
+    ("São Paulo", "sao paulo"),
+    ("**Elmwick**", "Elmwick"),
+    ("the city of Elmwick", "Elmwick"),
+    ("U.S.", "the United States of America"),
+    ("JPY", "Japanese yen"),
+    ("WHO", "World Health Organization"),
+    ("the W.H.O.", "World Health Organization"),
+    ("Kestle & Sons Ltd.", "Kestle and Sons Limited"),
+    ("Mrs. Ruth Okoro", "Ruth Okoro"),
+    ("St. Hale", "Saint Hale"),
+    ("World War II", "the Second World War"),
+]
+DIFFERENT = [("IV", "Ida Voss"), ("Norway", "no"), ("The Who", "who's who"), ("Vitamin A", "Vitamin D"), ("C", "C++")]
+
+
+@pytest.mark.parametrize(("one", "other"), EQUAL)
+def test_equal_after_normalisation(one, other):
+    assert same(one, other)
+    assert same(other, one)
+    assert decide(one, other, "Which is meant?") is True
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_different_after_normalisation(one, other):
+    assert not same(one, other)
+
+
+def test_normal_form_is_its_own_normal_form():
+    assert all(normal_form(normal_form(text)) == normal_form(text) for pair in EQUAL + DIFFERENT for text in pair)
+
+
+@pytest.mark.parametrize(
+    ("premise", "hypothesis", "question", "verdict"),
+    [
+        ("1877", "1879", WHEN, False),
+        ("It burnt down in 1877.", "1879", WHEN, False),
+        ("eighteen seventy-nine", "1879", WHEN, True),
+        ("3 May 1879", "1879", WHEN, True),
+        ("nobody knows", "1879", WHEN, False),
+        ("the Hall of Oxmere", "1879", WHEN, False),
+        ("Elmwick is the capital of Tarvia.", "Elmwick", CAPITAL, True),
+        ("The capital is Elmwick", "Elmwick", CAPITAL, True),
+        ("the capital of Tarvia", "Elmwick", CAPITAL, False),
+        ("Okoro, Ruth", "Ruth Okoro", WHO, True),
+        ("Yes, it is.", "yes", "Is Elmwick large?", True),
+        ("No, it is not.", "yes", "Is Elmwick large?", False),
+        ("No.", "no", "Is Elmwick large?", True),
+        ("", "yes", "Is Elmwick large?", False),
+        ("the Elbe and the Rhine", "the Rhine", "Which is longer, the Elbe or the Rhine?", None),
+    ],
+)
+def test_rules_decide_or_leave_to_the_model(premise, hypothesis, question, verdict):
+    decided = decide(premise, hypothesis, question)
+    assert decided is verdict if verdict is not None else not isinstance(decided, bool)
+
+
+def test_values_beside_other_words_are_put_in_one_spelling():
+    assert settle("about 2340 m high", "2,340 metres") == ("about 2,340 metres high", "2,340 metres")
+    assert settle("Apollo Eleven landed", "Apollo 11") == ("Apollo 11 landed", "Apollo 11")
+    assert settle("It was in the 1870s", "1879") == ("It was in the 1870s", "1879")  # less precise: for the model
+    assert settle("Joseph Heller III", "Catch-22") == ("Joseph Heller III", "Catch-22")
+    assert settle("Elizabeth I", "Elizabeth II") is None
+
+
+def test_no_near_number_entails_a_number():
+    rng = random.Random(0)
+    for _ in range(500):
+        number = rng.randint(2, 3000)
+        other = number + rng.choice([-10, -2, -1, 1, 2, 10])
+        asked, said = "How many were there?", rng.choice(["{}", "There were {}.", "{} in all"]).format(other)
+        assert decide(said, str(number), asked) is False
+        assert decide(rng.choice(["{}", "There were {}."]).format(f"{number:,}"), str(number), asked) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Elmwick, Oxmere", "Oxmere, Elmwick", "Elmwick (Oxmere)", "Elmwick and Oxmere", "Oxmere or Elmwick",
+        "oxmere, elmwick", "Elmwick / Oxmere", "Oxmere; Elmwick; Kestle", "Oxmere. Elmwick", "Elmwick, maybe Oxmere",
+        "not Elmwick", "It isn't Elmwick.", "near Elmwick", "after Elmwick", "almost Elmwick", "the mayor of Elmwick",
+        "Elmwick's mayor", "Elmwick II", "anything but Elmwick", "old old old old",
+        "a long row of plain words about no town",
+    ],
+)  # fmt: skip
+def test_texts_that_state_another_or_no_answer(text):
+    assert states_another(text, CAPITAL, "Elmwick")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Elmwick", "It is Elmwick.", "Elmwick, Norway", "Elmwick, the capital", "the city of Elmwick", "Elmwik",
+        "The capital of Tarvia is Elmwick", "Elmwick, of course", "Elmwick, on the coast, since 1702",
+        "Probably Elmwick", "The Tarvian town Elmwick", "I think it is Elmwick",
+    ],
+)  # fmt: skip
+def test_texts_that_state_the_answer_alone(text):
+    assert not states_another(text, CAPITAL, "Elmwick")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "other"),
+    [
+        ("1879 or 1881", "1879", True),
+        ("1879, 1881", "1879", True),
+        ("In 1879, after 28 years", "1879", False),
+        ("red, blue", "red", True),
+        ("It is red", "red", False),
+        ("Ruth Okoro, Nell Quill", "Ruth Okoro", True),
+        ("Ruth Okoro, the English novelist", "Ruth Okoro", False),
+        ("The English novelist Ruth Okoro", "Ruth Okoro", False),
+        ("Ruth Okoro (1775-1817)", "Ruth Okoro", False),
+        ("the sister of Ruth Okoro", "Ruth Okoro", True),
+        ("Ruth Okoro junior", "Ruth Okoro", True),
+        ("The novel is by Ruth Okoro.", "Ruth Okoro", False),
+        ("412 metres or 500", "412 metres", True),
+    ],
+)
+def test_other_values_names_and_items(text, answer, other):
+    assert states_another(text, "Which is meant?", answer) is other
