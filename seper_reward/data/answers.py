@@ -13,24 +13,6 @@ from seper_reward.data.rows import BadRowError, shown
 from seper_reward.runtime.imports import named_callable, need
 from seper_reward.types import Answers, Belief, answer_aliases, answer_items
 
-_FUNCTION_WORDS = {
-    "a",
-    "an",
-    "the",
-    "it",
-    "its",
-    "is",
-    "was",
-    "are",
-    "were",
-    "that",
-    "this",
-    "of",
-    "in",
-    "on",
-    "at",
-    "by",
-}
 _BETWEEN_ITEMS = r"\s*(?:[;\n]|,(?!\d)|(?<=\s)&(?=\s)|\b(?:and|or)\b)\s*"
 _ABSTENTIONS = {
     "unknown",
@@ -121,29 +103,6 @@ def says_yes_or_no(aliases: Iterable[str]) -> bool:
     (True, False)
     """
     return not {"yes", "no"}.isdisjoint(alias.lower() for alias in aliases)
-
-
-def only_echoes(text: str, question: str, answer: str) -> bool:
-    """Return whether a text has no word beyond the question's and function words, while the answer has one.
-
-    Such a text cannot state the answer. Yes and no are not answers of this kind: a question repeated may mean them.
-
-    >>> only_echoes("It is Hamlet", "Who wrote Hamlet?", "Shakespeare"), only_echoes("red", "Red or blue?", "red")
-    (True, False)
-    """
-    known, said, wanted = _words(question) | {*_FUNCTION_WORDS}, _words(text), _words(answer)
-    return bool(said) and said <= known and not wanted <= known and not wanted & {"yes", "no", "true", "false"}
-
-
-def without_echo(text: str, question: str, answer: str) -> str:
-    """Return a text without the question's words, but for those of the answer.
-
-    >>> without_echo("Oslo is the capital of Norway.", "What is the capital of Norway?", "Oslo")
-    'Oslo.'
-    """
-    echoed = _words(question) - _words(answer)
-    left = re.sub(r"\w+", lambda word: "" if word.group().casefold() in echoed else word.group(), text)
-    return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(left.split()))
 
 
 def recall_of_items(metric: Callable[[str, Sequence[str]], float]) -> AnswerMetric:
@@ -268,10 +227,6 @@ def share_held(text: str, answers: Answers) -> float:
     """
     words, items = f" {normalize_answer(text)} ", answer_items(answers)
     return sum(any(f" {normalize_answer(alias)} " in words for alias in aliases) for aliases in items) / len(items)
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.casefold()))
 
 
 def _f1(response: Sequence[str], answer: Sequence[str]) -> float:
