@@ -33,8 +33,13 @@ _MONTH += r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
 _ERA = r"(?P<era>b\.?c\.?(?:e\.?)?|a\.?d\.?|c\.?e\.?)(?![a-z])"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>\d{4})(?![\d.,:/]\d)"
-_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
+_NUMBER = r"\d{1,3}(?:(?:,\d{3})+|(?: \d{3})+(?!\d))(?:\.\d+)?|\d+(?:\.\d+)?"
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹]+(?![⁄/])(?<!m[²³])")
+_DECADE = re.compile(
+    rf"\b({'|'.join(_SMALL[11:])})[\s-]({'|'.join(word[:-1] + 'ies' for word in _TENS)})\b", re.IGNORECASE
+)
+_AND_A_HALF = re.compile(r"\b(\d+) and a half\b", re.IGNORECASE)
+_POINT = re.compile(r"\b(\d+) point (\d+)\b")
 # web text often has lost the spaces around a date and the brackets of the citation after it: in19891.
 _LOST_SPACE = re.compile(
     rf"\b(in|on|of|to|from|was|is|since|by|number|until)(?=\d|{_MONTH.replace('?P<month>', '?:')})"
@@ -173,7 +178,13 @@ def in_digits(text: str) -> str:
     """
     text = _SUPERSCRIPTS.sub("", text.replace("\u00a0", " ").replace("\u202f", " ").replace("−", "-"))
     text = _CITED_YEAR.sub(r"\1", _LOST_SPACE.sub(r"\g<0> ", text))
-    return _word_runs().sub(_run_in_digits, text)
+    text = _DECADE.sub(_decade_in_digits, text)
+    return _POINT.sub(r"\1.\2", _AND_A_HALF.sub(r"\1.5", _word_runs().sub(_run_in_digits, text)))
+
+
+def _decade_in_digits(match: re.Match[str]) -> str:
+    decade = next(10 * at for at, word in enumerate(_TENS, 2) if word[:-1] == match[2].lower()[:-3])
+    return f"{_CARDINALS[match[1].lower()]}{decade}s"
 
 
 @functools.cache
@@ -201,7 +212,7 @@ def _run_in_digits(match: re.Match[str]) -> str:
         return match.group()
     if run == "second" and re.search(r"\d\s*$", before):
         return match.group()  # a unit: 1 second
-    if run in _SCALES and re.search(r"(?:^|[^\w.,])[\d.,]*\d\s*$", before):
+    if run in _SCALES and re.search(r"(?:(?:^|[^\w.,])[\d.,]*\d|\band a half)\s*$", before):
         return match.group()  # 1.5 million: the reader of numbers multiplies
     half = re.match(r"half\s+", run)
     words = re.findall(r"[a-z]+", run.removeprefix(half.group()) if half else run)
@@ -323,6 +334,7 @@ def _readers() -> list[tuple[re.Pattern[str], Reader]]:
     scale = r"(?:\s*(?P<scale>k|m|bn|mn|hundred|thousand|million|billion|trillion)\b)?"
     number = rf"(?<![\w.,/:])(?P<sign>-(?=\d))?(?P<number>{_NUMBER})"
     to = r"\s*(?:-|–|—|to)\s*"
+    part_of_day = r"(?:\s+(?:in\s+the\s+)?(?P<half>morning|afternoon|evening))?"
     percent = r"(?:%|per\s?cent\b|percent(?:age points?)?\b|percentage points?\b)"
     rows: list[tuple[str, Reader]] = [
         (r"(?<![\w/.-])(?P<year>\d{4})-(?P<month_number>\d{2})-(?P<day>\d{2})(?!\d)", _date),
@@ -331,17 +343,17 @@ def _readers() -> list[tuple[re.Pattern[str], Reader]]:
         (rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}\b(?:,?\s+(?:in\s+)?{_YEAR})?", _date),
         (rf"(?<!\w){_DAY}(?:\s+day)?(?:\s+of)?[\s-]+{_MONTH}(?!\s+\d)", _date),
         (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}", _date),
-        (rf"(?:(?<=^)|(?<=in )|(?<=since )|(?<=by )|(?<=early )|(?<=late )|(?<=mid-)){_MONTH}(?=\W*$)", _date),
+        (rf"(?:(?<=^)|(?<=in )|(?<=since )|(?<=by )|(?<=early )|(?<=late )|(?<=mid-)|(?<=of )|(?<=every )){_MONTH}(?=\W*$)", _date),
         (r"(?<![\w.,/])(?P<year>\d{3}0)['’]?s\b", _decade),
         (rf"(?<![\w.,/])(?P<century>\d{{1,2}})(?:st|nd|rd|th)[\s-]+century\b(?:\s*{_ERA})?", _century),
         (rf"(?<![\w.,/])(?P<year>\d{{1,4}})\s*{_ERA}", _year),
         (rf"\b{_ERA}\s+(?P<year>\d{{1,4}})\b", _year),
         (r"(?<![\w:.])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))?\s*(?P<half>[ap])\.?\s?m\b\.?", _time),
-        (r"(?<![\w:.])(?P<hour>\d{1,2}):(?P<minute>\d{2})(?!\d|:\d)", _time),
-        (r"(?<!\w)(?P<hour>\d{1,2})\s+o['’]clock\b(?:\s+(?:in\s+the\s+)?(?P<half>morning|afternoon|evening))?", _time),
+        (rf"(?<![\w:.])(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?!\d|:\d){part_of_day}", _time),
+        (rf"(?<!\w)(?P<hour>\d{{1,2}})\s+o['’]clock\b{part_of_day}", _time),
         (r"\b(?P<part>half|quarter)\s+(?P<side>past|to)\s+(?P<hour>\d{1,2})\b", _time),
         (r"(?:(?<=^)|(?<=at ))(?P<part>noon|midday|midnight)(?=\W*$)", _time),
-        (rf"(?P<unit>{money})\s?(?P<number>{_NUMBER}){scale}", _money),
+        (rf"(?<![a-z])(?P<unit>{money})\s?(?P<number>{_NUMBER}){scale}", _money),
         (rf"{number}{scale}[\s-]?(?P<unit>{money})(?!\w)", _money),
         (rf"{number}{to}(?P<high>{_NUMBER})\s*{percent}", _percent),
         (rf"{number}{scale}\s*{percent}", _percent),
@@ -421,7 +433,7 @@ def _time(match: re.Match[str]) -> Value | None:
 def _amounts(match: re.Match[str]) -> tuple[float, float]:
     """Return the least and the greatest number that is written."""
     size = {"k": 1e3, "m": 1e6, "mn": 1e6, "bn": 1e9, "": 1.0, **_SCALES}[_group(match, "scale")]
-    low, *high = (float(each.replace(",", "")) * size for each in (match["number"], _group(match, "high")) if each)
+    low, *high = (float(re.sub("[, ]", "", each)) * size for each in (match["number"], _group(match, "high")) if each)
     return (-low if _group(match, "sign") else low), (high[0] if high else low * (-1 if _group(match, "sign") else 1))
 
 

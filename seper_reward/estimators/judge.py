@@ -20,7 +20,7 @@ from seper_reward.estimators.belief import (
     support_pairs,
 )
 from seper_reward.estimators.entailment import RULES, entailed_in_parts
-from seper_reward.estimators.rules import holds, reading_without_echo, same, settle, states_another
+from seper_reward.estimators.rules import decide, holds, reading_without_echo, same, settle, states_another
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.profiling import timed
@@ -282,7 +282,8 @@ def _reading(question: str, text: str, alias: str) -> _Reading | None:
     texts = (claim.premise, reading_without_echo(claim.premise, question, claim.hypothesis))
     if not all(re.search(r"\w", each) for each in texts):
         return None
-    return _Reading(claim.hypothesis, texts, holds(claim.premise, claim.hypothesis))
+    certain = decide(claim.premise, claim.hypothesis, question) is True
+    return _Reading(claim.hypothesis, texts, certain or holds(claim.premise, claim.hypothesis))
 
 
 def _paired(support: Sequence[Sequence[float]]) -> float:

@@ -14,9 +14,16 @@ from typing import NamedTuple
 from seper_reward.data.answers import normalize_answer
 from seper_reward.data.values import Value, in_digits, names_table, values_of, words_named
 
+_SHORT = 8  # words of a text in which a word before the answer changes the whole
 _LONGEST_PARAPHRASE = 4  # words of a text that shares no word with an answer of one or two words
 _STEM = 4  # first letters by which Norway and Norwegian are one word
 
+_YES_OR_NO = {"yes": True, "no": False}
+_REPLY = re.compile(
+    r"\W*(?:it|he|she|they|we|i|you|this|that|there) (?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|"
+    r"would|should|may|might|must|ca|wo)(?P<no>n['’]t| not|not)?\W*",
+    re.IGNORECASE,
+)
 _SEPARATORS = re.compile(
     r"\s*(?:[,;/|()\[\]\n]|[.!?](?=\s|$)|\s[-–—]\s|\s&\s|\b(?:and|or|then|also|maybe|perhaps|plus)\b)\s*",
     re.IGNORECASE,
@@ -26,6 +33,8 @@ _LEADING = re.compile(
     r"^(?:(?:mr|mrs|ms|miss|dr|sir|dame|prof|professor|year) |(?:city|town|village|state|country|island|nation|planet|"
     r"republic|kingdom|commonwealth|federal republic|grand duchy|principality|sultanate) of )(?=\w)"
 )
+_DOTTED = re.compile(r"\b[^\W\d](?:\.[^\W\d])+\b\.?")
+_ACRONYM = re.compile(r"\b[A-Z](?:\.[A-Z])+\b\.?|\b[A-Z]{2,}\b")
 _NATIONALITY = re.compile(r"\w+(?:ish|an|ese|ch|sh|ic|eek|wiss)\b(?=\s+[a-zà-ÿ])")  # followed by a noun
 _LEGAL_FORMS = re.compile(r"(?<=\w) (?:ltd|limited|inc|incorporated|corp|corporation|co|company|plc|llc|gmbh)$")
 
@@ -70,13 +79,16 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
         return True
     if not question:
         return Claim(premise, hypothesis)
+    if _asks_who(question) and (_short_name(premise, hypothesis) or _short_name(hypothesis, premise)):
+        return True
     claim = settle(premise, hypothesis)
     if claim is None:
         return False
-    wanted_polarity = {"yes": True, "no": False}.get(normal_form(hypothesis))
-    if wanted_polarity is not None:
+    if (polarity := _YES_OR_NO.get(normal_form(hypothesis))) is not None:
         stated_polarity = _polarity(premise)
-        return claim if stated_polarity is None else stated_polarity == wanted_polarity
+        return claim if stated_polarity is None else stated_polarity == polarity
+    if len(premise.split()) <= _SHORT and _changes(claim.premise, claim.hypothesis, _words(question)):
+        return False
     asked, stated, wanted = _words(question), _content(claim.premise), _content(claim.hypothesis)
     if wanted - asked:
         if stated - asked == wanted - asked and (wanted.isdisjoint(asked) or stated == wanted):
@@ -87,7 +99,7 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
 
 
 def settle(premise: str, hypothesis: str) -> Claim | None:
-    """Return both texts with their equal values in one spelling; ``None`` if the premise lacks the hypothesis's value.
+    """Return both texts with equal values, and initials, in one spelling; ``None`` if the premise lacks the hypothesis's value.
 
     A premise lacks a value if it states another one of its kind, or if the hypothesis is nothing but values. One that
     is less precise, such as the year of a day, is left to the model.
@@ -95,6 +107,7 @@ def settle(premise: str, hypothesis: str) -> Claim | None:
     >>> settle("It is 2340 m high", "2,340 metres"), settle("It is 2350 m high", "2,340 metres")
     (Claim(premise='It is 2,340 metres high', hypothesis='2,340 metres'), None)
     """
+    premise = _ACRONYM.sub(lambda found: hypothesis if same(found.group(), hypothesis) else found.group(), premise)
     wanted = values_of(hypothesis)
     if not wanted:
         return Claim(premise, hypothesis)
@@ -128,20 +141,21 @@ def states_another(text: str, question: str, answer: str) -> bool:
     known, words, wanted = _words(question) | _words(answer), _plain_words(text), _words(answer)
     if normal_form(answer) in ("yes", "no"):
         content = [word for word in words if word not in _FUNCTION_WORDS]
-        return bool(content) and not set(content) & (_words(question) | _YES | _NO | _DENIALS)
+        both = not {"yes", "yeah", "yep"}.isdisjoint(words) and not {"no", "nope", "not"}.isdisjoint(words)
+        return both or (bool(content) and not set(content) & (_words(question) | _YES | _NO | _DENIALS))
     return (
         bool(set(words) & _DENIALS - known)
         or _rambles([word for word in words if word not in _FUNCTION_WORDS], wanted, known)
         or _has_other_value(text, question, answer)
         or _changes(text, answer, known)
-        or _has_other_name(text, answer, known)
+        or _has_other_name(text, question, answer)
         or _has_other_item(text, answer, known)
     )
 
 
 def holds(text: str, answer: str) -> bool:
-    """Return whether a text holds an answer that is a value or a name, as words in normal form."""
-    if not (values_of(answer) or answer != answer.lower()):
+    """Return whether a text holds an answer as words in normal form; one word in lower case does not count."""
+    if not (values_of(answer) or answer != answer.lower() or " " in answer):
         return False
     return f" {normal_form(answer)} " in f" {normal_form(text)} "
 
@@ -177,9 +191,9 @@ def normal_form(text: str) -> str:
     ('sao paulo', 'united states', 'oslo')
     """
     plain = re.sub(r"[*_`#\"“”„«»‘’']+", " ", _without_diacritics(text))
-    plain = re.sub(r"(?<=\w)-(?=[^\W\d])|(?<=[^\W\d])\.(?=[^\W\d]\b)", " ", plain).replace("&", " and ")
-    words = normalize_answer(plain).split()
-    kept = " ".join(word for word in words if word not in ("the", "a", "an")) or " ".join(words)
+    plain = _DOTTED.sub(lambda found: found.group().replace(".", ""), plain)
+    words = normalize_answer(re.sub(r"(?<=\w)-(?=[^\W\d])", " ", plain).replace("&", " and ")).split()
+    kept = " ".join(word for word in words if word != "the") or " ".join(words)
     kept = _LEADING.sub("", _LEADING.sub("", _LEGAL_FORMS.sub("", kept)))
     kept = re.sub(r"^st (?=\w)", "saint ", kept)
     return _same_names().get(kept, kept)
@@ -191,13 +205,14 @@ def _without_diacritics(text: str) -> str:
 
 @functools.cache
 def _same_names() -> dict[str, str]:
-    rows = (line.split(", ") for line in names_table()["same"])
+    rows = (line.split(", ") for kind in ("countries", "same") for line in names_table()[kind])
     return {spelling: row[0] for row in rows for spelling in row}
 
 
 @functools.cache
 def _regions() -> frozenset[str]:
-    return frozenset((*names_table()["regions"].split(", "), *_same_names().values()))
+    countries = (line.split(", ")[0] for line in names_table()["countries"])
+    return frozenset((*names_table()["regions"].split(", "), *countries))
 
 
 def _initials(short: str, name: str) -> bool:
@@ -207,6 +222,20 @@ def _initials(short: str, name: str) -> bool:
     words = re.findall(r"[^\W_][\w'’]*", name)
     capitals = "".join(word[0] for word in words if word[0].isupper())
     return len(words) > 1 and letters in (capitals, "".join(word[0].upper() for word in words))
+
+
+def _asks_who(question: str) -> bool:
+    return not {"who", "whom", "whose"}.isdisjoint(_words(question))
+
+
+def _short_name(short: str, name: str) -> bool:
+    """Return whether a text is a person's last name, or that with initials: W. F. Kirby."""
+    words, given = normal_form(name).split(), normal_form(short).split()
+    if not (2 <= len(words) <= 4 and all(word[0].isupper() for word in name.split()) and not values_of(name)):
+        return False
+    return given[-1:] == words[-1:] and all(
+        any(word.startswith(each if len(each) > 1 else each[:1]) for word in words[:-1]) for each in given[:-1]
+    )
 
 
 def _only_values(text: str) -> bool:
@@ -236,13 +265,17 @@ def _plain_words(text: str) -> list[str]:
 
 
 def _polarity(text: str) -> bool | None:
-    """Return whether a text is a yes or a no; by its first word unless another word says the reverse."""
-    known = {"yes": True, "no": False}.get(normal_form(text))
+    """Return whether a text is a yes or a no: in normal form, by its first word, or as "It is" is one."""
     words = _plain_words(text)
-    if known is not None or not words or not {words[0]} & (_YES | _NO):
+    if (known := _YES_OR_NO.get(normal_form(text))) is not None or not words:
         return known
-    yes = words[0] in _YES
-    return None if set(words) & ((_NO | _DENIALS) if yes else _YES) else yes
+    if reply := _REPLY.fullmatch(text):
+        return reply["no"] is None
+    if words[0] in _YES:
+        return True if _DENIALS.isdisjoint(words) else None
+    if words[0] in _NO:
+        return None if {"yes", "yeah", "yep", "indeed"} & {*words} else False
+    return None
 
 
 def _rambles(content: Sequence[str], wanted: frozenset[str], known: frozenset[str]) -> bool:
@@ -277,47 +310,50 @@ def _changes(text: str, answer: str, known: frozenset[str]) -> bool:
     if found is None:
         return False
     before, after = _plain_words(text[: found.start()]), _plain_words(text[found.end() :])
-    while before and before[-1] in ("the", "a", "an", "year", "to"):
+    while before and before[-1] in ("the", "a", "an", "year"):
         before.pop()
     if before and before[-1] in _BEFORE - known:
         return True
-    if (
-        before[-1:] == ["of"]
-        and len(before) > 1
-        and before[-2] not in known | words_named("kinds_of") | _FUNCTION_WORDS
-    ):
-        return True
+    articled = len(before) > 2 and before[-3] in ("the", "a", "an")
+    if before[-1:] in (["of"], ["to"]) and (articled or len(before) == 2):
+        return before[-2] not in known | words_named("kinds_of") | _FUNCTION_WORDS
     return bool(re.match(r"['’]s?\s+\w", text[found.end() :])) or bool(set(after[:1]) & _AFTER - known)
 
 
-def _has_other_name(text: str, answer: str, known: frozenset[str]) -> bool:
+def _has_other_name(text: str, question: str, answer: str) -> bool:
     """Return whether a text has a name apart from the answer, where the answer is a name that the text has."""
     if answer == answer.lower() or text in (text.lower(), text.upper()):
         return False
-    stems = _stems(known)
+    asked, wanted = _stems(_words(question)), _words(answer)
     region = normal_form(answer) in _regions()
-    return any(
-        any(word not in known | words_named("dates") and word[:_STEM] not in stems for word in _plain_words(name))
-        and (region or normal_form(name) not in _regions())
-        for name in _other_names(text, answer)
-    )
+    for name, touches in _other_names(text, answer):
+        words = [word for word in name if len(word) > 1 and word not in words_named("dates")]
+        if not words or wanted.issuperset(words) or asked.issuperset(_stems(words)):
+            continue
+        if touches and len(words) == 1 and (_asks_who(question) or words[0] in words_named("heads")):
+            continue
+        if region or touches or normal_form(" ".join(name)) not in _regions():
+            return True
+    return False
 
 
-def _other_names(text: str, answer: str) -> Iterator[str]:
-    """Yield the names in a text that are neither part of the answer's nor just a sentence's first word."""
+def _other_names(text: str, answer: str) -> Iterator[tuple[list[str], bool]]:
+    """Yield the words of each name in a text apart from the answer, and whether only a space is between them.
+
+    The first word of a sentence is no name by its capital alone, nor is "English" in "the English novelist".
+    """
     parts = re.split(rf"(?<!\w){re.escape(answer)}(?!\w)", text, flags=re.IGNORECASE)
     for at, part in enumerate(parts if len(parts) > 1 else ()):
         for found in _NAME.finditer(part):
             before, after, words = part[: found.start()], part[found.end() :], _plain_words(found.group())
             while words and words[0] in _STARTS:
                 words.pop(0)
-            follows = at > 0 and before.isspace()
-            leads = at + 1 < len(parts) and after.isspace()
+            touches = (at > 0 and before.isspace()) or (at + 1 < len(parts) and after.isspace())
             begins = (at == 0 and not before.strip(" \"'“‘*(")) or before.rstrip()[-1:] in (".", "!", "?", ":")
-            joined = re.match(r"\s*(?:[,;/|(&-]|(?:and|or)\b|\.?$)", after)
-            nationality = _NATIONALITY.match(f"{words[-1]}{after}") if words else None
-            if len(words) > (begins and not joined) and not (follows or leads or nationality):
-                yield " ".join(words)
+            joined = touches or re.match(r"\s*(?:[,;/|(&-]|(?:and|or)\b|\.?$)", after)
+            noun = _NATIONALITY.match(f"{words[-1]}{after}") if words else None
+            if len(words) > bool(begins and not joined) and not noun and not before.endswith((" in ", "In ")):
+                yield words, touches
 
 
 def _has_other_item(text: str, answer: str, known: frozenset[str]) -> bool:
