@@ -50,13 +50,13 @@ QUALIFIERS: Mapping[str, Sequence[str]] = {
 # completions that state an answer as instruct models and search agents write it
 WRAPPERS: Mapping[str, Sequence[str]] = {
     "markdown and marks": (
-        "**{}**", "`{}`", "- {}", "1. {}", "### Answer\n{}", "**Answer:** {}", "**Final answer**: {}",
+        "**{}**", "`{}`", "* {}", "1. {}", "### Answer\n{}", "**Answer:** {}", "**Final answer**: {}",
         "The answer is **{}**.", "\\boxed{{{}}}", "\\[\\boxed{{\\text{{{}}}}}\\]", "\\(\\boxed{{\\mathrm{{{}}}}}\\)",
-        "```\n{}\n```", "<answer> {} </answer>", "> {}", "{}<|im_end|>", "Answer: {}",
+        "```\n{}\n```", "<answer> {} </answer>", "{}<|im_end|>", "Answer: {}",
     ),
     "citations and politeness": (
         "{} [2]", "{} (doc 3)", "{}\n\nSource: document 2", "{}\n\nHope this helps!", "{} [1][3].",
-        "Going by the second document, the answer is {}.", "The passages say that it is {}.",
+        "Going by the second document, the answer is {}.", "The passages say: {}",
         "Sure! The answer is {}.", "According to document 1, the answer is {}.", "So the final answer is: {}",
         "{}\n\nPlease tell me if you want to know more about it.", "Short answer: {}",
         "After reading the results I am confident that the answer is {}.",
