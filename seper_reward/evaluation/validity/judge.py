@@ -114,7 +114,7 @@ def measure_judge(judge: BeliefJudge, *, seed: int = 0, golds: int = GOLDS) -> d
     return {
         **{section: _rates_by_name(parts) | {"all": rates(sections[section])} for section, parts in by_kind.items()},
         "near": near,
-        "traps": _trap_means(found),
+        "traps": _trap_means([row.case for row in found], [row.support for row in found]),
         "support": {section: _mean_support(rows) for section, rows in sections.items()},
     }
 
@@ -131,7 +131,8 @@ def traps(judge: BeliefJudge) -> dict[str, Any]:
         support of the gold answer by responses that state it, which should be 1. All lie in [0, 1].
     """
     kinds = {"unrelated", *_TRAPS, *_SHIFTS}
-    return _trap_means(judged(judge, (case for case in own_cases() if case.group[1] in kinds)))
+    cases = [case for case in own_cases() if case.group[1] in kinds]
+    return _trap_means(cases, supports(judge, cases))
 
 
 def judged(judge: BeliefJudge, cases: Iterable[Case]) -> list[Judged]:
@@ -144,16 +145,20 @@ def judged(judge: BeliefJudge, cases: Iterable[Case]) -> list[Judged]:
             rewards = judge.mutual_supports(
                 [(case.question, stated_answer(case.text), case.answers) for case in chunk]
             )
-            entailment: dict[tuple[str, str, str], float] = {}
-            for question in dict.fromkeys(case.question for case in chunk):
-                asked = [case for case in chunk if case.question == question]
-                pairs = {(case.text, alias) for case in asked for alias in case.answers}
-                entailment |= {(question, *pair): prob for pair, prob in judge.entailment(question, pairs).items()}
-            for case, reward in zip(chunk, rewards, strict=True):
-                support = max(entailment[case.question, case.text, alias] for alias in case.answers)
+            for case, support, reward in zip(chunk, supports(judge, chunk), rewards, strict=True):
                 found.append(Judged(case, support, reward))
             bar.update(len(chunk))
     return found
+
+
+def supports(judge: BeliefJudge, cases: Sequence[Case]) -> list[float]:
+    """Return the forward entailment of the alias that each text entails most, as labels take it, in [0, 1]."""
+    entailment: dict[tuple[str, str, str], float] = {}
+    for question in dict.fromkeys(case.question for case in cases):
+        asked = [case for case in cases if case.question == question]
+        pairs = {(case.text, alias) for case in asked for alias in case.answers}
+        entailment |= {(question, *pair): prob for pair, prob in judge.entailment(question, pairs).items()}
+    return [max(entailment[case.question, case.text, alias] for alias in case.answers) for case in cases]
 
 
 def rates(rows: Sequence[Judged]) -> dict[str, Any]:
@@ -233,19 +238,17 @@ def _rates_by_name(parts: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
     return {name: rates(rows) for name, rows in parts.items()}
 
 
-def _trap_means(found: Sequence[Judged]) -> dict[str, Any]:
-    rows: dict[tuple[str, ...], list[Judged]] = {}
-    for row in found:
-        rows.setdefault(row.case.group, []).append(row)
-    lengths = sorted((group[2] for group in rows if group[:2] == ("kinds", "unrelated")), key=int)
-    means: dict[str, Any] = {
-        "unrelated": {tokens: mean([row.support for row in rows["kinds", "unrelated", tokens]]) for tokens in lengths}
-    }
-    means |= {kind: mean([row.support for row in rows["kinds", kind]]) for kind in _TRAPS}
+def _trap_means(cases: Sequence[Case], support: Sequence[float]) -> dict[str, Any]:
+    by_group: dict[tuple[str, ...], list[float]] = {}
+    for case, value in zip(cases, support, strict=True):
+        by_group.setdefault(case.group, []).append(value)
+    lengths = sorted((group[2] for group in by_group if group[:2] == ("kinds", "unrelated")), key=int)
+    means: dict[str, Any] = {"unrelated": {length: mean(by_group["kinds", "unrelated", length]) for length in lengths}}
+    means |= {kind: mean(by_group["kinds", kind]) for kind in _TRAPS}
     for kind in _SHIFTS:
-        pairs = zip(rows["kinds", kind], rows["plain", kind], strict=True)
-        means[f"{kind}_shift"] = mean([abs(changed.support - plain.support) for changed, plain in pairs])
-    stated = [row.support for kind in _SHIFTS for row in rows["plain", kind] if row.case.right]
+        pairs = zip(by_group["kinds", kind], by_group["plain", kind], strict=True)
+        means[f"{kind}_shift"] = mean([abs(changed - plain) for changed, plain in pairs])
+    stated = [value for case, value in zip(cases, support, strict=True) if case.group[0] == "plain" and case.right]
     return means | {"stated": mean(stated)}
 
 
