@@ -36,8 +36,7 @@ commands:
   evaluate components      what depth, reranking and prompt compression are worth to the reader
   evaluate retrievers      compare retrievers by relevance, by ΔSePer and by the reader's answers
   evaluate workflows       compare workflows that search, reason and refuse, step by step
-  evaluate equivalence     compare the entailment model with people's verdicts on responses
-  evaluate stress          set traps for the entailment model: does it say "right" to texts that say nothing
+  evaluate judge           how often the judge pays wrong answers and refuses right ones, also by people's verdicts
   reestimate               compute labels again by other options of SePer, without asking the reader
   export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
   audit                    tell of an agent's log which searches were needed, useless or harmful, and what they pay
@@ -54,6 +53,7 @@ file given with --config holds the same settings; the command line wins. Several
 torchrun --nproc_per_node 2 -m seper_reward label ...
 """.format(recipes="\n".join(f"  {f'train {name}':<24} {text}" for name, text in RECIPES.items()))
 _GROUPS = ("evaluate", "configs", "train")  # first words of commands of two words
+_FORMER = {"evaluate equivalence": "evaluate judge", "evaluate stress": "evaluate judge"}  # for one release
 _RESUMING = {
     "label",
     "demo",
@@ -84,8 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate components": rag.components_command,
         "evaluate retrievers": rag.retrievers_command,
         "evaluate workflows": rag.workflows_command,
-        "evaluate equivalence": entailment.equivalence_command,
-        "evaluate stress": entailment.stress_command,
+        "evaluate judge": entailment.judge_command,
         "reestimate": label.reestimate_command,
         "export": export.export_command,
         "audit": audit.audit_command,
@@ -102,6 +101,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     for words in (1, 2):
         name = " ".join(arguments[:words])
+        if name in _FORMER:
+            print(f"seper-reward {name}: is now 'seper-reward {_FORMER[name]}'", file=sys.stderr)
+            name = _FORMER[name]
         if name in commands:
             return _run(name, commands[name], arguments[words:])
     if {"-h", "--help"} & set(arguments):

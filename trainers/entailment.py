@@ -31,10 +31,12 @@ from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_model
+from seper_reward.estimators.judge import BeliefJudge
+from seper_reward.estimators.seper import Estimator
 from seper_reward.estimators.statements import Statement, StatementEncoder
 from seper_reward.evaluation.validity.equivalence import METHODS, Verdict, best_alias_probs, equivalence, read_verdicts
-from seper_reward.evaluation.validity.stress import stress
-from seper_reward.reports.tables import trap_rows
+from seper_reward.evaluation.validity.judge import traps
+from seper_reward.reports.validity_tables import trap_rows
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID
@@ -232,7 +234,7 @@ def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
 
     Returns:
         ``nli``: ``accuracy`` in % and ``n`` by set. ``evouna_test`` and ``own``: what ``equivalence`` returns.
-        ``stress``: what ``stress`` returns. ``own_all``: the column of all rows of ``own`` together.
+        ``stress``: what ``traps`` returns. ``own_all``: the column of all rows of ``own`` together.
     """
     scorer = EntailmentScorer.from_pretrained(str(adapter))
     accuracy = {}
@@ -246,7 +248,7 @@ def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
         "nli": accuracy,
         "evouna_test": equivalence(scorer, read_verdicts(data_dir / "evouna" / "NQ.json.gz")),
         "own": equivalence(scorer, own, threshold=0.5),
-        "stress": stress(scorer),
+        "stress": traps(BeliefJudge(scorer, Estimator(), cache=None)),
         "own_all": equivalence(scorer, [replace(row, column="all") for row in own], threshold=0.5)["columns"]["all"],
     }
 
@@ -291,7 +293,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     (config,) = parse_settings((EntailmentTrainingConfig,), argv, "seper-reward train entailment", __doc__)
     with locked(Path(config.output_dir)):
         make(config)
-    suggest(f"seper-reward evaluate stress --entailment {config.output_dir}")
+    suggest(f"seper-reward evaluate judge --entailment {config.output_dir}")
     return 0
 
 

@@ -298,4 +298,4 @@ def counterfactual_command(arguments: list[str]) -> str:
     result = counterfactual(load_scorer(config, config.seed), marked_questions(config, file))
     print(json.dumps(result, indent=2))
     write_result(result, config)
-    return f"seper-reward evaluate stress --entailment {config.entailment}"
+    return f"seper-reward evaluate judge --entailment {config.entailment}"

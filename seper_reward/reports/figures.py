@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.data.marks import role_of, role_order
-from seper_reward.evaluation.validity.equivalence import METHODS
 from seper_reward.reports.tables import cluster_segments
 from seper_reward.runtime.imports import need
 from seper_reward.types import answer_text
@@ -154,42 +153,6 @@ def _correlations_by_labeler(
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_yticks(range(len(labelers)), labelers)
     axes.set_ylim(len(labelers) - 0.5, -0.5)
-
-
-def plot_equivalence(result: Mapping[str, Any], path: Path) -> None:
-    """Plot F1 by column and method, and the reliability of the entailment probabilities.
-
-    Args:
-        result: What ``equivalence`` returned.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
-    figure = new_figure(11, 4)
-    bars, curve = figure.subplots(1, 2, width_ratios=(3, 2))
-    columns = result["columns"]
-    for place, (name, prefix) in enumerate(METHODS.items()):
-        heights = [row[f"{prefix}f1"] for row in columns.values()]
-        bars.bar([at + 0.2 * place - 0.3 for at in range(len(columns))], heights, width=0.19, label=name)
-    bars.set_xticks(range(len(columns)), list(columns))
-    bars.set_ylabel("F1 against human verdicts, %")
-    bars.legend(ncols=4, loc="lower center", fontsize=8)
-    table = result["calibration"]["reliability"]
-    curve.plot([0, 1], [0, 1], color="#d5d8dc")
-    curve.plot([row["mean_probability"] for row in table], [row["share_true"] for row in table], color="#4c9f70")
-    curve.scatter(
-        [row["mean_probability"] for row in table],
-        [row["share_true"] for row in table],
-        s=[10 + 300 * row["n"] / sum(other["n"] for other in table) for row in table],
-        color="#4c9f70",
-    )
-    curve.set_xlabel("entailment probability (area: number of responses)")
-    curve.set_ylabel("share that people call equivalent")
-    curve.set_title(f"expected calibration error {result['calibration']['ece']:.3f}", fontsize=10)
-    for axes in (bars, curve):
-        axes.spines[["top", "right"]].set_visible(False)
-    save_figure(figure, path)
 
 
 def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:

@@ -221,8 +221,8 @@ def _clusters(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _reliability(evaluation: Evaluation) -> list[Mapping[str, Any]]:
-    """Return the rows of ``evaluate equivalence``'s reliability table; of other evaluations none."""
-    found = evaluation.result.get("calibration")
+    """Return the rows of ``evaluate judge``'s reliability table; of other evaluations none."""
+    found = evaluation.result.get("people", evaluation.result).get("calibration")
     return list(found.get("reliability", [])) if isinstance(found, Mapping) else []
 
 

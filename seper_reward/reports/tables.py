@@ -8,7 +8,6 @@ from tabulate import tabulate
 
 from seper_reward.data.marks import role_order
 from seper_reward.estimators.clustering import heaviest_clusters
-from seper_reward.evaluation.validity.equivalence import METHODS
 from seper_reward.labels.audit import FALSE_NEGATIVES
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.runtime.profiling import Profile
@@ -203,45 +202,6 @@ def costs_table(costs: Mapping[str, Mapping[str, float | None]], title: str) -> 
     return text_table([title, *(name.replace("_", " ") for name in names)], rows)
 
 
-def equivalence_table(result: Mapping[str, Any]) -> str:
-    """Return F1 / accuracy (%) by column and method as text, with thresholds and calibration error.
-
-    Args:
-        result: What ``equivalence`` returned.
-    """
-    rows = [
-        [
-            column,
-            str(row["n"]),
-            *(f"{row[f'{each}f1']:.1f} / {row[f'{each}accuracy']:.1f}" for each in METHODS.values()),
-        ]
-        for column, row in result["columns"].items()
-    ]
-    thresholds = ", ".join(f"{name} {value:.2f}" for name, value in result["thresholds"].items())
-    return "\n".join(
-        [
-            text_table(["", "n", *METHODS], rows),
-            f"F1 / accuracy in %; thresholds: {thresholds}",
-            f"expected calibration error {result['calibration']['ece']:.3f}",
-        ]
-    )
-
-
-def stress_table(result: Mapping[str, Any]) -> str:
-    """Return how far an entailment model falls for each kind of trap as text.
-
-    Args:
-        result: What ``stress`` returned.
-    """
-    rows = [[trap, f"{value:.3f}"] for trap, value in trap_rows(result)]
-    return "\n".join(
-        [
-            text_table(["trap", "support or shift"], rows),
-            "mean support of the gold answer, or mean change of SePer; 0 is best, except for stated, where it is 1",
-        ]
-    )
-
-
 def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
     """Return what an audit of negatives found and wrote as text.
 
@@ -264,12 +224,6 @@ def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
             f"{found['rows_changed']} changed, {found['rows_dropped']} dropped"
         )
     return "\n".join(lines)
-
-
-def trap_rows(result: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """Return the name and the number of each trap that ``stress`` set, unrelated prose once for each length."""
-    lengths = [(f"unrelated, {tokens} tokens", value) for tokens, value in result["unrelated"].items()]
-    return [*lengths, *((name.replace("_", " "), value) for name, value in result.items() if name != "unrelated")]
 
 
 def profile_table(profile: Profile) -> str:

@@ -1,12 +1,14 @@
-"""Figures of how valid ΔSePer is: correlation with marks, repeats, robustness, transfer to other readers."""
+"""Figures of how valid ΔSePer is: correlation with marks, repeats, robustness, transfer, and the judge."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from seper_reward.evaluation.validity.equivalence import METHODS
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 
 _OURS, _RIVAL = "#4c9f70", "#7f8c8d"
+_WRONG = ("#c0392b", "#e08e3a")
 _VERDICTS = {
     "helps": "#4c9f70",
     "harms": "#c0392b",
@@ -32,6 +34,64 @@ def plot_correlation(files: Mapping[str, Mapping[str, Any]], path: Path) -> None
         for name, found in files.items()
     }
     _plot_intervals(panels, path)
+
+
+def plot_judge(result: Mapping[str, Any], path: Path) -> None:
+    """Plot near values that a judge takes for the gold answer, and its agreement with people if that was measured.
+
+    Args:
+        result: What ``measure_judge`` returned, and ``people``, what ``equivalence`` returned, if there are verdicts.
+        path: Image file; its ending decides the format (svg, png, pdf).
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    people = result.get("people")
+    figure = new_figure(16 if people else 7, 5)
+    panels = figure.subplots(1, 3 if people else 1, squeeze=False)[0]
+    near = [
+        (f"{kind}, {distance}", row)
+        for kind, distances in result["near"].items()
+        for distance, row in distances.items()
+        if "wrong" in row and not distance.endswith("spelling")
+    ]
+    keys = {"false_support": "supported (labels)", "false_pay": "paid (rewards)"}
+    for place, (key, label) in enumerate(keys.items()):
+        heights = [at + 0.4 * place - 0.2 for at in range(len(near))]
+        panels[0].barh(heights, [row[key] for _, row in near], 0.38, color=_WRONG[place], label=label)
+    panels[0].set_yticks(range(len(near)), [name for name, _ in near], fontsize=6)
+    panels[0].set_ylim(len(near) - 0.5, -0.5)
+    panels[0].set_xlim(0, 1)
+    panels[0].set_xlabel("share of wrong values, by their distance from the right one")
+    panels[0].legend(fontsize=8)
+    if people:
+        _plot_people(people, panels[1], panels[2])
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+    save_figure(figure, path)
+
+
+def _plot_people(result: Mapping[str, Any], bars: Any, curve: Any) -> None:
+    """Plot F1 by column and method, and the reliability of the entailment probabilities."""
+    columns = result["columns"]
+    for place, (name, prefix) in enumerate(METHODS.items()):
+        heights = [row[f"{prefix}f1"] for row in columns.values()]
+        bars.bar([at + 0.2 * place - 0.3 for at in range(len(columns))], heights, width=0.19, label=name)
+    bars.set_xticks(range(len(columns)), list(columns))
+    bars.set_ylabel("F1 against human verdicts, %")
+    bars.legend(ncols=4, loc="lower center", fontsize=8)
+    table = result["calibration"]["reliability"]
+    curve.plot([0, 1], [0, 1], color="#d5d8dc")
+    curve.plot([row["mean_probability"] for row in table], [row["share_true"] for row in table], color="#4c9f70")
+    curve.scatter(
+        [row["mean_probability"] for row in table],
+        [row["share_true"] for row in table],
+        s=[10 + 300 * row["n"] / sum(other["n"] for other in table) for row in table],
+        color="#4c9f70",
+    )
+    curve.set_xlabel("entailment probability (area: number of responses)")
+    curve.set_ylabel("share that people call equivalent")
+    curve.set_title(f"expected calibration error {result['calibration']['ece']:.3f}", fontsize=10)
 
 
 def plot_robustness(result: Mapping[str, Any], path: Path) -> None:

@@ -1,8 +1,9 @@
-"""Markdown tables of how valid ΔSePer is: correlation with marks, repeats, robustness, transfer to other readers."""
+"""Markdown tables of how valid ΔSePer is: correlation with marks, repeats, robustness, transfer, and the judge."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from seper_reward.evaluation.validity.equivalence import METHODS
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
 
 _OURS = ("delta_seper_soft", "delta_seper_hard")
@@ -108,6 +109,89 @@ def transfer_tables(result: Mapping[str, Any]) -> str:
     )
 
 
+def judge_tables(result: Mapping[str, Any]) -> str:
+    """Return the errors of a judge by kind of text, after its agreement with people if that was measured.
+
+    Args:
+        result: What ``measure_judge`` returned, and ``people``, what ``equivalence`` returned, if there are verdicts.
+    """
+    near = {
+        f"{kind}, {'other spelling' if distance == '0' else f'off by {distance}'}": row
+        for kind, distances in result["near"].items()
+        for distance, row in distances.items()
+    }
+    floors = {**({"people": result["people"]["support"]} if "people" in result else {}), **result["support"]}
+    return "\n\n".join(
+        [
+            *([_people_table(result["people"])] if "people" in result else []),
+            _rates_table("own rows", result["kinds"]),
+            markdown_table(
+                ["trap", "support or shift"], [[trap, cell(value)] for trap, value in trap_rows(result["traps"])]
+            ),
+            _rates_table("near values", near),
+            _rates_table("guesses", result["guesses"]),
+            _rates_table("qualifiers", result["qualifiers"]),
+            _rates_table("right wordings", result["wordings"]),
+            markdown_table(
+                ["mean support of the gold answer", "by wrong texts", "by right texts"],
+                [[name, cell(row.get("wrong")), cell(row.get("right"))] for name, row in floors.items()],
+            ),
+            "Labels take the forward entailment, rewards the mutual support. Supported is above .5, refused below .5, "
+            "paid above .05 (in brackets: number of texts), unpaid below .5. 0 is best, but 1 for stated and for "
+            "support by right texts.",
+        ]
+    )
+
+
+def trap_rows(result: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return the name and the number of each trap that ``traps`` set, unrelated prose once for each length."""
+    lengths = [(f"unrelated, {tokens} tokens", value) for tokens, value in result["unrelated"].items()]
+    return [*lengths, *((name.replace("_", " "), value) for name, value in result.items() if name != "unrelated")]
+
+
+def _people_table(result: Mapping[str, Any]) -> str:
+    rows = [
+        [
+            column,
+            str(row["n"]),
+            *(f"{row[f'{each}f1']:.1f} / {row[f'{each}accuracy']:.1f}" for each in METHODS.values()),
+        ]
+        for column, row in result["columns"].items()
+    ]
+    thresholds = ", ".join(f"{name} {value:.2f}" for name, value in result["thresholds"].items())
+    error = f"expected calibration error {result['calibration']['ece']:.3f}"
+    table = markdown_table(["verdicts of people", "n", *METHODS], rows)
+    return f"{table}\n\nF1 / accuracy in %; thresholds: {thresholds}; {error}"
+
+
+def _rates_table(title: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what ``rates`` returned by name, without the columns that no row has."""
+    columns = {key: text for key, text in _RATES.items() if any(key in row for row in rows.values())}
+    return markdown_table(
+        [title, *columns.values()], [[name, *(_rate_cell(row, key) for key in columns)] for name, row in rows.items()]
+    )
+
+
+def _rate_cell(row: Mapping[str, Any], key: str) -> str:
+    if key not in row:
+        return ""
+    if isinstance(row[key], int):
+        return str(row[key])
+    if key == "mean_pay":
+        return cell(row[key])
+    count = f" ({round(row[key] * row['wrong'])})" if key == "false_pay" else ""
+    return f"{100 * row[key]:.0f} %{count}"
+
+
+_RATES = {
+    "wrong": "wrong texts",
+    "false_support": "supported (labels)",
+    "false_pay": "paid (rewards)",
+    "mean_pay": "mean pay",
+    "right": "right texts",
+    "false_refusal": "refused (labels)",
+    "unpaid": "unpaid (rewards)",
+}
 _VERDICTS = {
     "helps": "surely helps all readers",
     "harms": "surely harms all readers",

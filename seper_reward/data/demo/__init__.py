@@ -1,9 +1,10 @@
-"""The project's own corpus, questions, verdicts on whether responses equal answers, and the adapters it trained."""
+"""The project's own corpus, questions, verdicts on responses, wordings of answers, and the adapters it trained."""
 
 from pathlib import Path
 
 CORPUS = Path(__file__).with_name("corpus.jsonl")
 QUESTIONS = Path(__file__).with_name("questions.jsonl")
 EQUIVALENCE = Path(__file__).with_name("equivalence.jsonl")
+WORDINGS = Path(__file__).with_name("wordings.jsonl")
 ENTAILMENT_ADAPTER = Path(__file__).with_name("entailment_adapter")
 READER_ADAPTER = Path(__file__).with_name("reader_adapter")

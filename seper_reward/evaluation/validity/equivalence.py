@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.evaluation.statistics import mean
 from seper_reward.evaluation.validity.similarity import SIMILARITIES, load_similarity
 from seper_reward.runtime.imports import need
 
@@ -88,7 +89,8 @@ def equivalence(
     Returns:
         ``columns``: by column the number ``n`` of verdicts, ``f1`` and ``accuracy`` of entailment, and ``{method}_f1``
         and ``{method}_accuracy`` of the other methods, all in %. ``thresholds`` by method. ``calibration`` of the
-        entailment probabilities: ``ece`` in [0, 1] and ``reliability``, one row per bin.
+        entailment probabilities: ``ece`` in [0, 1] and ``reliability``, one row per bin. ``support``: their means over
+        ``wrong`` and ``right`` responses, ``None`` without one.
 
     Raises:
         ValueError: The train or the test split has no verdict, the train split's verdicts are all equal, or the
@@ -116,10 +118,17 @@ def equivalence(
         )
         for column in dict.fromkeys(row.column for row in reported)
     }
+    support: dict[bool, list[float]] = {False: [], True: []}
+    for row, score in zip(reported, reported_scores["entailment"], strict=True):
+        support[row.equivalent].append(score)
     return {
         "columns": columns,
         "thresholds": {name: round(value, 4) for name, value in thresholds.items()},
         "calibration": calibration(reported_scores["entailment"], [row.equivalent for row in reported], bins),
+        "support": {
+            name: mean(support[right]) if support[right] else None
+            for name, right in (("wrong", False), ("right", True))
+        },
     }
 
 
