@@ -279,11 +279,12 @@ def _reading(question: str, text: str, alias: str) -> _Reading | None:
     claim = settle(text, alias)
     if claim is None or states_another(claim.premise, question, claim.hypothesis):
         return None
+    if decide(claim.premise, claim.hypothesis, question) is True:
+        return _Reading(claim.hypothesis, (claim.premise,), holds=True)
     texts = (claim.premise, reading_without_echo(claim.premise, question, claim.hypothesis))
     if not all(re.search(r"\w", each) for each in texts):
         return None
-    certain = decide(claim.premise, claim.hypothesis, question) is True
-    return _Reading(claim.hypothesis, texts, certain or holds(claim.premise, claim.hypothesis))
+    return _Reading(claim.hypothesis, texts, holds(claim.premise, claim.hypothesis))
 
 
 def _paired(support: Sequence[Sequence[float]]) -> float:

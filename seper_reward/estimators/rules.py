@@ -33,6 +33,7 @@ _LEADING = re.compile(
     r"^(?:(?:mr|mrs|ms|miss|dr|sir|dame|prof|professor|year) |(?:city|town|village|state|country|island|nation|planet|"
     r"republic|kingdom|commonwealth|federal republic|grand duchy|principality|sultanate) of )(?=\w)"
 )
+_LETTERS = str.maketrans({"đ": "d", "ł": "l", "ø": "o", "æ": "ae", "œ": "oe", "ß": "ss", "Đ": "D", "Ł": "L", "Ø": "O"})
 _DOTTED = re.compile(r"\b[^\W\d](?:\.[^\W\d])+\b\.?")
 _ACRONYM = re.compile(r"\b[A-Z](?:\.[A-Z])+\b\.?|\b[A-Z]{2,}\b")
 _NATIONALITY = re.compile(r"\w+(?:ish|an|ese|ch|sh|ic|eek|wiss)\b(?=\s+[a-zà-ÿ])")  # followed by a noun
@@ -85,7 +86,7 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
     if claim is None:
         return False
     if (polarity := _YES_OR_NO.get(normal_form(hypothesis))) is not None:
-        stated_polarity = _polarity(premise)
+        stated_polarity = _polarity(premise, question)
         return claim if stated_polarity is None else stated_polarity == polarity
     if len(premise.split()) <= _SHORT and _changes(claim.premise, claim.hypothesis, _words(question)):
         return False
@@ -99,10 +100,10 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
 
 
 def settle(premise: str, hypothesis: str) -> Claim | None:
-    """Return both texts with equal values, and initials, in one spelling; ``None`` if the premise lacks the hypothesis's value.
+    """Return both texts with equal values and initials in one spelling; ``None`` if the premise lacks a value.
 
-    A premise lacks a value if it states another one of its kind, or if the hypothesis is nothing but values. One that
-    is less precise, such as the year of a day, is left to the model.
+    It lacks a value of the hypothesis if it states another one of its kind, or if the hypothesis is nothing but values.
+    One that is less precise, such as the year of a day, is left to the model.
 
     >>> settle("It is 2340 m high", "2,340 metres"), settle("It is 2350 m high", "2,340 metres")
     (Claim(premise='It is 2,340 metres high', hypothesis='2,340 metres'), None)
@@ -172,12 +173,13 @@ def reading_without_echo(text: str, question: str, answer: str) -> str:
 
 
 def same(one: str, other: str) -> bool:
-    """Return whether two texts are equal in normal form, or one is the initials of the other.
+    """Return whether two texts are equal in normal form but for spaces, or one is the initials of the other.
 
     >>> same("NASA", "National Aeronautics and Space Administration"), same("Oslo", "Bergen")
     (True, False)
     """
-    return normal_form(one) == normal_form(other) or _initials(one, other) or _initials(other, one)
+    spaceless = (normal_form(text).replace(" ", "") for text in (one, other))
+    return next(spaceless) == next(spaceless) or _initials(one, other) or _initials(other, one)
 
 
 @functools.lru_cache(maxsize=65536)
@@ -195,11 +197,12 @@ def normal_form(text: str) -> str:
     words = normalize_answer(re.sub(r"(?<=\w)-(?=[^\W\d])", " ", plain).replace("&", " and ")).split()
     kept = " ".join(word for word in words if word != "the") or " ".join(words)
     kept = _LEADING.sub("", _LEADING.sub("", _LEGAL_FORMS.sub("", kept)))
-    kept = re.sub(r"^st (?=\w)", "saint ", kept)
+    kept = re.sub(r"^st (?=\w)", "saint ", re.sub(r"isation(?=s?\b)", "ization", kept))
     return _same_names().get(kept, kept)
 
 
 def _without_diacritics(text: str) -> str:
+    text = text.translate(_LETTERS)
     return "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
 
 
@@ -264,8 +267,12 @@ def _plain_words(text: str) -> list[str]:
     return re.findall(r"\w+(?:'t\b)?", _without_diacritics(text).casefold().replace("’", "'"))
 
 
-def _polarity(text: str) -> bool | None:
-    """Return whether a text is a yes or a no: in normal form, by its first word, or as "It is" is one."""
+def _polarity(text: str, question: str) -> bool | None:
+    """Return whether a text is a yes or a no; ``None`` if no rule decides.
+
+    It is one in normal form, by its first word, as a reply such as "They can't", or as a statement in the question's
+    words and order: "Ostriches cannot fly" is a no to "Can ostriches fly?".
+    """
     words = _plain_words(text)
     if (known := _YES_OR_NO.get(normal_form(text))) is not None or not words:
         return known
@@ -275,6 +282,10 @@ def _polarity(text: str) -> bool | None:
         return True if _DENIALS.isdisjoint(words) else None
     if words[0] in _NO:
         return None if {"yes", "yeah", "yep", "indeed"} & {*words} else False
+    stated = [word[:_STEM] for word in words if word not in _FUNCTION_WORDS | _DENIALS]
+    asked = iter([word[:_STEM] for word in _plain_words(question)])
+    if len(stated) > 1 and all(stem in asked for stem in stated):
+        return _DENIALS.isdisjoint(words)
     return None
 
 
@@ -352,6 +363,8 @@ def _other_names(text: str, answer: str) -> Iterator[tuple[list[str], bool]]:
             begins = (at == 0 and not before.strip(" \"'“‘*(")) or before.rstrip()[-1:] in (".", "!", "?", ":")
             joined = touches or re.match(r"\s*(?:[,;/|(&-]|(?:and|or)\b|\.?$)", after)
             noun = _NATIONALITY.match(f"{words[-1]}{after}") if words else None
+            if touches and found.group().endswith(("'s", "’s")):
+                continue  # whose it is: Tchaikovsky's Nutcracker
             if len(words) > bool(begins and not joined) and not noun and not before.endswith((" in ", "In ")):
                 yield words, touches
 

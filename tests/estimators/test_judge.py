@@ -135,3 +135,19 @@ def test_clusters_and_entailment_need_no_answer(monkeypatch):
     assert found == pytest.approx({("Ida Voss", "Ida"): 0.9, ("Ida", "Bob"): 0.1})
     assert asked[-1][1] == ""
     assert judge.clusters(QUESTION, []) == []
+
+
+def test_a_long_list_is_judged_in_as_many_parts_as_its_answer_can_pay_for(monkeypatch):
+    asked = []
+    class_probs = Equal.class_probs
+
+    def counted(self, pairs, questions=None, **options):
+        asked.extend(pairs)
+        return class_probs(self, pairs, questions, **options)
+
+    monkeypatch.setattr(Equal, "class_probs", counted)
+    items = [[f"item {at}"] for at in range(10)]
+    text = ", ".join(f"item {at}" for at in range(170))
+    paid = BeliefJudge(Equal(), Estimator(), None).mutual_support("Which?", text, items)
+    assert paid == pytest.approx(10 / 170)
+    assert len(asked) <= 2 * 30 * 10
