@@ -102,8 +102,8 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
 def settle(premise: str, hypothesis: str) -> Claim | None:
     """Return both texts with equal values and initials in one spelling; ``None`` if the premise lacks a value.
 
-    It lacks a value of the hypothesis if it states another one of its kind, or if the hypothesis is nothing but values.
-    One that is less precise, such as the year of a day, is left to the model.
+    It lacks a value if it states another one of its kind, or if the hypothesis is nothing but values.
+    A less precise one, such as the year of a day, is left to the model.
 
     >>> settle("It is 2340 m high", "2,340 metres"), settle("It is 2350 m high", "2,340 metres")
     (Claim(premise='It is 2,340 metres high', hypothesis='2,340 metres'), None)
