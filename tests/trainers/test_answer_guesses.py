@@ -10,7 +10,8 @@ from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.runtime.json_files import write_lines
 from trainers.adapters import entailment_data as data
-from trainers.adapters.answer_guesses import guess_forms, sentence
+from trainers.adapters.answer_guesses import guess_forms
+from trainers.adapters.answer_statements import statement
 from trainers.adapters.guess_words import NO_WORDS, YES_WORDS
 from trainers.adapters.reader_responses import verdict
 from trainers.adapters.substitution import words_of
@@ -52,7 +53,7 @@ def test_word_salads_have_no_word_of_the_answer():
 
 
 @pytest.mark.parametrize(
-    ("question", "answer", "statement"),
+    ("question", "answer", "said"),
     [
         ("When did the Berlin Wall fall?", "1989", "The Berlin Wall fell in 1989"),
         ("when was the canal opened", "14 May 1912", "The canal was opened on 14 May 1912"),
@@ -63,8 +64,8 @@ def test_word_salads_have_no_word_of_the_answer():
         ("What do squirrels collect?", "acorns", None),
     ],
 )
-def test_a_statement_is_built_of_the_question(question, answer, statement):
-    assert sentence(question, answer) == statement
+def test_a_statement_is_built_of_the_question(question, answer, said):
+    assert statement(question, answer) == said
 
 
 def test_no_guess_is_in_the_test_set():

@@ -10,13 +10,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .answer_forms import Fact, Form
+from .answer_statements import statement
 from .guess_words import (
     ABOUT_PEOPLE,
+    BODIES,
     CLOSED,
     COUNTRIES,
     HOMES,
     INITIALS,
     JOINED,
+    NATIONS,
     NEAR_MISSES,
     NO_WORDS,
     PEOPLE_MISSED,
@@ -32,15 +35,6 @@ _SMALL_WORDS = frozenset({
     "a", "an", "the", "of", "in", "on", "at", "by", "to", "for", "from", "with", "and", "or", "is", "was", "are",
     "were", "it", "de", "la", "le", "von", "van", "der",
 })  # fmt: skip
-_PAST = {
-    "fall": "fell", "begin": "began", "win": "won", "become": "became", "come": "came", "take": "took",
-    "leave": "left", "get": "got", "go": "went", "sink": "sank", "break": "broke", "meet": "met", "run": "ran",
-    "fight": "fought", "open": "opened", "close": "closed", "end": "ended", "start": "started", "die": "died",
-    "arrive": "arrived", "return": "returned", "happen": "happened", "join": "joined", "move": "moved",
-    "retire": "retired", "live": "lived", "debut": "debuted", "land": "landed", "air": "aired",
-    "premiere": "premiered", "occur": "occurred", "grow": "grew",
-}  # fmt: skip
-_PARTICIPLE = r"\w+(?:ed|wn|ten|ken|ung|built|held|made|born|found|cast|set|fought|won|written|sunk|shot)"
 
 
 def guess_forms(facts: Sequence[Fact], passages: Sequence[str], count: int, rng: random.Random) -> Iterator[Form]:
@@ -161,53 +155,13 @@ def _other_words(fact: Fact, rng: random.Random) -> Form:
         short = "".join(f"{name[0]}. " for name in first)
         said = rng.choice([last, last, f"{short}{last}", f"{last}, {' '.join(first)}", f"{first[0][0]}. {last}"])
         return _form(fact, said, answer, right, rng, 0.3)
-    said = sentence(fact.question, stated) or rng.choice(SAID).format(stated)
+    said = statement(fact.question, stated) or rng.choice(SAID).format(stated)
     return _form(fact, said + rng.choice([".", "", "."]), answer, right, rng, 0.1)
-
-
-def sentence(question: str, answer: str) -> str | None:
-    """Return a statement that answers a question; ``None`` for questions of other shapes.
-
-    >>> sentence("When did the Berlin Wall fall?", "1989"), sentence("who wrote hamlet", "Shakespeare")
-    ('The Berlin Wall fell in 1989', 'Shakespeare wrote hamlet')
-    """
-    asked = question.strip().rstrip("?. ")
-    before = "" if re.match(r"(in|on|at|from|during|the \d|after|before)\b", answer.lower()) else "in "
-    if re.search(
-        r"\d (january|february|march|april|may|june|july|august|september|october|november|december)|\b\w+day$",
-        answer.lower(),
-    ):
-        before = before and "on "
-    asked_in = r"(?:when|where|in (?:which|what) \w+|(?:which|what) year|at what age|how long ago)"
-    if match := re.fullmatch(
-        rf"{asked_in} did (.+) ({'|'.join(_PAST)})( (?:in|to|on|for|from|out|down)\b.*)?", asked, re.I
-    ):
-        past = _PAST[match[2].lower()]
-        return _capital(f"{match[1]} {past}{match[3] or ''} {before}{answer}")
-    if match := re.fullmatch(rf"{asked_in} (was|were|is|are) (.+?) ({_PARTICIPLE})( .+)?", asked, re.IGNORECASE):
-        return _capital(f"{match[2]} {match[1]} {match[3]}{match[4] or ''} {before}{answer}")
-    if match := re.fullmatch(r"where (is|are|was|were) (.+)", asked, re.IGNORECASE):
-        return _capital(f"{match[2]} {match[1]} {before}{answer}")
-    if match := re.fullmatch(r"(?:who|what|which \w+) (is|was|are|were) (the .+|.+'s \w+)", asked, re.IGNORECASE):
-        return _capital(f"{match[2]} {match[1]} {answer}")
-    if match := re.fullmatch(r"how many (.+?) (are|were) (?:there )?(.+)", asked, re.IGNORECASE):
-        return f"There {match[2]} {answer} {match[1]} {match[3]}"
-    if match := re.fullmatch(r"how many (.+?) (does|did) (.+?) have", asked, re.IGNORECASE):
-        return _capital(f"{match[3]} {'has' if match[2] == 'does' else 'had'} {answer} {match[1]}")
-    if match := re.fullmatch(
-        r"(?:who|what|which (?:\w+)) (?!is|was|are|were|did|does|do|will|has\b)(.+)", asked, re.IGNORECASE
-    ):
-        return _capital(f"{answer} {match[1]}") if asked.lower().startswith("who") else None
-    return None
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _other_name(rng: random.Random) -> Form:
     """Return an official name, initials or a firm's name for the usual one, of the same or of another."""
-    names, questions = rng.choice([(COUNTRIES, _NATIONS), (INITIALS, _BODIES)])
+    names, questions = rng.choice([(COUNTRIES, NATIONS), (INITIALS, BODIES)])
     pair, other = rng.sample(names, 2)
     question, right = rng.choice(questions), rng.random() < 0.6
     answer = rng.choice(pair)
@@ -220,17 +174,6 @@ def _other_name(rng: random.Random) -> Form:
         rng,
         0.3,
     )
-
-
-_NATIONS = (
-    "Which country won the cup?", "In which country is the lake?", "where was the treaty signed",
-    "Who hosted the games?", "What country did the family come from?", "Which nation first crossed the strait?",
-    "which country owns the island",
-)  # fmt: skip
-_BODIES = (
-    "Who wrote the report?", "Which organisation owns the building?", "what body set the rule",
-    "Who paid for the study?", "Which institution did she lead?", "who runs the programme", "What did he work for?",
-)  # fmt: skip
 
 
 def _closed(vocabulary: Sequence[str], rng: random.Random) -> Form:

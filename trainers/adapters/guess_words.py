@@ -120,6 +120,16 @@ INITIALS = (
     ("Novak Steel GmbH", "Novak Steel"), ("Tanaka Motor Corporation", "Tanaka Motor Corp.", "Tanaka Motor"),
     ("Brackwater College", "the college in Brackwater"),
 )  # fmt: skip
+#: Questions that countries, or organisations, answer.
+NATIONS = (
+    "Which country won the cup?", "In which country is the lake?", "where was the treaty signed",
+    "Who hosted the games?", "What country did the family come from?", "Which nation first crossed the strait?",
+    "which country owns the island",
+)  # fmt: skip
+BODIES = (
+    "Who wrote the report?", "Which organisation owns the building?", "what body set the rule",
+    "Who paid for the study?", "Which institution did she lead?", "who runs the programme", "What did he work for?",
+)  # fmt: skip
 #: Yes/no questions with what affirms and what denies them.
 CLOSED = (
     ("Was Ruth Marsh born in Thornby?", "She was born in Thornby.", "She was not born there."),
