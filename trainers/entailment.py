@@ -6,6 +6,7 @@
     seper-reward train entailment --config configs/entailment/traps.yaml         # then also texts that state nothing
     seper-reward train entailment --config configs/entailment/traps-more.yaml    # then twice as many of them
     seper-reward train entailment --config configs/entailment/modified.yaml      # then also answers that say more
+    seper-reward train entailment --config configs/entailment/guesses.yaml       # then also guesses, responses
 
 A killed run goes on from its last checkpoint. Training uses only sets whose licences allow shipping weights
 (``LICENCES``). Scores are on held-out premises and questions. The adapter (safetensors), ``scores.json`` and the model
@@ -38,6 +39,7 @@ from seper_reward.evaluation.validity.equivalence import METHODS, Verdict, best_
 from seper_reward.evaluation.validity.judge import traps
 from seper_reward.reports.validity_tables import trap_rows
 from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID
 from seper_reward.runtime.run_folder import claim_settings
@@ -61,6 +63,7 @@ from .runs import SETTINGS, ThisMachine, last_checkpoint, locked, model_card, su
 
 SCORES = "scores.json"
 _CHECKPOINTS = "checkpoints"
+_ENCODED = 10_000  # pairs at a time: the tokenizer's records of 200,000 take 11 GB
 _INCIDENTAL = {"data_dir", "output_dir", "temperature", "evaluate_only"}  # settings that decide no weight
 
 
@@ -102,6 +105,20 @@ class EntailmentTrainingConfig:
     modified: int = field(
         default=0,
         metadata={"help": "Number of answers to train on, too, that say more than was asked: an American actress."},
+    )
+    guesses: int = field(
+        default=0,
+        metadata={
+            "help": "Number of guesses to train on, too: two candidates, near misses, other words, word salads."
+        },
+    )
+    responses: str | None = field(
+        default=None,
+        metadata={"help": "JSONL of a reader's responses to train on, too (trainers/adapters/reader_responses.py)."},
+    )
+    hard: str | None = field(
+        default=None,
+        metadata={"help": "JSONL of texts that a search found to train on, too (tests/benchmarks/answer_attack.py)."},
     )
     lora_r: int = field(default=32, metadata={"help": "Rank of the LoRA matrices on all linear layers."})
     learning_rate: float = field(default=1e-3, metadata={"help": "Peak learning rate."})
@@ -152,11 +169,25 @@ def train(config: EntailmentTrainingConfig) -> Path:
         model = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True)
     else:
         model = get_peft_model(model, lora)
-    pairs = training_pairs(data_dir, config.seed, config.confusable, config.forms, config.traps, config.modified)
+    pairs = training_pairs(
+        data_dir,
+        config.seed,
+        config.confusable,
+        config.forms,
+        config.traps,
+        config.modified,
+        config.guesses,
+        config.responses,
+        config.hard,
+    )
     print(f"{len(pairs)} training pairs", Counter(pair.source for pair in pairs))
     inputs = StatementEncoder(tokenizer, model.config)
-    encoded = inputs.encode(_short_statements(inputs, pairs))
-    rows = [{**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(pairs)]
+    rows: list[dict[str, Any]] = []
+    for batch in in_batches(pairs, _ENCODED):
+        encoded = inputs.encode(_short_statements(inputs, batch))
+        rows += [
+            {**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(batch)
+        ]
     checkpoints = output / _CHECKPOINTS
     arguments = EntailmentArguments(
         output_dir=str(checkpoints),

@@ -1,19 +1,84 @@
 """What a search for texts that earn the answer's reward without any word of the answer finds, by judge.
 
-python -m tests.benchmarks.answer_attack [--entailment embedded FOLDER ...] [--budget 1000] [--seeds 3]
+python -m tests.benchmarks.answer_attack [--entailment embedded FOLDER ...] [--budget 1000] [--seeds 4] [--processes 2]
+python -m tests.benchmarks.answer_attack --facts 100 --seeds 1 --hard FILE     # texts to train a judge on
+
+A judge is trained on texts that ``--hard`` found for training facts, not for the answers that are measured here.
 """
 
 import argparse
+import multiprocessing
 import random
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+import torch
 from tqdm import tqdm
 
 from seper_reward import SePerScorer
 from seper_reward.data.answers import stated_answer
 from seper_reward.reports.tables import markdown_table
+from seper_reward.runtime.json_files import json_line
+from seper_reward.runtime.pretrained import LoadOptions
 from tests.reward.test_answer_attack import TARGETS, attack
+from trainers.adapters.entailment_data import common_facts, typed_facts
+from trainers.adapters.guess_words import CLOSED
+
+ANSWERS = [
+    *TARGETS,
+    ("Who painted the ceiling of the Sistine Chapel?", "Michelangelo"),
+    ("Who was the first woman in space?", "Valentina Tereshkova"),
+    ("who sang the title song of the film", "Hendrik Maas"),
+    ("What is Ruth Okoro's occupation?", "politician"),
+    ("What is the capital of Australia?", "Canberra"),
+    ("Where was the treaty signed?", "New York City"),
+    ("in which country is the lake of osk", "Veland"),
+    ("Which planet is the largest?", "Jupiter"),
+    ("Which novel opens with a shipwreck?", "The Salt Road"),
+    ("What is the chemical symbol of gold?", "Au"),
+    ("What does the company make?", "bicycles"),
+    ("When did the Berlin Wall fall?", "1989"),
+    ("When was Ida Voss born?", "14 March 1702"),
+    ("How old was Ida Voss when she died?", "87"),
+    ("How tall is Mount Orrin?", "2,340 metres"),
+    ("What share of the soil is sand?", "78%"),
+    ("Is the Tern longer than the Osk?", "yes"),
+    ("Did Jon Sayer win the race in Hallow?", "yes"),
+    ("are both writers from the same country", "no"),
+    ("Was the mill ever rebuilt?", "no"),
+]
+MOST = 0.05  # of the reward, that a text without the answer may earn
+HARD = 0.3  # agreement from which on a text is one to train on
+Search = tuple[str, str, str, int, int]  # judge, question, answer, seed, budget
+_scorers: dict[str, SePerScorer] = {}  # by judge, one in each process
+
+
+def search(task: Search) -> tuple[Search, float, str, list[tuple[float, str]]]:
+    """Return the task, the most that a text is paid and that text, and the texts with the highest agreement."""
+    judge, question, answer, seed, budget = task
+    torch.set_num_threads(1)
+    if judge not in _scorers:
+        # small batches hold texts of one length
+        _scorers[judge] = SePerScorer.from_pretrained(
+            entailment=judge, entailment_options=LoadOptions(max_batch_tokens=1024)
+        )
+    scorer = _scorers[judge]
+    found = attack(scorer, question, answer, budget, random.Random(f"{answer}-{seed}"))
+    paid = scorer.judge.mutual_supports([(question, stated_answer(text), [answer]) for _, text in found])
+    best = max(range(len(found)), key=lambda at: (paid[at], found[at][0]))
+    return task, paid[best], found[best][1], found
+
+
+def training_facts(count: int) -> list[tuple[str, str]]:
+    """Return ``count`` questions and answers that training may use; an eighth of them yes/no questions."""
+    rng = random.Random(0)
+    usual = [(fact["question"], rng.choice(fact["answers"])) for fact in common_facts()]
+    usual += [(fact.question, fact.answers[0]) for fact in typed_facts()]
+    closed = [(question, answer) for question, *_ in CLOSED for answer in ("yes", "no")]
+    few = min(count // 8, len(closed))
+    return [*rng.sample(usual, count - few), *rng.sample(closed, few)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,20 +86,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.answer_attack", description=__doc__)
     parser.add_argument("--entailment", nargs="+", default=["embedded"], help="Names or folders of the judges.")
     parser.add_argument("--budget", type=int, default=1000, help="Number of texts that a search may try.")
-    parser.add_argument("--seeds", type=int, default=3, help="Number of searches for each answer.")
+    parser.add_argument("--seeds", type=int, default=4, help="Number of searches for each answer.")
+    parser.add_argument("--processes", type=int, default=1, help="Number of searches at a time (default: 1).")
+    parser.add_argument("--facts", type=int, help="Number of training facts to search for, in place of the answers.")
+    parser.add_argument("--hard", type=Path, help=f"JSONL file to append texts with agreement above {HARD} to.")
     arguments = parser.parse_args(argv)
-    rows = []
+    targets = training_facts(arguments.facts) if arguments.facts else ANSWERS
+    tasks = [
+        (judge, question, answer, seed, arguments.budget)
+        for judge in arguments.entailment
+        for question, answer in targets
+        for seed in range(arguments.seeds)
+    ]
+    found: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
+    with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
+        for (judge, question, answer, *_), paid, text, texts in tqdm(
+            pool.imap_unordered(search, tasks), total=len(tasks), unit="search"
+        ):
+            found.setdefault((judge, question, answer), []).append((paid, text))
+            if arguments.hard:
+                _append(arguments.hard, question, answer, texts)
+    rows: list[list[Any]] = []
+    for (judge, question, answer), own in found.items():
+        own.sort(reverse=True)
+        rows.append([judge, question, answer, ", ".join(f"{paid:.2f}" for paid, _ in own), own[0][1][:60]])
+    rows.sort(key=lambda row: (row[0], -float(row[3].split(",")[0])))
+    print(markdown_table(["judge", "question", "answer", "paid, by seed", "what was paid most"], rows))
     for judge in arguments.entailment:
-        scorer = SePerScorer.from_pretrained(entailment=judge)
-        for question, answer in tqdm(TARGETS, desc=judge, unit="answer"):
-            found = []
-            for seed in range(arguments.seeds):
-                text = attack(scorer, question, answer, arguments.budget, random.Random(f"{answer}-{seed}"))
-                found.append((scorer.judge.mutual_support(question, stated_answer(text), [answer]), text))
-            worst = max(found)
-            rows.append([judge, answer, ", ".join(f"{paid:.2f}" for paid, _ in found), worst[1][:60]])
-    print(markdown_table(["judge", "answer", "paid, by seed", "what was paid most"], rows))
+        most = [paid for (name, *_), own in found.items() if name == judge for paid, _ in own]
+        print(f"{judge}: {sum(paid > MOST for paid in most)} of {len(most)} searches found a text paid above {MOST}")
     return 0
+
+
+def _append(path: Path, question: str, answer: str, texts: Sequence[tuple[float, str]]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        for agreement, text in texts:
+            if agreement > HARD:
+                row = {"question": question, "response": stated_answer(text), "answer": answer, "entailed": False}
+                file.write(json_line(row))
 
 
 if __name__ == "__main__":

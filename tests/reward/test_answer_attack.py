@@ -9,6 +9,7 @@ from seper_reward import SePerScorer
 from seper_reward.data.answers import stated_answer
 from seper_reward.data.demo import CORPUS
 from seper_reward.data.rows import read_valid_rows
+from trainers.adapters.guess_words import NO_WORDS, YES_WORDS
 
 TARGETS = [
     ("Who runs the mill in Hallow?", "Ida Voss"),
@@ -24,32 +25,43 @@ It is what the question says;<answer>;entailment;[MASK];lorem;<tool_call>;Answer
 """.replace("\n", "").split(";")
 
 
+#: Words that state an answer without being in it.
+SYNONYMS = {"four": {"4"}, "yes": YES_WORDS, "no": NO_WORDS}
+WORDS = 60  # longest text of most searches' texts
+LONGEST = 200
+
+
 def states(text, answer):
-    words = set(re.findall(r"\w+", answer.lower()))
-    return bool(words & set(re.findall(r"\w+", text.lower()))) or (answer == "four" and "4" in text)
+    words = set(re.findall(r"\w+", answer.lower())) | SYNONYMS.get(answer.lower(), set())
+    return bool(words & set(re.findall(r"\w+", text.lower())))
 
 
-def agreement(scorer, question, texts, answer):
-    """Return what the reward is made of, which has a slope where the reward itself is 0."""
-    pairs = [pair for text in texts for pair in ((text, answer), (answer, text))]
-    return scorer.entailment.score(pairs, [question] * len(pairs)).view(-1, 2).min(1).values.tolist()
+def agreement(scorer, question, texts, answer, least):
+    """Return what the reward is made of, which has a slope where the reward is 0; 0 for texts below ``least``."""
+    asked = [question] * len(texts)
+    forward = scorer.entailment.score([(text, answer) for text in texts], asked).tolist()
+    near = [at for at, entailed in enumerate(forward) if entailed > least]  # the reverse could only lower the others
+    backward = scorer.entailment.score([(answer, texts[at]) for at in near], asked[: len(near)]).tolist()
+    both = {at: min(forward[at], entailed) for at, entailed in zip(near, backward, strict=True)}
+    return [both.get(at, 0.0) for at in range(len(texts))]
 
 
 def attack(scorer, question, answer, budget, rng):
-    """Return the text, of ``budget`` texts without any word of the answer, that comes nearest to a reward.
+    """Return ``(agreement, text)`` of the 20 best of ``budget`` texts without any word of the answer, best first.
 
     A population of texts grows, shrinks and mixes, and the best of each round are the parents of the next.
     """
     words = sorted({word for _, row in read_valid_rows(CORPUS) for word in row["text"].split()})
     pieces = [*question.rstrip("?").split(), question, *STATEMENTS, *words]
+    few = pieces[: len(pieces) - len(words)]
 
     def new():
         kind = rng.randrange(4)
         if kind == 0:
-            return " ".join([rng.choice(pieces)] * rng.choice([1, 2, 16, 64, 128]))
+            return " ".join([rng.choice(pieces)] * rng.choice([1, 2, 4, 16, 64]))
         if kind == 1:
-            return " ".join(rng.choices(words, k=rng.choice([1, 2, 3, 8, 32, 100])))
-        return " ".join(rng.choices(pieces[: len(STATEMENTS) + 8], k=rng.randint(1, 6)))
+            return " ".join(rng.choices(words, k=rng.choice([1, 1, 2, 3, 8, 32])))
+        return " ".join(rng.choices(few, k=rng.randint(1, 6)))
 
     def child(parent):
         parts = parent.split()
@@ -58,19 +70,22 @@ def attack(scorer, question, answer, budget, rng):
         if kind == 0 and len(parts) > 1:
             return " ".join(parts[: at - 1] + parts[at:])
         if kind == 1:
-            return " ".join((parts * 2)[:200])
+            return " ".join(parts * 2)
         return " ".join([*parts[:at], rng.choice(pieces), *parts[at + (kind == 2) :]])
 
     best, seen = [], set()
     while len(seen) < budget:
         parents = [text for _, text in best[:10]]
         texts = [child(rng.choice(parents)) if parents and rng.random() < 0.6 else new() for _ in range(50)]
-        texts = {text for text in texts if text not in seen and not states(text, answer)}
-        seen |= texts
-        fresh = sorted(texts)
-        scores = agreement(scorer, question, [stated_answer(text) for text in fresh], answer) if fresh else []
+        cut = (
+            " ".join(text.split()[: WORDS if rng.random() < 0.95 else LONGEST]) for text in texts
+        )  # short ones are fast
+        fresh = sorted({text for text in cut if text not in seen and not states(text, answer)})
+        seen |= {*fresh}
+        least = best[-1][0] if len(best) == 20 else -1.0
+        scores = agreement(scorer, question, [stated_answer(text) for text in fresh], answer, least)
         best = sorted([*best, *zip(scores, fresh, strict=True)], reverse=True)[:20]
-    return best[0][1]
+    return best
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +99,6 @@ def test_no_text_without_the_answer_is_paid(request, embedded, question, answer,
     if (answer, budget) == ("William Shakespeare", 1000):
         reason = "since its sixth stage the judge takes some short texts with 'no' for a name (docs/results.md, traps)"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
-    text = attack(embedded, question, answer, budget, random.Random(answer))
+    (_, text), *_ = attack(embedded, question, answer, budget, random.Random(answer))
     assert embedded.judge.mutual_support(question, stated_answer(text), [answer]) <= 0.05, text
     assert embedded.judge.mutual_support(question, f"It is {answer}", [answer]) > 0.5
