@@ -7,7 +7,6 @@ the answer. So values are compared, and a text that names, lists or denies more 
 import functools
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -141,9 +140,9 @@ def states_another(text: str, question: str, answer: str) -> bool:
     """
     known, words, wanted = _words(question) | _words(answer), _plain_words(text), _words(answer)
     if normal_form(answer) in ("yes", "no"):
-        content = [word for word in words if word not in _FUNCTION_WORDS]
-        both = not {"yes", "yeah", "yep"}.isdisjoint(words) and not {"no", "nope", "not"}.isdisjoint(words)
-        return both or (bool(content) and not set(content) & (_words(question) | _YES | _NO | _DENIALS))
+        if not {"yes", "yeah", "yep"}.isdisjoint(words) and not {"no", "nope", "not"}.isdisjoint(words):
+            return True
+        return _polarity(text, question) is None and _content(text).isdisjoint(_content(question))
     return (
         bool(set(words) & _DENIALS - known)
         or _rambles([word for word in words if word not in _FUNCTION_WORDS], wanted, known)
@@ -270,7 +269,7 @@ def _plain_words(text: str) -> list[str]:
 def _polarity(text: str, question: str) -> bool | None:
     """Return whether a text is a yes or a no; ``None`` if no rule decides.
 
-    It is one in normal form, by its first word, as a reply such as "They can't", or as a statement in the question's
+    It is one in normal form, by its first or last word, as a reply such as "They can't", or as a statement in the question's
     words and order: "Ostriches cannot fly" is a no to "Can ostriches fly?".
     """
     words = _plain_words(text)
@@ -278,24 +277,26 @@ def _polarity(text: str, question: str) -> bool | None:
         return known
     if reply := _REPLY.fullmatch(text):
         return reply["no"] is None
-    if words[0] in _YES:
+    if {words[0], words[-1]} & _YES:
         return True if _DENIALS.isdisjoint(words) else None
-    if words[0] in _NO:
+    if {words[0], words[-1]} & _NO:
         return None if {"yes", "yeah", "yep", "indeed"} & {*words} else False
     stated = [word[:_STEM] for word in words if word not in _FUNCTION_WORDS | _DENIALS]
     asked = iter([word[:_STEM] for word in _plain_words(question)])
-    if len(stated) > 1 and all(stem in asked for stem in stated):
+    most = _stems(_content(question))
+    if len(stated) > max(1, len(most) // 2) and all(stem in asked for stem in stated):
         return _DENIALS.isdisjoint(words)
     return None
 
 
 def _rambles(content: Sequence[str], wanted: frozenset[str], known: frozenset[str]) -> bool:
     """Return whether a text repeats its words, or is long although it shares no word with the answer."""
-    if len(content) > 3 and max(Counter(content).values()) > max(2, len(content) // 4):
+    own = [word for word in content if word not in known]
+    if 3 * (len(own) - len(set(own))) >= max(3, len(content)):
         return True
     if _stems(wanted - _FUNCTION_WORDS) & _stems(content):
         return False
-    return sum(word not in known for word in content) > max(_LONGEST_PARAPHRASE, 2 * len(wanted))
+    return len(own) > max(_LONGEST_PARAPHRASE, 2 * len(wanted))
 
 
 def _has_other_value(text: str, question: str, answer: str) -> bool:

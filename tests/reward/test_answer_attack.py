@@ -9,6 +9,7 @@ from seper_reward import SePerScorer
 from seper_reward.data.answers import stated_answer
 from seper_reward.data.demo import CORPUS
 from seper_reward.data.rows import read_valid_rows
+from seper_reward.estimators.rules import states_another
 from trainers.adapters.guess_words import NO_WORDS, YES_WORDS
 
 TARGETS = [
@@ -37,13 +38,18 @@ def states(text, answer):
 
 
 def agreement(scorer, question, texts, answer, least):
-    """Return what the reward is made of, which has a slope where the reward is 0; 0 for texts below ``least``."""
+    """Return what the reward is made of, which has a slope where the reward is 0; 0 for texts below ``least``.
+
+    Of a text that a rule refuses a tenth counts, so that the search turns to texts that only the model can refuse.
+    """
     asked = [question] * len(texts)
     forward = scorer.entailment.score([(text, answer) for text in texts], asked).tolist()
     near = [at for at, entailed in enumerate(forward) if entailed > least]  # the reverse could only lower the others
     backward = scorer.entailment.score([(answer, texts[at]) for at in near], asked[: len(near)]).tolist()
     both = {at: min(forward[at], entailed) for at, entailed in zip(near, backward, strict=True)}
-    return [both.get(at, 0.0) for at in range(len(texts))]
+    return [
+        both.get(at, 0.0) * (0.1 if states_another(text, question, answer) else 1.0) for at, text in enumerate(texts)
+    ]
 
 
 def attack(scorer, question, answer, budget, rng):
