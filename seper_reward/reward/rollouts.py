@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from seper_reward.data.answers import is_list, read_answers, stated_answer
+from seper_reward.data.answers import is_list, read_answers
 from seper_reward.data.rows import is_unicode
+from seper_reward.data.stated import stated_answer
 from seper_reward.reward.turns import NO_MORE, Turn, read_tool_message
 from seper_reward.types import Answers, Belief, Passage, UnscorableError
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tqdm import tqdm
 
 from seper_reward import SePerScorer
-from seper_reward.data.answers import stated_answer
+from seper_reward.data.stated import stated_answer
 from seper_reward.reports.tables import markdown_table
 from tests.reward.test_answer_attack import TARGETS, attack
 
