@@ -208,7 +208,7 @@ def test_an_unknown_keyword_is_refused():
 def test_the_constructor_is_short_and_has_the_defaults_of_the_weights():
     parameters = inspect.signature(SePerReward).parameters
     named = [each for each in parameters.values() if each.kind is not each.VAR_KEYWORD]
-    assert len(named) <= 9
+    assert len(named) <= 11
     assert {each.name: parameters[each.name].default for each in fields(RewardWeights)} == asdict(RewardWeights())
     assert RewardWeights().price == 0.1
 
