@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
-from seper_reward.data.answers import exact_match, expected_metric, stated_answer
+from seper_reward.data.answers import exact_match, expected_metric
+from seper_reward.data.stated import stated_answer
 from seper_reward.evaluation.gating import curve
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from seper_reward.commands.base import ResultConfig, check_margin, parse, write_result
 from seper_reward.config import CommandConfig, load_scorer
+from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.settings import setting
 
@@ -24,6 +25,10 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
         None, "File with gold answers, rows of question and answers, for logs that have none, as TRL's tables."
     )
     passage_tag: str = setting("information", "Name of the tag around what a search found, in logs of one text.")
+    tools: list[str] = setting(
+        [], "Names of the tools whose results are searches, in logs of messages; not given: the only tool in the log."
+    )
+    answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
     needed: float = setting(0.5, "SePer without a passage below which a question needs a search.")
     margin: float = setting(0.05, "Least distance of ΔSePer from 0 of a search that helped or harmed, >= 0.")
     searches: str | None = setting(None, "JSONL file to write each search into: query, ΔSePer, interval, kind.")
@@ -34,6 +39,8 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
         if not self.input:
             raise ValueError("input is required: seper-reward audit rollouts.jsonl")
         check_margin(self.margin)
+        if self.answer_pattern is not None:
+            compile_answer_pattern(self.answer_pattern)
 
 
 def audit_command(arguments: list[str]) -> str:
@@ -45,11 +52,24 @@ def audit_command(arguments: list[str]) -> str:
     from seper_reward.labels.audit import read_gold_answers
     from seper_reward.reports.search_audit import plot_search_audit, search_audit_tables
     from seper_reward.reward.logs import read_rollout_log
+    from seper_reward.reward.tools import SearchTools, SeveralToolsError, counted
     from seper_reward.runtime.json_files import write_lines
     from seper_reward.types import Query
 
     answers = None if config.answers is None else read_gold_answers(config.answers)
-    logged = read_rollout_log(config.input, answers=answers, passage_tag=config.passage_tag)
+    tools = SearchTools(config.tools or None)
+    try:
+        logged = read_rollout_log(
+            config.input, answers=answers, passage_tag=config.passage_tag, search_tools=tools,
+            answer_pattern=config.answer_pattern,
+        )  # fmt: skip
+    except SeveralToolsError as error:
+        most = max(tools.seen, key=lambda name: tools.seen[name])
+        results = f"the log holds results of tools {counted(tools.seen)}"
+        raise ValueError(f"{config.input}: {results}: name those that search with --tools {most}") from error
+    for name in tools.names or ():
+        if name not in tools.seen:
+            say(f"--tools {name}: the log holds no result of it; it holds {counted(tools.seen) or 'none of any tool'}")
     problems = Counter(each.rollout.problem for each in logged if each.rollout.problem)
     for problem, count in problems.items():
         where = next(each.where for each in logged if each.rollout.problem == problem)

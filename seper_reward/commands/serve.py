@@ -7,6 +7,7 @@ from pathlib import Path
 
 from seper_reward.commands.base import parse, parse_all
 from seper_reward.config import CommandConfig, Dtype, load_scorer
+from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.runtime.settings import check_types, setting
 
@@ -45,9 +46,17 @@ class ServeConfig(CommandConfig):
         "Tag around what a search found in OpenRLHF's texts, such as information; a policy that can write the tag "
         "itself can fake passages. Not given: only the label's passages count.",
     )
+    search_tools: list[str] = setting(
+        [],
+        "Names of the tools whose results are searches, in completions as messages; not given: the only tool of a "
+        "request, and one with several is refused.",
+    )
+    answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.answer_pattern is not None:
+            compile_answer_pattern(self.answer_pattern)
         for name in ("block", "queue", "max_contexts"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -92,6 +101,7 @@ def serve_command(arguments: list[str]) -> str:
     for module in ("fastapi", "prometheus_client", "uvicorn"):
         need(module, "serve")
     from seper_reward.serving.app import build_app
+    from seper_reward.serving.contracts import Reading
     from seper_reward.serving.scoring import Limits
     from seper_reward.serving.server import bound, serve
     from seper_reward.serving.worker import Worker
@@ -107,7 +117,7 @@ def serve_command(arguments: list[str]) -> str:
         weights=weights,
         token=token,
         unscored=config.unscored,
-        passage_tag=config.passage_tag,
+        reading=Reading(config.passage_tag, config.answer_pattern, tuple(config.search_tools) or None),
     )
     host = f"[{config.host}]" if ":" in config.host else config.host
     url = f"http://{host}:{config.port}"

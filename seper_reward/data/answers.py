@@ -52,24 +52,6 @@ def normalize_answer(text: str) -> str:
     return kept or " ".join(folded.split())
 
 
-def stated_answer(text: str | None) -> str:
-    r"""Return the answer that a text states last: what a reader of it would take for the answer, and no more.
-
-    It is what stands behind the last ``Answer:`` or between the last ``<answer>`` and ``</answer>``, or in the last
-    ``\boxed{}``; without such a mark, the last line. Thoughts (``<think>``) are not part of it, and a text that ends
-    within them states nothing.
-
-    >>> stated_answer("Two villages have a mill.\nAnswer: Ida Voss"), stated_answer("<think>Who may that be")
-    ('Ida Voss', '')
-    """
-    said = re.sub(r"^.*</think>|<think>.*$", "", text or "", flags=re.DOTALL)
-    marked = re.findall(
-        r"<answer>(.*?)(?:</answer>|$)|\\boxed\{([^{}]*)\}|\banswer:([^\n]*)", said, re.DOTALL | re.IGNORECASE
-    )
-    lines = "".join(marked[-1]).strip().splitlines() if marked else said.strip().splitlines()
-    return lines[-1].strip() if lines else ""
-
-
 def stated_parts(text: str, answers: Answers) -> list[str]:
     """Return what a text lists, where the answer is a list; the text alone where it is not.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from seper_reward.client import SePerClient
 from seper_reward.config import ScorerConfig, load_scorer
+from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.parser import parse_settings
@@ -31,6 +32,10 @@ class RewardConfig(ScorerConfig):
     passage_tag: str | None = setting(
         None, "Tag around what a search found in completions that are texts, such as information; not given: none."
     )
+    search_tools: list[str] = setting(
+        [], "Names of the tools whose results are searches; not given: the only tool there is."
+    )
+    answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
     share_ranks: bool = setting(
         True,
         "Whether the ranks of a trainer share what has to be measured, which needs that all call the reward together, "
@@ -41,6 +46,8 @@ class RewardConfig(ScorerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.answer_pattern is not None:
+            compile_answer_pattern(self.answer_pattern)
         if self.url is None:
             return
         SePerClient(self.url, self.timeout)
@@ -65,6 +72,8 @@ def read_reward(path: str | Path) -> SePerReward:
         SePerClient(config.url, config.timeout) if config.url else load_scorer(config, config.seed),
         **asdict(config.weights),
         passage_tag=config.passage_tag,
+        search_tools=config.search_tools or None,
+        answer_pattern=config.answer_pattern,
         share_ranks=config.share_ranks,
     )
 

@@ -1,14 +1,15 @@
 """Logs of agents that searched, as TRL, Search-R1, verifiers and prime-rl write them, read as rollouts."""
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_valid_rows, shown
-from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block, text_of
+from seper_reward.data.stated import compile_answer_pattern
+from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block
+from seper_reward.reward.tools import SearchTools, text_of, unpacked
 from seper_reward.reward.turns import Turn
 from seper_reward.types import Answers, Passage
 
@@ -33,36 +34,58 @@ class LoggedRollout(NamedTuple):
 
 
 def read_rollout_log(
-    path: str | Path, *, answers: Mapping[str, Answers] | None = None, passage_tag: str = "information"
+    path: str | Path,
+    *,
+    answers: Mapping[str, Answers] | None = None,
+    passage_tag: str = "information",
+    search_tools: SearchTools | Sequence[str] | None = None,
+    answer_pattern: str | None = None,
 ) -> list[LoggedRollout]:
     """Read a log of rollouts; a row that is unusable becomes a rollout that says so in ``problem``.
 
     Three layouts are known by their fields. *Searches*: ``{question, answers, searches: [{query?, passages}],
     answer?}``. *Messages* (TRL's tables of completions, verifiers, prime-rl): ``completion`` is a list of messages, of
-    which those of the role ``tool`` are searches. *Text* (Search-R1): the completion is one text, with what was found
-    between ``<information>`` tags and the answer between ``<answer>`` tags. A question that no field holds is the
-    user's last message in ``prompt`` or, where all is in one list of messages, the user's first there. Gold answers
-    are texts or numbers, or lists of them, also inside ``reward_model``, ``info`` or ``ground_truth``.
+    which the results of the search tool are searches. *Text* (Search-R1): the completion is one text, with what was
+    found between ``<information>`` tags and the answer between ``<answer>`` tags. A question that no field holds is
+    the user's last message in ``prompt`` or, where all is in one list of messages, the user's first there. Gold
+    answers are texts or numbers, or lists of them, also inside ``reward_model``, ``info`` or ``ground_truth``.
 
     Args:
         path: JSON, JSONL (also .gz), CSV or Parquet.
         answers: Gold answers by question, for rows that have none.
         passage_tag: Name of the tag around what a search found, in layouts of one text.
+        search_tools: Names of the tools whose results are searches, in layouts of messages; ``None`` if there is only
+            one.
+        answer_pattern: Regular expression of the answer, as in ``read_rollouts``.
 
     Raises:
         OSError: The file cannot be read.
         BadRowError: A line is not JSON.
+        ValueError: The pattern is no regular expression.
+        SeveralToolsError: Several tools have results, and none is named.
     """
-    return [LoggedRollout(where, _read(row, answers or {}, passage_tag)) for where, row in read_valid_rows(path)]
+    tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
+    if answer_pattern is not None:
+        compile_answer_pattern(answer_pattern)  # a row would be blamed
+    rows = list(read_valid_rows(path))
+    tools.see(_completion(row) for _, row in rows if row.get("searches") is None)
+    options = {
+        "passage_tag": passage_tag, "answer_pattern": answer_pattern, "search_tools": tools.chosen()
+    }  # fmt: skip
+    return [LoggedRollout(where, _read(row, answers or {}, options)) for where, row in rows]
 
 
-def _read(row: Mapping[str, Any], known: Mapping[str, Answers], passage_tag: str) -> Rollout:
-    completion = _unpacked(_first(row, COMPLETION))
-    question = _first(row, QUESTION) or _asked(_unpacked(row.get("prompt"))) or _asked_first(completion)
-    searches = _unpacked(row.get("searches"))
+def _completion(row: Mapping[str, Any]) -> Any:
+    return unpacked(_first(row, COMPLETION))
+
+
+def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping[str, Any]) -> Rollout:
+    completion = _completion(row)
+    question = _first(row, QUESTION) or _asked(unpacked(row.get("prompt"))) or _asked_first(completion)
+    searches = unpacked(row.get("searches"))
     # beside searches, the field ``answer`` is what the policy said
     gold = _first(row, [name for name in ANSWERS if name != "answer" or searches is None])
-    gold = _unpacked(gold) if gold is not None else known.get(question) if isinstance(question, str) else None
+    gold = unpacked(gold) if gold is not None else known.get(question) if isinstance(question, str) else None
     if isinstance(gold, str | int | float):
         gold = [gold]
     if searches is not None:
@@ -73,15 +96,16 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], passage_tag: str
     elif isinstance(completion, str):
         completion = _written(completion, row)
     try:
-        (rollout,) = read_rollouts([question], [gold], [completion], None, None, passage_tag)
+        (rollout,) = read_rollouts([question], [gold], [completion], **options)
         if rollout.problem:
             return rollout
         if searches is not None:
             return replace(rollout, turns=tuple(_turn(search) for search in searches), calls=())
         if isinstance(completion, str) and not rollout.turns and _went_on_after_search(completion):
-            problem = f"it searched, but nothing stands between <{passage_tag}> tags; name the tag"
+            problem = f"it searched, but nothing stands between <{options['passage_tag']}> tags; name the tag"
             return Rollout("", (), (), "", problem)
-        return replace(rollout, turns=_read_turns(rollout.turns, list(_queries(completion))))
+        queries = [found[1].strip() for found in _SEARCH.finditer(completion)] if isinstance(completion, str) else []
+        return replace(rollout, turns=_read_turns(rollout.turns, queries))
     except (ValueError, AttributeError, TypeError) as error:
         return Rollout("", (), (), "", f"a row must be a rollout, got {shown(row)}: {error}")
 
@@ -116,7 +140,7 @@ def _went_on_after_search(text: str) -> bool:
 
 
 def _turn(search: Any) -> Turn:
-    passages = _unpacked(search.get("passages")) if isinstance(search, Mapping) else None
+    passages = unpacked(search.get("passages")) if isinstance(search, Mapping) else None
     if isinstance(passages, str):
         passages = [passages]
     if not isinstance(passages, Sequence):
@@ -137,7 +161,7 @@ def passages_of(text: str) -> tuple[Passage, ...]:
             Passage(text[head.end() : end].strip(), (head["quoted"] or head["plain"] or "").strip())
             for head, end in zip(heads, ends, strict=True)
         )
-    found = _unpacked(text)
+    found = unpacked(text)
     if isinstance(found, Mapping):
         found = next((found[name] for name in ("passages", "results", "documents") if name in found), found)
     if isinstance(found, list) and all(isinstance(each, str | Mapping) for each in found):
@@ -156,40 +180,16 @@ def _passage(value: Any) -> Passage:
     raise ValueError(f"a passage must be a text or {{title?, text}}, got {shown(value)}")
 
 
-def _queries(completion: Any) -> Iterator[str]:
-    """Yield what the policy searched for, where its messages or its text say so."""
-    if isinstance(completion, str):
-        yield from (found[1].strip() for found in _SEARCH.finditer(completion))
-        return
-    for message in completion if isinstance(completion, list) else ():
-        for call in message.get("tool_calls") or ():
-            call = _unpacked(call)
-            function = (call.get("function") or call) if isinstance(call, Mapping) else {}
-            arguments = _unpacked(function.get("arguments"))
-            values = arguments.values() if isinstance(arguments, Mapping) else ()
-            yield next((value for value in values if isinstance(value, str)), "")
-
-
 def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
     """Return the first of some fields that a row holds, also inside the dicts that other libraries put them in."""
     for name in names:
         if row.get(name) not in (None, "", []) and not isinstance(row[name], Mapping):
             return row[name]
     for name in _NESTED:
-        inner = _unpacked(row.get(name))
+        inner = unpacked(row.get(name))
         if isinstance(inner, Mapping) and (found := _first(inner, names)) is not None:
             return found
     return None
-
-
-def _unpacked(value: Any) -> Any:
-    """Return what a text holds as JSON, as tables keep lists; other values as they are."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
 
 
 def _asked_first(messages: Any) -> str | None:

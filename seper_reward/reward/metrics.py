@@ -9,6 +9,7 @@ from typing import Any
 from seper_reward.data.answers import exact_match
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.rollouts import OTHERS, Rollout, Score
+from seper_reward.reward.tools import SearchTools, counted
 from seper_reward.runtime.profiling import Profile
 from seper_reward.types import Belief
 
@@ -110,9 +111,19 @@ class RewardLog:
                 f"which passage_tag={passage_tag!r} is the name"
             )
 
-    def _warn_once(self, text: str) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
+    def warn_of_tools(self, tools: SearchTools) -> None:
+        """Warn once if other tools than those that are named have results, and none of these has."""
+        if tools.names is not None and tools.seen and not any(name in tools.seen for name in tools.names):
+            self._warn_once(
+                f"search_tools={tools.names} have no results so far, but {counted(tools.seen)} have: no search is "
+                "paid or priced",
+                "tools",
+            )
+
+    def _warn_once(self, text: str, kind: str | None = None) -> None:
+        """Warn unless there was a warning of this kind, or in its absence with this text."""
+        if (kind or text) not in self._warned:
+            self._warned.add(kind or text)
             warnings.warn(text, stacklevel=4)
 
     def _share_of_step(self, spent: float) -> dict[str, float]:
@@ -121,6 +132,12 @@ class RewardLog:
         share = {} if self._last_call is None else {"share_of_step": spent / (now - self._last_call)}
         self._last_call = now
         return share
+
+
+def tools_of_trainer(log: Callable[..., None] | None) -> list[str]:
+    """Return the names of the tools of the trainer, whose method ``log`` is."""
+    tools = getattr(getattr(log, "__self__", None), "tools", None) or ()
+    return [each.__name__ for each in tools if hasattr(each, "__name__")]
 
 
 def _is_alone(name: str, log: Callable[..., None]) -> bool:

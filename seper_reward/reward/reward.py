@@ -13,12 +13,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seper_reward.client import SePerClient
+from seper_reward.data.stated import compile_answer_pattern
 from seper_reward.reward.beliefs import BeliefMemory
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights, read_former
-from seper_reward.reward.metrics import RewardLog, Scored
+from seper_reward.reward.metrics import RewardLog, Scored, tools_of_trainer
 from seper_reward.reward.policy_reader import PolicyReader, Weights
 from seper_reward.reward.rollouts import OTHERS, Rollout, Score, read_rollouts, rows_of_others
+from seper_reward.reward.tools import SearchTools
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Answers, Asked, Measured, UnscorableError
@@ -35,7 +37,7 @@ class SePerReward:
     It needs the columns ``question`` (text) and ``answers`` (aliases of the gold answer or, where that is a list, the
     aliases of each of its items), or environments with attributes of these names. A rollout's searches come from its
     environment, else from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search), else from
-    the texts of the completion's tool messages and from what stands between passage tags. A row of other types is a
+    the completion's messages of search tools and from what stands between passage tags. A row of other types is a
     rollout that cannot be scored; a whole column of another type is an error. Where a trainer has environments of
     several types, rows of those that do not search get ``None``, and do not count as failures.
 
@@ -51,6 +53,12 @@ class SePerReward:
             trainer's, without and with its adapter, once ``attach`` has been called.
         passage_tag: Name of the tag that stands around what a search found in completions that are texts, such as
             ``information``; a policy that can write the tag itself can fake passages. ``None`` if there is none.
+        search_tools: Names of the tools whose results are searches, such as ``("search",)``. Other tools are neither
+            paid nor priced. ``None`` takes the only tool; as soon as several have results, or the trainer has
+            several, a call is refused. Environments that record their searches need no names.
+        answer_pattern: Regular expression whose last match's first group, or the whole match if it has no group, is
+            the policy's answer; a completion without a match states nothing. ``None`` reads the usual marks
+            (``stated_answer``).
         share_ranks: Whether the ranks of a trainer share the work: what the rollouts of all of them need is measured
             once, by one of them. All ranks must then call the reward together, as in TRL's ``GRPOTrainer``; a process
             without a process group, and ``score``, work alone. A server measures once for all its clients anyway.
@@ -66,8 +74,9 @@ class SePerReward:
         __name__: Name of the metrics in TRL's log, ``"seper"``; set it if a trainer has several such rewards.
 
     Raises:
-        ValueError: The reader is unknown, a weight or the price is negative, or a URL is not one; or a server is to
-            read with the trainer's weights.
+        ValueError: The reader is unknown, a weight or the price is negative, a URL is not one, the pattern is no
+            regular expression, or ``search_tools`` is no list of names; or a server is to read with the trainer's
+            weights.
         TypeError: A keyword is unknown.
     """
 
@@ -81,6 +90,8 @@ class SePerReward:
         closed_book: bool = RewardWeights.closed_book,
         reader: Weights = "separate",
         passage_tag: str | None = None,
+        search_tools: Sequence[str] | None = None,
+        answer_pattern: str | None = None,
         share_ranks: bool = False,
         environment: str | None = None,
         **former: Any,
@@ -90,7 +101,10 @@ class SePerReward:
             raise ValueError("give answer_weight or variant, which stands for it, not both; variant goes")
         self.weights = replace(weights, **read_former(former))
         self.__name__ = "seper"  # TRL names the metric after it
-        self.passage_tag, self.environment = passage_tag, environment
+        if answer_pattern is not None:
+            compile_answer_pattern(answer_pattern)  # fail early
+        self.passage_tag, self.answer_pattern, self.environment = passage_tag, answer_pattern, environment
+        self.search_tools = SearchTools(search_tools)
         self.failures: Counter[str] = Counter()
         self.log = RewardLog()
         self._reader = PolicyReader(SePerClient(scorer) if isinstance(scorer, str) else scorer, reader)
@@ -115,11 +129,15 @@ class SePerReward:
 
         def read() -> list[Rollout]:
             others = rows_of_others(self.environment, environment, environments)
-            return read_rollouts(question, answers, completions, passages, environments, self.passage_tag, others)
+            if environments is None and passages is None:
+                self.search_tools.refuse_several(tools_of_trainer(log_metric or log_extra))
+            columns = (question, answers, completions, passages, environments, self.passage_tag, others)
+            return read_rollouts(*columns, answer_pattern=self.answer_pattern, search_tools=self.search_tools)
 
         rollouts = self._on_all_ranks(read)
         if environments is None and passages is None and not self.weights.answer_weight:
             self.log.warn_of_blindness(rollouts, self.passage_tag)
+        self.log.warn_of_tools(self.search_tools)
         if self.weights.price:
             self.log.warn_of_scaling(log_metric or log_extra)
         with profiling() as profile:

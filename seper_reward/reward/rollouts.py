@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from seper_reward.data.answers import is_list, read_answers, stated_answer
+from seper_reward.data.answers import is_list, read_answers
 from seper_reward.data.rows import is_unicode
+from seper_reward.data.stated import compile_answer_pattern, stated_answer
+from seper_reward.reward.tools import Result, SearchTools, read_calls, read_results, text_of
 from seper_reward.reward.turns import NO_MORE, Turn, read_tool_message
 from seper_reward.types import Answers, Belief, Passage, UnscorableError
 
 OTHERS = "a row of another environment"  # the ``problem`` of a rollout that somebody else is to score
-_ERRORS = ("{'error': ", '{"error": ')  # how TRL writes the error of a failed tool call, and how JSON would
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,12 @@ class Rollout:
         question: The question.
         answers: Aliases of its gold answer or, where that is a list, those of each of its items.
         turns: The searches, in order.
-        answer: The answer that the policy states last (``stated_answer``); empty if it was cut off before one.
+        answer: The answer that the policy states last (``stated_answer``); empty if it was cut off before one, or does
+            not match the ``answer_pattern``.
         problem: Why it cannot be scored, of a rollout whose row is unusable; its other fields are empty then.
         calls: How many of the searches each message of the policy asked for, in order; empty where the completion does
             not show that, as when its passages come from a column.
-        failed: How many calls of tools failed: they named no tool, or had wrong arguments.
+        failed: How many calls failed: searches with an error as their result, and calls of tools that do not exist.
         failed_calls: How many calls of each message failed, in order; empty where ``calls`` is.
     """
 
@@ -89,13 +91,16 @@ def read_rollouts(
     environments: Sequence[Any] | None = None,
     passage_tag: str | None = None,
     others: Sequence[bool] | None = None,
+    *,
+    answer_pattern: str | None = None,
+    search_tools: SearchTools | Sequence[str] | None = None,
 ) -> list[Rollout]:
     """Return one rollout per row; a row that is unusable becomes a rollout that says so in ``problem``.
 
     A rollout's searches come from the ``turns`` of its environment (as many as the completion has results of its
     tools, since TRL rolls back results that are too long), else from the column ``passages`` (one search), else from
-    the completion's tool messages (``read_tool_message``), and from what stands between passage tags. The error of a
-    failed call is no result. Numbers are read as texts.
+    the completion's messages of search tools (``read_tool_message``), and from what stands between passage tags. The
+    error of a failed call is no result. Numbers are read as texts.
 
     Args:
         question: Column of questions; where there is none, or ``None`` in it, the environment's attribute counts.
@@ -109,10 +114,16 @@ def read_rollouts(
             ``information``; ``None`` if there is none.
         others: Whether each row is of another environment; ``None`` takes those for others whose environment keeps no
             record of searches (``turns``).
+        answer_pattern: Regular expression whose last match's first group, or the whole match if it has no group, is
+            the answer; a completion without a match states nothing. ``None`` reads the usual marks
+            (``stated_answer``).
+        search_tools: Names of the tools whose results are searches; ``None`` if there is only one. Results and errors
+            of other tools are ignored. In an environment that records its searches, only its own tools count.
 
     Raises:
         ValueError: A column has another type than these: ``question`` is one text, or no row of ``answers`` or
-            ``passages`` is a list. Or there are no columns, and no environments to ask.
+            ``passages`` is a list. Or there are no columns, and no environments to ask; or the pattern is no regular
+            expression. Or (``SeveralToolsError``) several tools have results, and none is named.
         RuntimeError: The retriever of an environment failed (``failure``), which is no fault of the policy.
     """
     for environment in environments or ():
@@ -135,9 +146,14 @@ def read_rollouts(
     count = next(len(column) for column in (question, environments) if column is not None)
     others = others if others is not None else [_is_other(each) for each in environments or [None] * count]
     columns = (question, answers, completions, environments, passages)
-    rows = zip(*([None] * count if column is None else column for column in columns), strict=True)
+    rows = list(zip(*([None] * count if column is None else column for column in columns), strict=True))
+    tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
+    own = [not other and not _records(row[3]) and row[4] is None for other, row in zip(others, rows, strict=True)]
+    tools.see(row[2] for row in itertools.compress(rows, own))  # the others show by themselves what was searched
+    pattern = None if answer_pattern is None else compile_answer_pattern(answer_pattern)
     return [
-        _unusable(OTHERS) if other else _rollout(row, passage_tag) for other, row in zip(others, rows, strict=True)
+        _unusable(OTHERS) if other else _rollout(row, passage_tag, pattern, tools)
+        for other, row in zip(others, rows, strict=True)
     ]
 
 
@@ -173,7 +189,12 @@ def rows_of_others(
 
 
 def _is_other(environment: Any) -> bool:
-    return environment is not None and not hasattr(environment, "turns")
+    return environment is not None and not _records(environment)
+
+
+def _records(environment: Any) -> bool:
+    """Return whether an environment keeps a record of its searches."""
+    return hasattr(environment, "turns")
 
 
 def tagged_block(tag: str) -> re.Pattern[str]:
@@ -181,26 +202,27 @@ def tagged_block(tag: str) -> re.Pattern[str]:
     return re.compile(rf"<{re.escape(tag)}>(.*?)</{re.escape(tag)}>", re.DOTALL)
 
 
-def _rollout(row: Sequence[Any], passage_tag: str | None) -> Rollout:
+def _rollout(
+    row: Sequence[Any], passage_tag: str | None, pattern: re.Pattern[str] | None, tools: SearchTools
+) -> Rollout:
     question, answers, completion, environment, passages = row
     question, answers = _known(question, environment, "question"), _known(answers, environment, "answers")
-    if not hasattr(environment, "turns"):
-        environment = None  # it keeps no record: what its tools said does
+    if not _records(environment):
+        environment = None
     try:
         if not is_list(answers):
             raise UnscorableError(f"answers must be a list of texts, got {type(answers).__name__}")
         messages = _messages("" if completion is None else completion, passage_tag)
-        found = _found(messages, environment)
+        found, failed = _searches(messages, environment, tools)
         seen = None if completion is None else list(itertools.chain.from_iterable(found))
         turns = _turns(seen, environment, passages)
         before, *calls = map(len, found)
         shown = before == 0 and sum(calls) == len(turns)
-        failed = _failed(messages)
         rollout = Rollout(
             _text(question, "question"),
             read_answers(answers, _text),
             turns,
-            _last_answer(messages),
+            _last_answer(messages, pattern),
             calls=tuple(calls) if shown else (),
             failed=sum(failed),
             failed_calls=tuple(failed[1:]) if shown and not failed[0] else (),
@@ -256,49 +278,33 @@ def _split(message: Any, block: re.Pattern[str]) -> Iterator[Any]:
             yield {"role": "assistant", "content": text}
 
 
-def _found(messages: Sequence[Any], environment: Any) -> list[list[str]]:
-    """Return what the searches found before the policy's first message, and after each of its messages.
+def _searches(messages: Sequence[Any], environment: Any, tools: SearchTools) -> tuple[list[list[Result]], list[int]]:
+    """Return the searches before the policy's first message and after each of its messages, and how many calls failed.
 
     Errors of failed calls, and the answer that there are no more searches, are left out; of an environment, only its
-    own tools count.
+    own tools count. A result without a name is a search unless the policy calls another tool. A call that fails counts
+    if it was to search, or if it names a tool that does not exist.
     """
-    found: list[list[str]] = [[]]
-    for message in messages:
-        if message.get("role") == "assistant":
-            found.append([])
-        elif message.get("role") == "tool" and (
-            environment is None or hasattr(environment, message.get("name") or "search")
-        ):
-            text = text_of(message)
-            if text != NO_MORE and not _is_error(message):
-                found[-1].append(text)
-    return found
+    results = read_results(messages)
+    chosen = tools.chosen()
+    called = {call.tool for message in messages if message.get("role") == "assistant" for call in read_calls(message)}
+
+    def searches(result: Result) -> bool:
+        if environment is not None:
+            own = hasattr(environment, result.tool or "search")
+            return own and (tools.names is None or result.tool is None or result.tool in tools.names)
+        if chosen is None:
+            return True
+        return result.tool in chosen if result.tool else called <= {None, *chosen}
+
+    found = [
+        [each for each in group if not each.failed and each.text != NO_MORE and searches(each)] for group in results
+    ]
+    failed = [sum(each.failed and (each.lacks_tool or searches(each)) for each in group) for group in results]
+    return found, failed
 
 
-def _failed(messages: Sequence[Any]) -> list[int]:
-    """Return how many calls had failed before the policy's first message, and did after each of its messages."""
-    counts = [0]
-    for message in messages:
-        if message.get("role") == "assistant":
-            counts.append(0)
-        counts[-1] += _is_error(message)
-    return counts
-
-
-def _is_error(message: Mapping[str, Any]) -> bool:
-    """Return whether a message is the error of a failed call of a tool."""
-    return message.get("role") == "tool" and text_of(message).startswith(_ERRORS)
-
-
-def text_of(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, also of one in blocks ``{type: "text", text}``."""
-    content = message.get("content") or ""
-    if isinstance(content, list) and all(isinstance(each, Mapping) and "text" in each for each in content):
-        return "".join(str(each["text"]) for each in content)
-    return str(content)
-
-
-def _turns(found: Sequence[str] | None, environment: Any, passages: Any) -> tuple[Turn, ...]:
+def _turns(found: Sequence[Result] | None, environment: Any, passages: Any) -> tuple[Turn, ...]:
     if environment is not None:
         # of what TRL rolls back, only the end of a rollout, the environment knows nothing
         return tuple(environment.turns if found is None else environment.turns[: len(found)])
@@ -307,7 +313,7 @@ def _turns(found: Sequence[str] | None, environment: Any, passages: Any) -> tupl
             raise UnscorableError(f"passages must be a list, got {type(passages).__name__}")
         given = tuple(_passage(passage, f"passages[{place}]") for place, passage in enumerate(passages))
         return (Turn("", given),) if given else ()
-    return tuple(Turn("", read_tool_message(text)) for text in found or ())
+    return tuple(Turn(each.query, read_tool_message(each.text)) for each in found or ())
 
 
 def _passage(value: Any, name: str) -> Passage:
@@ -320,7 +326,8 @@ def _passage(value: Any, name: str) -> Passage:
     return Passage(_text(value, name))
 
 
-def _last_answer(messages: Sequence[Any]) -> str:
+def _last_answer(messages: Sequence[Any], pattern: re.Pattern[str] | None) -> str:
     last = messages[-1] if messages else {}
     # a completion that was cut off after a search has no answer
-    return "" if last.get("role") != "assistant" or last.get("tool_calls") else stated_answer(text_of(last))
+    cut = last.get("role") != "assistant" or last.get("tool_calls")
+    return "" if cut else stated_answer(text_of(last), pattern)

@@ -21,7 +21,7 @@ from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.serving.bodies import BeliefsBody, OpenRLHFBody, QueryBody, RewardsBody, UtilitiesBody, VerifyBody
-from seper_reward.serving.contracts import read_bodies, read_openrlhf, read_verify
+from seper_reward.serving.contracts import DEFAULT_READING, Reading, read_bodies, read_openrlhf, read_verify
 from seper_reward.serving.middleware import Numbers, RequestGuard
 from seper_reward.serving.scoring import RETRY, Limits, Scoring
 from seper_reward.serving.worker import Worker
@@ -37,7 +37,7 @@ def build_app(
     weights: RewardWeights,
     token: str | None = None,
     unscored: float | None = None,
-    passage_tag: str | None = None,
+    reading: Reading = DEFAULT_READING,
 ) -> FastAPI:
     """Return the app.
 
@@ -48,7 +48,7 @@ def build_app(
         token: Bearer token that all requests but ``/health`` must carry; ``None`` asks for none.
         unscored: Number that stands for a rollout that cannot be scored where a trainer's contract has no null;
             ``None`` refuses such a request.
-        passage_tag: Tag around what a search found in OpenRLHF's texts (``read_openrlhf``).
+        reading: How completions are read.
     """
     app = FastAPI(title="seper-reward", version=version("seper-reward"), description=__doc__)
     numbers, scoring = Numbers(worker), Scoring(worker, limits)
@@ -79,7 +79,7 @@ def build_app(
     @app.post("/rewards")
     async def rewards(body: RewardsBody, deadline: Deadline = None) -> dict[str, Any]:
         """Rewards of rollouts, with their parts."""
-        rollouts = read_bodies(body.rollouts)
+        rollouts = read_bodies(body.rollouts, reading)
         scored = await scoring.score(rollouts, body.weights(weights), deadline)
         return {
             "rewards": [None if each is None else each.reward for each, _ in scored],
@@ -91,7 +91,7 @@ def build_app(
     @app.post("/openrlhf")
     async def openrlhf(body: OpenRLHFBody, deadline: Deadline = None) -> dict[str, Any]:
         """OpenRLHF's remote reward: rewards, scores for its dynamic sampling, and numbers for its log."""
-        scored = await scoring.score(read_openrlhf(body, passage_tag), weights, deadline)
+        scored = await scoring.score(read_openrlhf(body, reading), weights, deadline)
         found = [number(*pair) for pair in scored]
         logs = {"unscored": [float(each is None) for each, _ in scored], "cost": [_cost(each) for each, _ in scored]}
         return {"rewards": found, "scores": found, "extra_logs": logs, "reasons": [reason for _, reason in scored]}
@@ -99,7 +99,7 @@ def build_app(
     @app.post("/verify")
     async def verify(body: VerifyBody, deadline: Deadline = None) -> dict[str, Any]:
         """NeMo Gym's `verify`: the request with its reward; a rollout that cannot be scored is masked."""
-        ((found, reason),) = await scoring.score([read_verify(body)], weights, deadline)
+        ((found, reason),) = await scoring.score([read_verify(body, reading)], weights, deadline)
         masked = {"mask_sample": True, "failure_kind": "seper:unscored", "failure_reason": reason}
         return {
             **body.model_dump(exclude_unset=True),

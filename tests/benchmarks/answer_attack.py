@@ -18,7 +18,7 @@ import torch
 from tqdm import tqdm
 
 from seper_reward import SePerScorer
-from seper_reward.data.answers import stated_answer
+from seper_reward.data.stated import stated_answer
 from seper_reward.reports.tables import markdown_table
 from seper_reward.runtime.json_files import json_line
 from seper_reward.runtime.pretrained import LoadOptions

@@ -133,5 +133,26 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     (search,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
     assert (search["query"], search["question"]) == ("it", "Who runs it?")
     assert (tmp_path / "out.svg").read_text().startswith("<?xml")
+    rows = [
+        {
+            "question": "Who runs it?", "answers": ["Ida"],
+            "completion": [
+                {"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": {"query": "it"}}}]},
+                {"role": "tool", "name": name, "content": "Ida runs it."},
+                {"role": "assistant", "content": "Done: Ida"},
+            ],
+        }
+        for name in ("search", "search", "python")
+    ]  # fmt: skip
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["audit", str(log), *words]) == 2
+    several = "the log holds results of tools search (2), python (1): name those that search with --tools search"
+    assert several in capsys.readouterr().err
+    named = ["--tools", "search", "web", "--answer_pattern", "Done: (.*)", "--json", outputs["json"]]
+    assert main(["audit", str(log), *words, *named]) == 0
+    out, err = capsys.readouterr()
+    assert "3 rollouts of 1 questions, 2 searches" in out
+    assert "--tools web: the log holds no result of it; it holds search (2), python (1)" in err
+    assert json.loads((tmp_path / "out.json").read_text())["measures"]["accuracy"]["mean"] == 1.0
     assert main(["audit"]) == 2
     assert "input is required: seper-reward audit rollouts.jsonl" in capsys.readouterr().err

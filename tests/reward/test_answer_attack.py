@@ -6,9 +6,9 @@ import re
 import pytest
 
 from seper_reward import SePerScorer
-from seper_reward.data.answers import stated_answer
 from seper_reward.data.demo import CORPUS
 from seper_reward.data.rows import read_valid_rows
+from seper_reward.data.stated import stated_answer
 from seper_reward.estimators.rules import states_another
 from trainers.adapters.guess_words import NO_WORDS, YES_WORDS
 

@@ -208,7 +208,7 @@ def test_an_unknown_keyword_is_refused():
 def test_the_constructor_is_short_and_has_the_defaults_of_the_weights():
     parameters = inspect.signature(SePerReward).parameters
     named = [each for each in parameters.values() if each.kind is not each.VAR_KEYWORD]
-    assert len(named) <= 9
+    assert len(named) <= 11
     assert {each.name: parameters[each.name].default for each in fields(RewardWeights)} == asdict(RewardWeights())
     assert RewardWeights().price == 0.1
 
@@ -362,7 +362,7 @@ def test_rewards_are_the_labels(tiny_scorer):
         ("<s>mill</s><info>Ida\nruns it</info>\n<s>Ida</s><info>x</info>\nIda Voss", None, (1, 1, 0), "Ida Voss"),
         ("<s>mill</s><info>Ida</info> <info>x</info>", None, (2,), ""),
         ([{"role": "assistant", "content": "<info>Ida</info>Bob"}], None, (), "Bob"),
-        ("<s>mill</s><info>Ida", None, (0,), "<s>mill</s><info>Ida"),
+        ("<s>mill</s><info>Ida", None, (0,), "<info>Ida"),
     ],
 )
 def test_which_message_asked_for_which_search(completion, passages, calls, answer):

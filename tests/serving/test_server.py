@@ -17,6 +17,7 @@ from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.scorer import SePerScorer
+from seper_reward.serving.contracts import Reading
 from seper_reward.serving.scoring import Limits
 from seper_reward.types import Passage
 from tests.helpers import ENVIRONMENT, VARIANTS
@@ -407,7 +408,7 @@ def test_openrlhf(tiny_scorer):
     for name in ("delta", "advantage"):
         expected = near(SePerReward(tiny_scorer, **VARIANTS[name], price=0.1)(**columns))
         weights = RewardWeights(**VARIANTS[name], price=0.1)
-        with ServerThread(tiny_scorer, weights=weights, passage_tag="information") as server:
+        with ServerThread(tiny_scorer, weights=weights, reading=Reading("information")) as server:
             found = post(server, "/openrlhf", body).json()
         assert found["rewards"] == found["scores"] == expected
         assert found["extra_logs"]["cost"] == [0.1, 0.0]
@@ -452,6 +453,39 @@ def test_nemo_gym(tiny_scorer):
         }
         assert "question" not in found  # only what came goes back
         assert post(server, "/verify", {**request, "answers": []}).status_code == 422
+    output = [
+        {"type": "function_call", "name": "search", "arguments": "{}", "call_id": "1"},
+        {"type": "function_call", "name": "python", "arguments": "{}", "call_id": "2"},
+        {"type": "function_call_output", "call_id": "2", "output": MILL},
+        {"type": "function_call_output", "call_id": "1", "output": SHEEP},
+        {"type": "message", "role": "assistant", "content": "Said: Ida Voss."},
+    ]
+    several = {**request, "response": {"output": output}}
+    rows = [
+        {"question": QUESTION, "answers": ANSWERS, "completion": [called, {"role": "tool", "content": MILL}]}
+        for called in (
+            {"role": "assistant", "tool_calls": [{"function": {"name": name}}]} for name in ("search", "python")
+        )
+    ]
+    weights = RewardWeights(answer_weight=0.0, price=0.1)
+    with ServerThread(tiny_scorer, weights=weights) as server:
+        refused = post(server, "/verify", several)
+        assert refused.status_code == 422
+        assert "got tools python (1), search (1): name those that search" in refused.json()["detail"]
+        reasons = post(server, "/rewards", {"rollouts": rows}).json()["reasons"]
+        assert [reason.partition(": name")[0] for reason in reasons] == [
+            "which results are searches is not known, got tools search (1), python (1)"
+        ] * 2
+    reading = Reading(None, "Said: (.*)", ("search",))
+    with ServerThread(tiny_scorer, weights=weights, reading=reading) as server:
+        found = post(server, "/verify", several).json()
+        expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)(
+            question=[QUESTION], answers=[ANSWERS], passages=[[SHEEP]]
+        )
+        assert [found["reward"]] == pytest.approx(expected, abs=1e-5)
+        assert [each["cost"] for each in post(server, "/rewards", {"rollouts": rows}).json()["scores"]] == [0.1, 0.0]
+    with ServerThread(tiny_scorer, weights=RewardWeights(gain_weight=0.0, price=0.0), reading=reading) as server:
+        assert post(server, "/verify", several).json()["reward"] == 1.0
     with ServerThread(tiny_scorer, unscored=0.5) as server:
         found = post(server, "/verify", {**request, "answers": []}).json()
         assert (found["reward"], found["mask_sample"], found["failure_reason"]) == (0.5, True, "no gold answer")

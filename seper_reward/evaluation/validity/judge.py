@@ -11,9 +11,9 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from seper_reward.data.answers import stated_answer
 from seper_reward.data.demo import EQUIVALENCE, WORDINGS
 from seper_reward.data.rows import read_valid_rows
+from seper_reward.data.stated import stated_answer
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.evaluation.statistics import mean
 from seper_reward.evaluation.validity.near_values import near_values

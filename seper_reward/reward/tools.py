@@ -1,0 +1,206 @@
+"""Results of tools in a completion: which tool each is of, whether its call failed, and which of them are searches."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from seper_reward.data.answers import is_list
+from seper_reward.data.rows import shown
+from seper_reward.types import UnscorableError
+
+#: First words of an error. Its name has a colon, a status or nothing behind it; in prose it has words.
+_ERROR = re.compile(
+    r"\{'(?:error|isError|is_error)': (?!None\b|False\b|''|\"\"|\[\]|\{\})"  # as TRL writes a mapping
+    r"|(?:[\w.]{0,80}(?:Error|Exception)|ERROR|error)(?:\s*:|\s*$)|\[(?:Error|ERROR|error)\]"
+    r"|\w{1,80}(?:Error|Exception) \(?[45]\d\d\b"
+    r"|(?:HTTP )?[Ee]rror:? \(?[45]\d\d\)?(?:\s*[:,-]|\s*$)|HTTP [45]\d\d(?:\s*[:,(-]|\s*$| [A-Z])"
+    r"|Error (?:executing|calling|running|invoking|searching|fetching|retrieving)\b[^\n:]{0,80}:"
+    r"|Traceback \(most recent call last\)"
+    r"|(?i:(?:tool|function|search|retrieval|request|connection|query)(?: (?:call|request|execution|query))?"
+    r" (?:failed|timed out|refused|reset)(?:\s*[:.(]|\s*$| after \d| with (?:status|code|error|http)))"
+    r"|Tool ['\"`]?[\w.-]{1,80}['\"`]? (?:was |is )?(?:not found|does not exist|not available)"
+    r"|(?i:unknown|no such) (?:tool|function)(?::| ['\"`]|\s*$)"
+)
+#: What an error says of a tool that does not exist.
+_MISSING = re.compile(
+    r"\btool\b[^\n]{0,80}?\b(?:not found|(?:does not|doesn't) exist|not available)"
+    r"|\b(?:unknown|no such) (?:tool|function)\b|\bnot a valid tool\b",
+    re.IGNORECASE,
+)
+
+
+class Result(NamedTuple):
+    """A message of a tool.
+
+    Attributes:
+        tool: Name of the tool; ``None`` if neither the message nor a call has it.
+        query: First text among the arguments of the call; "" without one.
+        text: Text of the message.
+        failed: Whether it is the error of a failed call.
+    """
+
+    tool: str | None
+    query: str
+    text: str
+    failed: bool
+
+    @property
+    def lacks_tool(self) -> bool:
+        """Whether the call failed because there is no such tool."""
+        return self.failed and bool(_MISSING.search(self.text[:300]))
+
+
+class Call(NamedTuple):
+    """A call of a tool: its name and id, if it has them, and the first text among its arguments."""
+
+    tool: str | None
+    id: str | None
+    query: str
+
+
+class SearchTools:
+    """Names of the tools whose results are searches; in their absence, of the only tool that has results.
+
+    Args:
+        names: The names; ``None`` stands for the only tool.
+
+    Attributes:
+        names: The names, if they were given.
+        seen: Number of results of each tool so far, failed calls excluded.
+
+    Raises:
+        ValueError: The names are no list of texts, or the list is empty.
+    """
+
+    def __init__(self, names: Iterable[str] | None = None) -> None:
+        given = () if names is None or isinstance(names, str) else tuple(names)
+        if names is not None and not (given and all(isinstance(each, str) and each for each in given)):
+            raise ValueError(
+                f"search_tools must be a list of names of tools, at least one, as in ('search',), got {names!r}"
+            )
+        self.names = None if names is None else given
+        self.seen: Counter[str] = Counter()
+
+    def see(self, completions: Iterable[Any]) -> None:
+        """Count the results in completions.
+
+        Raises:
+            SeveralToolsError: Several tools have results so far, and no names were given.
+        """
+        for completion in completions:
+            try:
+                results = read_results(completion) if is_list(completion) else []
+            except UnscorableError:  # its rollout says so
+                continue
+            self.seen.update(each.tool for group in results for each in group if each.tool and not each.failed)
+        self.refuse_several()
+
+    def refuse_several(self, tools: Iterable[str] = ()) -> None:
+        """Refuse results of several tools if no names were given.
+
+        Args:
+            tools: Further tools of the policy, which may have no results yet.
+
+        Raises:
+            SeveralToolsError: There are several.
+        """
+        if self.names is None and len({*self.seen, *tools}) > 1:
+            raise SeveralToolsError(
+                f"which results are searches is not known, got tools {counted(self.seen, tools)}: name those that "
+                "search with search_tools=(...)"
+            )
+
+    def chosen(self) -> tuple[str, ...] | None:
+        """Return the names of the tools that search; ``None`` if no tool has a name."""
+        return (tuple(self.seen) or None) if self.names is None else self.names
+
+
+class SeveralToolsError(ValueError):
+    """Several tools have results, and none is named as the one that searches."""
+
+
+def counted(seen: Mapping[str, int], tools: Iterable[str] = ()) -> str:
+    """Return names of tools with the numbers of their results, most first.
+
+    >>> counted({"python": 33, "search": 120}, ["notes"])
+    'search (120), python (33), notes (0)'
+    """
+    numbers = dict.fromkeys(tools, 0) | dict(seen)
+    return ", ".join(f"{tool} ({count})" for tool, count in sorted(numbers.items(), key=lambda each: -each[1]))
+
+
+def read_results(messages: Iterable[Any]) -> list[list[Result]]:
+    """Return the results of tools before the policy's first message, and after each of its messages.
+
+    A message without a name is matched to the call with its id, else to the next call of the policy's last message.
+
+    Raises:
+        UnscorableError: A message is no mapping.
+    """
+    results: list[list[Result]] = [[]]
+    by_id: dict[str, Call] = {}
+    waiting: list[Call] = []
+    for message in messages:
+        if not isinstance(message, Mapping):
+            raise UnscorableError(f"completion must be a text or a list of messages, got {shown(message)} in it")
+        if message.get("role") == "assistant":
+            results.append([])
+            waiting = list(read_calls(message))
+            by_id |= {call.id: call for call in waiting if call.id}
+        elif message.get("role") == "tool":
+            name = message.get("name") or None
+            call = by_id.get(str(message.get("tool_call_id"))) or next(
+                (each for each in waiting if name in (None, each.tool)), None
+            )
+            if call in waiting:
+                waiting.remove(call)
+            tool, query = (None, "") if call is None else (call.tool, call.query)
+            results[-1].append(Result(str(name) if name else tool, query, text_of(message), _is_error(message)))
+    return results
+
+
+def read_calls(message: Mapping[str, Any]) -> Iterator[Call]:
+    """Yield the calls of a policy's message, in the shapes of OpenAI and of verifiers, also as JSON texts."""
+    calls = unpacked(message.get("tool_calls"))
+    for call in map(unpacked, calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ()):
+        call = call if isinstance(call, Mapping) else {}
+        function = call.get("function") or call
+        function = function if isinstance(function, Mapping) else {}
+        arguments = unpacked(function.get("arguments"))
+        values = arguments.values() if isinstance(arguments, Mapping) else ()
+        name, own = function.get("name"), call.get("id")
+        query = next((value for value in values if isinstance(value, str)), "")
+        yield Call(name if isinstance(name, str) else None, None if own is None else str(own), query)
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, also of one in blocks ``{type: "text", text}``."""
+    content = message.get("content") or ""
+    if isinstance(content, list) and all(isinstance(each, Mapping) and "text" in each for each in content):
+        return "".join(str(each["text"]) for each in content)
+    return str(content)
+
+
+def unpacked(value: Any) -> Any:
+    """Return what a text holds as JSON, as tables keep lists; other values as they are."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _is_error(message: Mapping[str, Any]) -> bool:
+    """Return whether a tool's message is an error, by a field of it or of its JSON, or by its first words."""
+    text = text_of(message).strip()
+    content = unpacked(text) if text.startswith("{") else None
+    objects = [message, *(each for each in (content, message.get("content")) if isinstance(each, Mapping))]
+    if any(each.get("error") for each in objects[1:]):
+        return True
+    flags = ("isError", "is_error")
+    if any(each.get("status") == "error" or any(each.get(flag) is True for flag in flags) for each in objects):
+        return True
+    return bool(_ERROR.match(text))

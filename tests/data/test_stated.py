@@ -1,0 +1,247 @@
+"""The stated answer: wrappers of instruct models around answers of several kinds, and texts that must keep words."""
+
+import time
+
+import pytest
+
+from seper_reward.data.stated import compile_answer_pattern, stated_answer
+
+ANSWERS = ["Ida Voss", "2,340 metres", "1912", "Ann Lee, Bob Tew and Cal Orr", "yes", "Osk, Veland", "$45,000", "-5"]
+WRAPPERS = [
+    "X",
+    "X.",
+    r"$\boxed{X}$",
+    r"\boxed{\text{X}}",
+    r"$\boxed{\textbf{X}}$",
+    r"The mill is hers, hence \[\boxed{\mathrm{\textbf{X}}}\]",
+    r"The final answer is $\boxed{\text{X}}$.",
+    r"\boxed{The answer is X}",
+    r"<answer>\boxed{X}</answer>",
+    r"**Answer:** \boxed{X}",
+    "**Final Answer**: X",
+    "**Final Answer:** X",
+    "**Answer:** X",
+    "**Answer: X**",
+    "Answer: X",
+    "answer : X",
+    "Final answer: **X**",
+    "The final answer: X",
+    "Final Answer: The final answer is X. I hope it is correct.",
+    r"Final Answer: The final answer is $\text{X}$. I hope it is correct.",
+    "### Answer\nX",
+    "## Final Answer:\n\nX",
+    "**Answer**\n\nX\n\n**Explanation**\n\nIt stands in the passage.",
+    "Answer:\nX",
+    "Answer:\n\n**X**\n",
+    "Answer: X\nExplanation: it stands in the passage.",
+    "The answer is X.",
+    "The answer is: X",
+    "the answer would be X",
+    "So the answer is X.",
+    "Thus, the final answer is X.",
+    "The correct answer is X",
+    "The right answer to the question is **X**.",
+    "My final answer is X.",
+    "Based on the search results, the answer is X.",
+    "Based on the provided passages, X.",
+    "According to the passage, X.",
+    "Based on the search results you gave me, X.",
+    "According to the Wikipedia article, the answer is X.",
+    "According to Document 2, the answer is X.",
+    "Therefore, according to the search results, the correct answer is X.",
+    "Therefore, X.",
+    "It is old.\nX\n\nLet me know if you need more.",
+    "X\n\nI hope this helps!",
+    "X. I hope this helps!",
+    "X\n\nPlease let me know if you have any other questions. I hope this helps!",
+    "X\nIs there anything else I can help you with?",
+    "X\n(Source: Doc 1)",
+    "X\nSource: Doc 1",
+    "X (Source: Doc 1)",
+    "X\n\nSources:\n[1] https://example.org/mill\n[2] The mill",
+    "X [1]",
+    "X [1][2].",
+    "X. [1]",
+    "X (Doc 1)",
+    "X (Doc 1, Doc 2).",
+    "X【1】",
+    "X【1†source】",
+    "According to Doc 1, the answer is X [1].",
+    "```\nX\n```",
+    "It is found.\n```text\nX\n```\nI hope this helps!",
+    "`X`",
+    "1. X",
+    "- X",
+    "* **X**",
+    "X<|im_end|>",
+    "X</s>",
+    "X<|eot_id|>",
+    "The answer is X.<|im_end|>\n",
+    "<answer>X</answer>",
+    "<answer> X </answer><|endoftext|>",
+    "It is known. <answer>X",
+    "<answer>The answer is X.</answer>",
+    '{"answer": "X"}',
+    'It is found.\n{"final_answer": "X", "confidence": 0.9}',
+    '```json\n{\n  "reasoning": "it is found",\n  "answer": "X"\n}\n```',
+    'Answer: {"answer": "X"}',
+    "**X**",
+    "__X__",
+    "*X*.",
+    "***X***",
+    '"X"',
+    "“X”.",
+    "The answer is **“X”**.",
+    r"\(X\)",
+    r"\( \text{X} \).",
+    "$$X$$",
+    "<think>Bob?</think>\n\nX",
+    "<think>Answer: Bob</think>Answer: X",
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_the_answer_in_a_wrapper(wrapper, answer):
+    written = answer.replace("$", r"\$") if "\\" in wrapper or "$" in wrapper else answer  # in LaTeX
+    assert stated_answer(wrapper.replace("X", written)).removesuffix(".") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        # denials
+        ("the answer is not Canberra", "not Canberra"),
+        ("The answer isn't Canberra.", "The answer isn't Canberra."),
+        ("That is not the answer: Canberra", "That is not the answer: Canberra"),
+        ("A wrong answer: Canberra", "A wrong answer: Canberra"),
+        ("The wrong answer is Canberra", "The wrong answer is Canberra"),
+        (r"The answer is not \boxed{Canberra}.", "not Canberra."),
+        (r"It cannot be $\boxed{\text{Canberra}}$", "It cannot be Canberra"),
+        (r"\boxed{Canberra} is wrong", "Canberra is wrong"),
+        ("Based on the passage, it is not Canberra", "it is not Canberra"),
+        ("I do not know", "I do not know"),
+        ("I do not know. Let me know if you need more.", "I do not know."),
+        ("The answer is unknown.", "unknown."),
+        ("According to the passage, the answer is not stated.", "not stated."),
+        # hedges
+        ("The answer is probably Canberra", "probably Canberra"),
+        ("I think the answer is Canberra", "I think the answer is Canberra"),
+        ("Sydney. I hope it is Canberra.", "Sydney. I hope it is Canberra."),
+        ("According to legend, Canberra", "According to legend, Canberra"),
+        ("Based on a guess, Canberra", "Based on a guess, Canberra"),
+        ("Based on the text it is not clear, Canberra", "Based on the text it is not clear, Canberra"),
+        ("According to the passage Sydney or, Canberra", "According to the passage Sydney or, Canberra"),
+        ("Maybe so, Canberra", "Maybe so, Canberra"),
+        ("Canberra?", "Canberra?"),
+        ("It is Canberra", "It is Canberra"),
+        ("Canberra is the answer", "Canberra is the answer"),
+        # lists
+        ("Canberra, Sydney", "Canberra, Sydney"),
+        ("Canberra (Sydney)", "Canberra (Sydney)"),
+        ("The answer is either Canberra or Sydney", "either Canberra or Sydney"),
+        ("1. Sydney\n2. Canberra", "Sydney, Canberra"),
+        ("Either of these:\n- Sydney\n- **Canberra** [1]", "Sydney, Canberra"),
+        ("Answer:\n1. Sydney\n2. Canberra\n\nBoth are large.", "Sydney, Canberra"),
+        (r"\boxed{\text{Sydney}, \text{Canberra}}", "Sydney, Canberra"),
+        ('{"answer": ["Sydney", "Canberra"]}', "Sydney, Canberra"),
+        ('"Sydney" or "Canberra"', '"Sydney" or "Canberra"'),
+        ("**Sydney** or **Canberra**", "Sydney or Canberra"),
+        ("Sydney [1] or Canberra [2]", "Sydney or Canberra"),
+        ("Based on the passage, Sydney, Canberra", "Sydney, Canberra"),
+        # words of answers that look like wrappers
+        ("So Long, Marianne", "So Long, Marianne"),
+        ("Thus Spoke Zarathustra", "Thus Spoke Zarathustra"),
+        ("Let Me Know", "Let Me Know"),
+        ("Sources of the Nile", "Sources of the Nile"),
+        ("The Answer", "The Answer"),
+        ("According to the passage", "According to the passage"),
+        ("14. March 1702", "14. March 1702"),
+        ("$45 and $60", "$45 and $60"),
+        ("2**3 and 4**5", "2**3 and 4**5"),
+        ("snake_case_name", "snake_case_name"),
+        ("[1, 5]", "[1, 5]"),
+        ("[1]", "[1]"),
+        ("C# {x}", "C# {x}"),
+        ("{Canberra}", "{Canberra}"),
+        ('{"city": "Canberra"}', '{"city": "Canberra"}'),
+        (r"$\boxed{\$45{,}000}$", "$45,000"),
+        (r"\boxed{78\%}", "78%"),
+        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        (r"\boxed{f(\{1, 2\})}", "f({1, 2})"),
+        # the last one counts
+        ("Answer: Bob\nNo. Answer: Ida Voss\nThat is it.", "Ida Voss"),
+        (r"\boxed{Bob} Then \boxed{\text{Ida}", "Ida"),
+        ("<answer>Bob</answer><answer>Ida", "Ida"),
+        ('Answer: Bob\n{"answer": "Ida"}', "Ida"),
+        ("<answer>Two villages.\nIda</answer>", "Ida"),
+        ("Sydney is not the capital. The answer: Canberra", "Canberra"),
+        # nothing is stated
+        ("", ""),
+        (None, ""),
+        ("<think>Ida Voss", ""),
+        ("Ida</think>Bob<think>", "Bob"),
+        ("Bob</think>Ann</think>", ""),
+        ("<|im_end|>", ""),
+        ("```\n```", ""),
+        ("Answer:", ""),
+        ("<answer></answer>", ""),
+        (r"\boxed{}", ""),
+    ],
+)
+def test_words_that_are_kept(text, answer):
+    assert stated_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Ida Voss", ""),
+        ("FINAL = Ida Voss;", "Ida Voss"),
+        ("FINAL = Bob; FINAL = $\\text{Ida Voss}$;", "Ida Voss"),
+        ("FINAL = The answer is Ida Voss [1];", "Ida Voss"),
+        ("FINAL = not Ida Voss;", "not Ida Voss"),
+        ("<think>FINAL = Ida;", ""),
+        ("FINAL = ;", ""),
+    ],
+)
+def test_a_pattern_of_ones_own(text, answer):
+    assert stated_answer(text, compile_answer_pattern(r"FINAL = ([^;]*);")) == answer
+
+
+def test_a_pattern_may_have_no_group_or_name_control_tokens():
+    assert stated_answer("Ida 1912, 1913", compile_answer_pattern(r"\d{4}")) == "1913"
+    harmony = compile_answer_pattern(r"<\|channel\|>final<\|message\|>(.*)")
+    assert stated_answer("<|channel|>analysis<|message|>Bob<|channel|>final<|message|>Ida<|return|>", harmony) == "Ida"
+    assert stated_answer("b", compile_answer_pattern("(a)|b")) == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("(", r"answer_pattern must be a regular expression, got '\(': missing \), unterminated subpattern"),
+        ("", "as a text that is not empty, got ''"),
+        (3, "as a text that is not empty, got 3"),
+    ],
+)
+def test_a_pattern_that_cannot_be_used(pattern, message):
+    with pytest.raises(ValueError, match=message):
+        compile_answer_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a", " ", "\n", "*", "**", "`", "_", "$", "{", "}", "(", "[", "[1]", "[1", "【1】", "<", "<|", "<think>",
+        "</think>", "<answer>", "answer", "answer:", "answer \n", "**answer", "# answer\n", r"\boxed{", r"\text{",
+        r"\text{}", r"\(", "\"", "“", "- a\n", "1. a\n", "So, ", "Therefore, the answer is ", "not ", "\\", "* ",
+        "according to the passage ", "According to the passage, ", "based on ", "I hope this helps. ", "**a ", "_a",
+        "Let me know if you ", "(Source: ", "(Doc 1", "Source:\n", "```\n", '{"answer": ', '{"a":', "\\[# ",
+    ],
+)  # fmt: skip
+def test_long_texts_take_no_longer_than_their_length(piece):
+    text = piece * (100_000 // len(piece))
+    for whole in (text, "The answer is " + text, r"\boxed{" + text, text + "\nIda"):
+        start = time.process_time()
+        stated_answer(whole)
+        assert time.process_time() - start < 0.1
