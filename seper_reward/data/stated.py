@@ -48,7 +48,7 @@ _CLOSING_LENGTH = 500
 _CLOSING = re.compile(
     r"(?:(?:^|(?<=[\s.!?*]))(?:"
     r"(?:I )?hope (?:this|that|it) (?:helps?|is (?:correct|right|helpful|clear)|answers|was helpful)\b[^.!?\n]{0,60}"
-    r"|(?:please )?(?:let me know|feel free to ask|do not hesitate|don['’]t hesitate)\b[^.!?\n]{0,100}"
+    r"|(?:please )?(?:let me know|tell me if|feel free to ask|do not hesitate|don['’]t hesitate)\b[^.!?\n]{0,100}"
     r"|if you (?:have|need) [^.!?\n]{0,40}\b(?:questions|help|information|details)\b[^.!?\n]{0,60}"
     r"|is there anything else[^.!?\n]{0,60})(?:[.!?]{1,3}[^\w\n]{0,4}|$)){1,4}$",
     re.IGNORECASE,

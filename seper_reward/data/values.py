@@ -343,7 +343,7 @@ def _readers() -> list[tuple[re.Pattern[str], Reader]]:
         (rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}\b(?:,?\s+(?:in\s+)?{_YEAR})?", _date),
         (rf"(?<!\w){_DAY}(?:\s+day)?(?:\s+of)?[\s-]+{_MONTH}(?!\s+\d)", _date),
         (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}", _date),
-        (rf"(?:(?<=^)|(?<=in )|(?<=since )|(?<=by )|(?<=early )|(?<=late )|(?<=mid-)|(?<=of )|(?<=every )){_MONTH}(?=\W*$)", _date),
+        (rf"(?:(?<=^)|(?<=in )|(?<=since )|(?<=by )|(?<=early )|(?<=late )|(?<=mid-)|(?<=of )|(?<=every )|(?<=is )|(?<=: )){_MONTH}(?=\W*$)", _date),
         (r"(?<![\w.,/])(?P<year>\d{3}0)['’]?s\b", _decade),
         (rf"(?<![\w.,/])(?P<century>\d{{1,2}})(?:st|nd|rd|th)[\s-]+century\b(?:\s*{_ERA})?", _century),
         (rf"(?<![\w.,/])(?P<year>\d{{1,4}})\s*{_ERA}", _year),

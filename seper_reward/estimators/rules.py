@@ -269,8 +269,8 @@ def _plain_words(text: str) -> list[str]:
 def _polarity(text: str, question: str) -> bool | None:
     """Return whether a text is a yes or a no; ``None`` if no rule decides.
 
-    It is one in normal form, by its first or last word, as a reply such as "They can't", or as a statement in the question's
-    words and order: "Ostriches cannot fly" is a no to "Can ostriches fly?".
+    It is one in normal form, by its first or last word, as a reply such as "They can't", or as a statement in the
+    question's words and order: "Ostriches cannot fly" is a no to "Can ostriches fly?".
     """
     words = _plain_words(text)
     if (known := _YES_OR_NO.get(normal_form(text))) is not None or not words:
