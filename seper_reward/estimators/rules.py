@@ -37,8 +37,6 @@ _DOTTED = re.compile(r"\b[^\W\d](?:\.[^\W\d])+\b\.?")
 _ACRONYM = re.compile(r"\b[A-Z](?:\.[A-Z])+\b\.?|\b[A-Z]{2,}\b")
 _NATIONALITY = re.compile(r"\w+(?:ish|an|ese|ch|sh|ic|eek|wiss)\b(?=\s+[a-zà-ÿ])")  # followed by a noun
 _LEGAL_FORMS = re.compile(r"(?<=\w) (?:ltd|limited|inc|incorporated|corp|corporation|co|company|plc|llc|gmbh)$")
-
-
 _FUNCTION_WORDS, _DENIALS, _YES, _NO = (
     words_named("function"),
     words_named("denials"),
@@ -79,7 +77,7 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
         return True
     if not question:
         return Claim(premise, hypothesis)
-    if _asks_who(question) and (_short_name(premise, hypothesis) or _short_name(hypothesis, premise)):
+    if _asks_who(question) and _short_name(premise, hypothesis):
         return True
     claim = settle(premise, hypothesis)
     if claim is None:
@@ -138,6 +136,7 @@ def states_another(text: str, question: str, answer: str) -> bool:
         question: The question.
         answer: An alias of the gold answer, with values spelled as in the text (``settle``).
     """
+    text, answer = _without_diacritics(text), _without_diacritics(answer)
     known, words, wanted = _words(question) | _words(answer), _plain_words(text), _words(answer)
     if normal_form(answer) in ("yes", "no"):
         if not {"yes", "yeah", "yep"}.isdisjoint(words) and not {"no", "nope", "not"}.isdisjoint(words):
@@ -154,10 +153,14 @@ def states_another(text: str, question: str, answer: str) -> bool:
 
 
 def holds(text: str, answer: str) -> bool:
-    """Return whether a text holds an answer as words in normal form; one word in lower case does not count."""
+    """Return whether a text holds an answer word for word; an answer of one word in lower case does not count."""
     if not (values_of(answer) or answer != answer.lower() or " " in answer):
         return False
-    return f" {normal_form(answer)} " in f" {normal_form(text)} "
+    return _as_words(_without_diacritics(answer)).search(_without_diacritics(text)) is not None
+
+
+def _as_words(answer: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)", re.IGNORECASE)
 
 
 def reading_without_echo(text: str, question: str, answer: str) -> str:
@@ -308,7 +311,7 @@ def _has_other_value(text: str, question: str, answer: str) -> bool:
 
 
 def _rival(one: Value, other: Value) -> bool:
-    """Return whether only one of two values can be the answer; beside a year there may be a count, and a 1st."""
+    """Return whether only one of two values can be the answer: not a year and a count, nor a number and a 1st."""
     return (
         one.comparable(other)
         and one.bare == other.bare
@@ -318,7 +321,7 @@ def _rival(one: Value, other: Value) -> bool:
 
 def _changes(text: str, answer: str, known: frozenset[str]) -> bool:
     """Return whether the words around the answer make it another one."""
-    found = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text, re.IGNORECASE)
+    found = _as_words(answer).search(text)
     if found is None:
         return False
     before, after = _plain_words(text[: found.start()]), _plain_words(text[found.end() :])
@@ -354,7 +357,7 @@ def _other_names(text: str, answer: str) -> Iterator[tuple[list[str], bool]]:
 
     The first word of a sentence is no name by its capital alone, nor is "English" in "the English novelist".
     """
-    parts = re.split(rf"(?<!\w){re.escape(answer)}(?!\w)", text, flags=re.IGNORECASE)
+    parts = _as_words(answer).split(text)
     for at, part in enumerate(parts if len(parts) > 1 else ()):
         for found in _NAME.finditer(part):
             before, after, words = part[: found.start()], part[found.end() :], _plain_words(found.group())

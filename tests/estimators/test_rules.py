@@ -127,6 +127,9 @@ def test_texts_that_state_the_answer_alone(text):
         ("Ruth Okoro junior", "Ruth Okoro", True),
         ("The novel is by Ruth Okoro.", "Ruth Okoro", False),
         ("412 metres or 500", "412 metres", True),
+        ("Janacek, Dvorak", "Janáček", True),
+        ("Tarkov's The Nutbrown Maid", "The Nutbrown Maid", False),
+        ("The Nutbrown Maid The Salt Road", "The Nutbrown Maid", True),
     ],
 )
 def test_other_values_names_and_items(text, answer, other):
