@@ -67,7 +67,7 @@ _EMPHASIS = re.compile(
 )
 # [1], 【1†source】, (Doc 1, Doc 2), (Source: Doc 1); not [1, 5], which may be an interval.
 _CITATION = re.compile(
-    r"\[\d{1,3}\]|【[^】\n]{1,40}】"
+    r"\[\^?\d{1,3}\]|【[^】\n]{1,40}】"
     rf"|[(\[](?:(?:docs?|documents?|passages?)[ .#]{{0,3}}\d|{_SOURCES} ?:)[^()\[\]\n]{{0,100}}[)\]]",
     re.IGNORECASE,
 )

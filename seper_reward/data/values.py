@@ -38,8 +38,28 @@ _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹]+(?![⁄/])(?<!m[²³])")
 _DECADE = re.compile(
     rf"\b({'|'.join(_SMALL[11:])})[\s-]({'|'.join(word[:-1] + 'ies' for word in _TENS)})\b", re.IGNORECASE
 )
+_DIGIT = "|".join(_SMALL[:10])
+_SPELLINGS = (
+    (re.compile(r"(?<=\d)\s?½"), ".5"),
+    (re.compile(r"(?<=\d)\s?¼"), ".25"),
+    (re.compile(r"(?<=\d)\s?¾"), ".75"),
+    (re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}"), r"\1/\2"),
+    (re.compile(r"\b(?:minus|negative) (?=\d|(?:" + "|".join(_CARDINALS) + r")\b)", re.IGNORECASE), "-"),
+    (re.compile(r"\bnos?\. ?(?=\d)", re.IGNORECASE), "number "),
+    (re.compile(r"(?<=\d),(?=\d{1,2}(?!\d|,\d))"), "."),  # 42,5 as it is written in Europe
+    (
+        re.compile(
+            rf"\b((?:(?:{'|'.join(_TENS)})[ -])?(?:{'|'.join(_CARDINALS)})) point ({_DIGIT})(?: ({_DIGIT}))?\b",
+            re.IGNORECASE,
+        ),
+        lambda found: (
+            f"{_plain(_numbers(re.findall('[a-z]+', found[1].lower()))[0][0])}."
+            + "".join(str(_CARDINALS[each.lower()]) for each in found.groups()[1:] if each)
+        ),
+    ),
+)
+_WEEKDAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s+(?:the\s+)?)?"
 _AND_A_HALF = re.compile(r"\b(\d+) and a half\b", re.IGNORECASE)
-_POINT = re.compile(r"\b(\d+) point (\d+)\b")
 # web text often has lost the spaces around a date and the brackets of the citation after it: in19891.
 _LOST_SPACE = re.compile(
     rf"\b(in|on|of|to|from|was|is|since|by|number|until)(?=\d|{_MONTH.replace('?P<month>', '?:')})"
@@ -77,6 +97,7 @@ class Value:
         start: Where the value begins in ``in_digits(text)``.
         end: Where it ends.
         bare: Whether it is a whole number without a unit that may also be a year.
+        counted: Whether a noun follows: 42 votes are no 42 %.
         about: Half a unit of the last digit that is not 0, if the text says "about"; else 0.
     """
 
@@ -90,6 +111,7 @@ class Value:
     start: int = 0
     end: int = 0
     bare: bool = False
+    counted: bool = False
     about: float = 0.0
 
     def entails(self, other: "Value") -> bool:
@@ -100,7 +122,7 @@ class Value:
         """
         if "date" in (self.kind, other.kind):
             return self._entails_date(other)
-        if not self.comparable(other):
+        if not self.comparable(other) or (self.counted and self.kind != other.kind):
             return False
         if self.kind == "time":
             return bool({self.low, self.high} & {other.low, other.high})
@@ -112,7 +134,7 @@ class Value:
 
     def agrees(self, other: "Value") -> bool:
         """Return whether both may mean the same, although one is less precise: a year and a day in it."""
-        if not self.comparable(other):
+        if not self.comparable(other) or (self.counted and self.kind != other.kind):
             return False
         if "date" in (self.kind, other.kind):
             days = all(
@@ -178,8 +200,10 @@ def in_digits(text: str) -> str:
     """
     text = _SUPERSCRIPTS.sub("", text.replace("\u00a0", " ").replace("\u202f", " ").replace("−", "-"))
     text = _CITED_YEAR.sub(r"\1", _LOST_SPACE.sub(r"\g<0> ", text))
+    for pattern, plain in _SPELLINGS:
+        text = pattern.sub(plain, text)
     text = _DECADE.sub(_decade_in_digits, text)
-    return _POINT.sub(r"\1.\2", _AND_A_HALF.sub(r"\1.5", _word_runs().sub(_run_in_digits, text)))
+    return _AND_A_HALF.sub(r"\1.5", _word_runs().sub(_run_in_digits, text))
 
 
 def _decade_in_digits(match: re.Match[str]) -> str:
@@ -331,24 +355,26 @@ def _any_of(spellings: Iterable[str]) -> str:
 def _readers() -> list[tuple[re.Pattern[str], Reader]]:
     """Return the patterns of values and their readers, the most specific first."""
     money, unit = _any_of(_currencies()), _any_of(_units())
-    scale = r"(?:\s*(?P<scale>k|m|bn|mn|hundred|thousand|million|billion|trillion)\b)?"
+    scale = r"(?:\s*(?P<scale>k|m|b|bn|mn|hundred|thousand|million|billion|trillion)\b)?"
     number = rf"(?<![\w.,/:])(?P<sign>-(?=\d))?(?P<number>{_NUMBER})"
     to = r"\s*(?:-|–|—|to)\s*"
     part_of_day = r"(?:\s+(?:in\s+the\s+)?(?P<half>morning|afternoon|evening))?"
-    percent = r"(?:%|per\s?cent\b|percent(?:age points?)?\b|percentage points?\b)"
+    percent = r"(?:%|pct\b|per\s?cent\b|percent(?:age points?)?\b|percentage points?\b)"
     rows: list[tuple[str, Reader]] = [
         (r"(?<![\w/.-])(?P<year>\d{4})-(?P<month_number>\d{2})-(?P<day>\d{2})(?!\d)", _date),
         (r"(?<![\w/.-])(?P<day>\d{1,2})[/.](?P<month_number>\d{1,2})[/.](?P<year>\d{4})(?!\d)", _date),
-        (rf"(?<!\w){_DAY}(?:\s+day)?(?:\s+of)?[\s-]+{_MONTH},?(?:\s+of)?[\s-]+(?:the\s+year\s+)?{_YEAR}", _date),
-        (rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}\b(?:,?\s+(?:in\s+)?{_YEAR})?", _date),
+        (rf"(?<!\w){_WEEKDAY}{_DAY}(?:\s+day)?(?:\s+of)?[\s-]+{_MONTH},?(?:\s+of)?[\s-]+(?:the\s+year\s+)?{_YEAR}", _date),
+        (rf"\b{_WEEKDAY}{_MONTH}\s+(?:the\s+)?{_DAY}\b(?:,?\s+(?:in\s+)?{_YEAR})?", _date),
         (rf"(?<!\w){_DAY}(?:\s+day)?(?:\s+of)?[\s-]+{_MONTH}(?!\s+\d)", _date),
         (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}", _date),
         (rf"(?:(?<=^)|(?<=in )|(?<=since )|(?<=by )|(?<=early )|(?<=late )|(?<=mid-)|(?<=of )|(?<=every )|(?<=is )|(?<=: )){_MONTH}(?=\W*$)", _date),
         (r"(?<![\w.,/])(?P<year>\d{3}0)['’]?s\b", _decade),
-        (rf"(?<![\w.,/])(?P<century>\d{{1,2}})(?:st|nd|rd|th)[\s-]+century\b(?:\s*{_ERA})?", _century),
+        (rf"(?<![\w.,/])(?P<century>\d{{1,2}})(?:st|nd|rd|th)[\s-]+(?:century\b|c\.)(?:\s*{_ERA})?", _century),
         (rf"(?<![\w.,/])(?P<year>\d{{1,4}})\s*{_ERA}", _year),
         (rf"\b{_ERA}\s+(?P<year>\d{{1,4}})\b", _year),
         (r"(?<![\w:.])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))?\s*(?P<half>[ap])\.?\s?m\b\.?", _time),
+        (r"(?<![\w:.])(?P<hour>\d{2})(?P<minute>\d{2})\s?(?:hours|hrs|h)\b", _time),
+        (r"(?<![\w:.])(?P<hour>\d{1,2})h(?P<minute>\d{2})\b", _time),
         (rf"(?<![\w:.])(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?!\d|:\d){part_of_day}", _time),
         (rf"(?<!\w)(?P<hour>\d{{1,2}})\s+o['’]clock\b{part_of_day}", _time),
         (r"\b(?P<part>half|quarter)\s+(?P<side>past|to)\s+(?P<hour>\d{1,2})\b", _time),
@@ -432,7 +458,7 @@ def _time(match: re.Match[str]) -> Value | None:
 
 def _amounts(match: re.Match[str]) -> tuple[float, float]:
     """Return the least and the greatest number that is written."""
-    size = {"k": 1e3, "m": 1e6, "mn": 1e6, "bn": 1e9, "": 1.0, **_SCALES}[_group(match, "scale")]
+    size = {"k": 1e3, "m": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9, "": 1.0, **_SCALES}[_group(match, "scale")]
     low, *high = (float(re.sub("[, ]", "", each)) * size for each in (match["number"], _group(match, "high")) if each)
     return (-low if _group(match, "sign") else low), (high[0] if high else low * (-1 if _group(match, "sign") else 1))
 
@@ -483,7 +509,8 @@ def _number(match: re.Match[str]) -> Value:
     low, high = _amounts(match)
     if low > high:
         return Value("score", low, low + high / 1e6)  # 3-1
-    return Value("number", low, high, bare=bool(re.fullmatch(r"[12]\d{3}", match.group())))
+    noun = re.match(r"\s+(?!always|plus|thus|this|does)[a-z]{3,}s\b", match.string[match.end() :])
+    return Value("number", low, high, bare=bool(re.fullmatch(r"[12]\d{3}", match.group())), counted=bool(noun))
 
 
 def _in_context(value: Value, digits: str) -> Value:

@@ -20,12 +20,13 @@ from seper_reward.estimators.belief import (
     support_pairs,
 )
 from seper_reward.estimators.entailment import RULES, entailed_in_parts
-from seper_reward.estimators.rules import decide, holds, reading_without_echo, same, settle, states_another
+from seper_reward.estimators.rules import decide, holds, reading_without_echo, settle, states_another
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Answers, Belief, Estimate, Responses, answer_aliases, answer_items
 
+_TITLE = re.compile(r"^(?:Sir|Dame|Lord|Lady|Dr|Mr|Mrs|Ms|Prof)\b\.?\s+(?=[A-Z])")
 _MOST_PARTS = 3  # of a list that are judged, per item of the answer
 
 
@@ -224,12 +225,13 @@ class _StatedText:
     def __init__(self, question: str, text: str, answers: Answers) -> None:
         self.question, self.answers = question, answers
         self._parts, self._items = stated_parts(text, answers), answer_items(answers)
+        aliases = answer_aliases(answers)
         judged = self._parts[: _MOST_PARTS * len(self._items)]  # more parts than items lower the reward anyway
         self._claims = {
             (part, alias): reading
             for part in judged
-            for alias in answer_aliases(answers)
-            if (reading := _reading(question, part, alias)) is not None
+            for alias in aliases
+            if (reading := _reading(question, part, alias, aliases)) is not None
         }
 
     @property
@@ -272,12 +274,12 @@ class _Reading:
         return min(float(known[pair][0]) for pair in self.pairs)
 
 
-def _reading(question: str, text: str, alias: str) -> _Reading | None:
+def _reading(question: str, text: str, alias: str, aliases: Sequence[str]) -> _Reading | None:
     """Return how a text is read; ``None`` for a text that a rule refuses."""
-    if same(text, alias):
+    if decide(text, alias, "") is True:
         return _Reading(alias, (text,), holds=True)
-    claim = settle(text, alias)
-    if claim is None or states_another(claim.premise, question, claim.hypothesis):
+    claim = settle(text, _TITLE.sub("", alias))
+    if claim is None or states_another(claim.premise, question, claim.hypothesis, aliases):
         return None
     if decide(claim.premise, claim.hypothesis, question) is True:
         return _Reading(claim.hypothesis, (claim.premise,), holds=True)

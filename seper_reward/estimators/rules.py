@@ -24,9 +24,15 @@ _REPLY = re.compile(
     re.IGNORECASE,
 )
 _SEPARATORS = re.compile(
-    r"\s*(?:[,;/|()\[\]\n]|[.!?](?=\s|$)|\s[-–—]\s|\s&\s|\b(?:and|or|then|also|maybe|perhaps|plus)\b)\s*",
+    r"\s*(?:[,;/|()\[\]\n]|(?<=[^\W_]{3})[.!?](?=\s|$)|\s[-–—]\s|\s&\s|\b(?:and|or|then|also|maybe|perhaps|plus)\b)\s*",
     re.IGNORECASE,
 )
+_CLAUSES = re.compile(r"([,;()\[\]\n]|(?<=[^\W_]{3})[.!?](?=\s|$)|\s[-–—]\s)")
+_RELATIVES, _COPULAS = (
+    {"that", "which", "who", "whose"},
+    {"is", "was", "are", "were", "be", "called", "named", "known"},
+)
+_PREPOSITIONS = {"of", "by", "with", "from", "for", "about", "on", "after", "before"}
 _NAME = re.compile(r"[^\W\d_a-zß-ÿ][\w'’-]*(?:\s+(?:(?:of|de|van|von|the|da|del|la)\s+)?[^\W\d_a-zß-ÿ][\w'’-]*)*")
 _LEADING = re.compile(
     r"^(?:(?:mr|mrs|ms|miss|dr|sir|dame|prof|professor|year) |(?:city|town|village|state|country|island|nation|planet|"
@@ -44,6 +50,7 @@ _FUNCTION_WORDS, _DENIALS, _YES, _NO = (
     words_named("no"),
 )
 _BEFORE, _AFTER = words_named("before"), words_named("after")
+_DOUBTS = words_named("doubts")
 _STARTS = _FUNCTION_WORDS | words_named("starts")
 
 
@@ -73,12 +80,13 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
     """
     if not (premise and hypothesis):
         return premise == hypothesis
-    if same(premise, hypothesis):
+    labelled = re.split(r"(?<=\w)\s*[:→]\s+", premise, maxsplit=1)[-1]  # Month: September
+    if same(premise, hypothesis) or _initials(premise, hypothesis) or normal_form(labelled) == normal_form(hypothesis):
         return True
     if not question:
         return Claim(premise, hypothesis)
-    if _asks_who(question) and _short_name(premise, hypothesis):
-        return True
+    if _asks_who(question) and (person := _same_person(premise, hypothesis)) is not None:
+        return person
     claim = settle(premise, hypothesis)
     if claim is None:
         return False
@@ -88,6 +96,8 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
     if len(premise.split()) <= _SHORT and _changes(claim.premise, claim.hypothesis, _words(question)):
         return False
     asked, stated, wanted = _words(question), _content(claim.premise), _content(claim.hypothesis)
+    if _only_values(hypothesis) and wanted <= stated and stated - wanted - asked <= words_named("measures"):
+        return True
     if wanted - asked:
         if stated - asked == wanted - asked and (wanted.isdisjoint(asked) or stated == wanted):
             return True
@@ -105,7 +115,10 @@ def settle(premise: str, hypothesis: str) -> Claim | None:
     >>> settle("It is 2340 m high", "2,340 metres"), settle("It is 2350 m high", "2,340 metres")
     (Claim(premise='It is 2,340 metres high', hypothesis='2,340 metres'), None)
     """
-    premise = _ACRONYM.sub(lambda found: hypothesis if same(found.group(), hypothesis) else found.group(), premise)
+    premise = _ACRONYM.sub(
+        lambda found: hypothesis if _initials(found[0], hypothesis) or same(found[0], hypothesis) else found[0],
+        premise,
+    )
     wanted = values_of(hypothesis)
     if not wanted:
         return Claim(premise, hypothesis)
@@ -125,37 +138,69 @@ def settle(premise: str, hypothesis: str) -> Claim | None:
     return Claim(text, spelled)
 
 
-def states_another(text: str, question: str, answer: str) -> bool:
+def states_another(text: str, question: str, answer: str, aliases: Sequence[str] = ()) -> bool:
     """Return whether a text does not state an answer alone: it denies, changes or joins it, or is no answer at all.
 
     It joins it if it has a second value of the answer's kind, or a second name or item, that neither the question nor
-    the answer has; after a place its country or region may stand.
+    the answer has. What a detail after the answer names is none ("Elmwick, where Ruth Okoro was born"), nor is the
+    country or region of a place.
 
     Args:
         text: A text in which a policy states its answer.
         question: The question.
         answer: An alias of the gold answer, with values spelled as in the text (``settle``).
+        aliases: All aliases of the gold answer, which are no second answers.
     """
     text, answer = _without_diacritics(text), _without_diacritics(answer)
-    known, words, wanted = _words(question) | _words(answer), _plain_words(text), _words(answer)
+    said = [_words(each) for each in (question, answer, *map(_without_diacritics, aliases))]
+    answer = next(
+        (each for each in (answer, *map(_without_diacritics, aliases)) if _as_words(each).search(text)), answer
+    )
+    known, wanted = frozenset[str]().union(*said), _words(answer)
     if normal_form(answer) in ("yes", "no"):
+        words = _plain_words(text)
         if not {"yes", "yeah", "yep"}.isdisjoint(words) and not {"no", "nope", "not"}.isdisjoint(words):
             return True
-        return _polarity(text, question) is None and _content(text).isdisjoint(_content(question))
+        return _polarity(text, question) is None and (
+            text.endswith("?") or (_content(text).isdisjoint(_content(question)))
+        )
+    text = _without_details(text, answer)
+    words = _plain_words(text)
     return (
         bool(set(words) & _DENIALS - known)
         or _rambles([word for word in words if word not in _FUNCTION_WORDS], wanted, known)
         or _has_other_value(text, question, answer)
         or _changes(text, answer, known)
-        or _has_other_name(text, question, answer)
+        or _has_other_name(text, question, answer, said)
         or _has_other_item(text, answer, known)
     )
 
 
+def _without_details(text: str, answer: str) -> str:
+    """Return a text without the clauses that say more of the answer before them: "(it burnt down)", "which ...".
+
+    They begin with a word in lower case and do not doubt or join, or they begin with "not" and name something else.
+    """
+    clauses = _CLAUSES.split(text)
+    first = next((at for at in range(0, len(clauses), 2) if _as_words(answer).search(clauses[at])), None)
+    if first is None:
+        return text
+    kept = clauses[: first + 1]
+    for mark, clause in zip(clauses[first + 1 :: 2], clauses[first + 2 :: 2], strict=True):
+        words = _plain_words(clause)
+        detail = clause.lstrip()[:1].islower() and words[0] != "and" and _DOUBTS.isdisjoint(words)
+        detail = detail and (text != text.lower() or bool(values_of(answer)))
+        contrast = len(words) > 1 and words[0] == "not"
+        if not ((detail and _DENIALS.isdisjoint(words)) or contrast) or _as_words(answer).search(clause):
+            kept += [mark, clause]
+    return "".join(kept)
+
+
 def holds(text: str, answer: str) -> bool:
-    """Return whether a text holds an answer word for word; an answer of one word in lower case does not count."""
+    """Return whether a text holds an answer word for word; one word in lower case has to be a clause of its own."""
     if not (values_of(answer) or answer != answer.lower() or " " in answer):
-        return False
+        clauses = re.split(r"[,;(.]|\s(?:in|at|from|who|which|where)\s", text)
+        return len(clauses) > 1 and normal_form(clauses[0]) == normal_form(answer)
     return _as_words(_without_diacritics(answer)).search(_without_diacritics(text)) is not None
 
 
@@ -175,13 +220,12 @@ def reading_without_echo(text: str, question: str, answer: str) -> str:
 
 
 def same(one: str, other: str) -> bool:
-    """Return whether two texts are equal in normal form but for spaces, or one is the initials of the other.
+    """Return whether two texts are equal in normal form, but for spaces.
 
-    >>> same("NASA", "National Aeronautics and Space Administration"), same("Oslo", "Bergen")
+    >>> same("**New-York**", "the city of New York"), same("Oslo", "Bergen")
     (True, False)
     """
-    spaceless = (normal_form(text).replace(" ", "") for text in (one, other))
-    return next(spaceless) == next(spaceless) or _initials(one, other) or _initials(other, one)
+    return normal_form(one).replace(" ", "") == normal_form(other).replace(" ", "")
 
 
 @functools.lru_cache(maxsize=65536)
@@ -230,24 +274,45 @@ def _initials(short: str, name: str) -> bool:
 
 
 def _asks_who(question: str) -> bool:
-    return not {"who", "whom", "whose"}.isdisjoint(_words(question))
-
-
-def _short_name(short: str, name: str) -> bool:
-    """Return whether a text is a person's last name, or that with initials: W. F. Kirby."""
-    words, given = normal_form(name).split(), normal_form(short).split()
-    if not (2 <= len(words) <= 4 and all(word[0].isupper() for word in name.split()) and not values_of(name)):
-        return False
-    return given[-1:] == words[-1:] and all(
-        any(word.startswith(each if len(each) > 1 else each[:1]) for word in words[:-1]) for each in given[:-1]
+    words = _plain_words(question)
+    which = next((at for at, word in enumerate(words) if word in ("which", "what")), len(words))
+    return not {"who", "whom", "whose"}.isdisjoint(words) or not words_named("persons").isdisjoint(
+        words[which + 1 : which + 4]
     )
+
+
+def _same_person(short: str, name: str) -> bool | None:
+    """Return whether two names are one person's: a last name, or that with initials or one of the first names.
+
+    Other first names are those of another person. ``None`` if the texts are no two names with one last name.
+    """
+    words = normal_form(name).split()
+    if not (2 <= len(words) <= 4 and all(word[0].isupper() for word in name.split()) and not values_of(name)):
+        return None
+    given = normal_form(short).split()
+    while len(given) > 1 and given[0] in _STARTS:
+        given.pop(0)
+    if given[-1:] != words[-1:] or len(given) > 4 or short[:1].islower():
+        return None
+    if all(any(each in (word, word[0]) for word in words[:-1]) for each in given[:-1]):
+        return True
+    capitals = all(word[0].isupper() for word in re.findall(r"\w+", short))
+    firsts = {word[0] for word in words[:-1]} | {
+        each[0] for word in words[:-1] for names in _nicknames() if word in names for each in names
+    }
+    return False if capitals and {word[0] for word in given[:-1]}.isdisjoint(firsts) else None
+
+
+@functools.cache
+def _nicknames() -> list[list[str]]:
+    return [line.split(", ") for line in names_table()["nicknames"]]
 
 
 def _only_values(text: str) -> bool:
     left = in_digits(text)
     for value in reversed(values_of(text)):
         left = f"{left[: value.start]} {left[value.end :]}"
-    return _content(left) <= {"about", "around", "circa", "c", "approximately", "some", "old", "age", "year"}
+    return bool(values_of(text)) and _content(left) <= words_named("measures")
 
 
 @functools.lru_cache(maxsize=65536)
@@ -275,20 +340,24 @@ def _polarity(text: str, question: str) -> bool | None:
     It is one in normal form, by its first or last word, as a reply such as "They can't", or as a statement in the
     question's words and order: "Ostriches cannot fly" is a no to "Can ostriches fly?".
     """
-    words = _plain_words(text)
-    if (known := _YES_OR_NO.get(normal_form(text))) is not None or not words:
-        return known
-    if reply := _REPLY.fullmatch(text):
-        return reply["no"] is None
-    if {words[0], words[-1]} & _YES:
-        return True if _DENIALS.isdisjoint(words) else None
-    if {words[0], words[-1]} & _NO:
-        return None if {"yes", "yeah", "yep", "indeed"} & {*words} else False
-    stated = [word[:_STEM] for word in words if word not in _FUNCTION_WORDS | _DENIALS]
-    asked = iter([word[:_STEM] for word in _plain_words(question)])
-    most = _stems(_content(question))
-    if len(stated) > max(1, len(most) // 2) and all(stem in asked for stem in stated):
-        return _DENIALS.isdisjoint(words)
+    for clause in (text, _CLAUSES.split(text)[0]):
+        words = _plain_words(clause)
+        if (known := _YES_OR_NO.get(normal_form(clause))) is not None or not words:
+            return known
+        if reply := _REPLY.fullmatch(clause):
+            return reply["no"] is None
+        if {words[0], words[-1]} & _YES:
+            return True if _DENIALS.isdisjoint(words) else None
+        if {words[0], words[-1]} & _NO:
+            return None if {"yes", "yeah", "yep", "indeed"} & {*words} else False
+        stated = [word[:_STEM] for word in words if word not in _FUNCTION_WORDS | _DENIALS | _YES]
+        asked = iter([word[:_STEM] for word in _plain_words(question)])
+        verb = next(iter(_plain_words(question)), "")
+        whole = len(_stems(_content(question)))
+        least = 1 if words[0] in ("it", "he", "she", "they") else max(2, whole - 1)
+        has_verb = verb in ("do", "does", "did") or any(word.startswith(verb) for word in words)
+        if has_verb and len(stated) >= least and not text.endswith("?") and all(stem in asked for stem in stated):
+            return _DENIALS.isdisjoint(words)
     return None
 
 
@@ -323,31 +392,47 @@ def _changes(text: str, answer: str, known: frozenset[str]) -> bool:
     """Return whether the words around the answer make it another one."""
     found = _as_words(answer).search(text)
     if found is None:
-        return False
+        names = [word for word in answer.split() if word[0].isupper() and "'" not in answer]
+        return any(re.search(rf"\b{re.escape(name)}['’]s\s+\w", text) for name in names)
     before, after = _plain_words(text[: found.start()]), _plain_words(text[found.end() :])
-    while before and before[-1] in ("the", "a", "an", "year"):
+    while before and before[-1] in words_named("titles"):
         before.pop()
     if before and before[-1] in _BEFORE - known:
         return True
-    articled = len(before) > 2 and before[-3] in ("the", "a", "an")
-    if before[-1:] in (["of"], ["to"]) and (articled or len(before) == 2):
+    if before[-1:] == ["to"] and not words_named("near_to").isdisjoint(before[-2:]):
+        return True
+    if before[-1:] == ["of"] and len(before) == 2:
         return before[-2] not in known | words_named("kinds_of") | _FUNCTION_WORDS
-    return bool(re.match(r"['’]s?\s+\w", text[found.end() :])) or bool(set(after[:1]) & _AFTER - known)
+    if (
+        before[:1] in (["the"], ["a"], ["an"])
+        and len(before) < 6
+        and not values_of(answer)
+        and _COPULAS.isdisjoint(before)
+    ):  # a film inspired by, a state that borders
+        kind_of = before[-1] == "of" and before[-2] in known | words_named("kinds_of")
+        relates = before[-1] in _PREPOSITIONS or before[-1].endswith("ing") or not _RELATIVES.isdisjoint(before)
+        if relates and not kind_of:
+            return True
+    owned = "|".join(re.escape(word) for word in answer.split() if word[0].isupper()) or re.escape(answer)
+    possessive = "'" not in answer and re.search(rf"\b(?:{owned})['’]s?\s+\w", text)
+    return bool(possessive) or bool(set(after[:1]) & _AFTER - known)
 
 
-def _has_other_name(text: str, question: str, answer: str) -> bool:
+def _has_other_name(text: str, question: str, answer: str, said: Sequence[frozenset[str]]) -> bool:
     """Return whether a text has a name apart from the answer, where the answer is a name that the text has."""
     if answer == answer.lower() or text in (text.lower(), text.upper()):
         return False
-    asked, wanted = _stems(_words(question)), _words(answer)
     region = normal_form(answer) in _regions()
     for name, touches in _other_names(text, answer):
         words = [word for word in name if len(word) > 1 and word not in words_named("dates")]
-        if not words or wanted.issuperset(words) or asked.issuperset(_stems(words)):
+        if any(_stems(each).issuperset(_stems(words)) for each in said):
             continue
-        if touches and len(words) == 1 and (_asks_who(question) or words[0] in words_named("heads")):
+        if touches and len(words) == 1 and words[0] in words_named("heads"):
             continue
-        if region or touches or normal_form(" ".join(name)) not in _regions():
+        if touches and _asks_who(question) and len(words) + len(answer.split()) < 4:
+            continue  # more of a person's names
+        place = normal_form(" ".join(name))
+        if touches or place not in (names_table()["continents"].split(", ") if region else _regions()):
             return True
     return False
 
@@ -365,11 +450,17 @@ def _other_names(text: str, answer: str) -> Iterator[tuple[list[str], bool]]:
                 words.pop(0)
             touches = (at > 0 and before.isspace()) or (at + 1 < len(parts) and after.isspace())
             begins = (at == 0 and not before.strip(" \"'“‘*(")) or before.rstrip()[-1:] in (".", "!", "?", ":")
-            joined = touches or re.match(r"\s*(?:[,;/|(&-]|(?:and|or)\b|\.?$)", after)
+            joined = touches or re.match(
+                r"\s*(?:[,;/|(&?-]|(?:and|or|then|vs|versus|possibly|maybe|perhaps)\b|\.?$)", after
+            )
             noun = _NATIONALITY.match(f"{words[-1]}{after}") if words else None
             if touches and found.group().endswith(("'s", "’s")):
                 continue  # whose it is: Tchaikovsky's Nutcracker
-            if len(words) > bool(begins and not joined) and not noun and not before.endswith((" in ", "In ")):
+            if (
+                len(words) > bool(begins and not joined)
+                and not noun
+                and not re.search(r"\b(?:in|by|from|at) $", before, re.IGNORECASE)
+            ):
                 yield words, touches
 
 

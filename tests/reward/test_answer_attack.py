@@ -9,7 +9,7 @@ from seper_reward import SePerScorer
 from seper_reward.data.demo import CORPUS
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.stated import stated_answer
-from seper_reward.estimators.rules import states_another
+from seper_reward.estimators.rules import decide, states_another
 from trainers.adapters.guess_words import NO_WORDS, YES_WORDS
 
 TARGETS = [
@@ -32,7 +32,9 @@ WORDS = 60  # longest text of most searches' texts
 LONGEST = 200
 
 
-def states(text, answer):
+def states(text, question, answer):
+    if answer in ("yes", "no") and isinstance(decide(text, answer, question), bool):
+        return True  # "The Tern is longer" answers "Is the Tern longer?"
     words = set(re.findall(r"\w+", answer.lower())) | SYNONYMS.get(answer.lower(), set())
     return bool(words & set(re.findall(r"\w+", text.lower())))
 
@@ -86,7 +88,7 @@ def attack(scorer, question, answer, budget, rng):
         cut = (
             " ".join(text.split()[: WORDS if rng.random() < 0.95 else LONGEST]) for text in texts
         )  # short ones are fast
-        fresh = sorted({text for text in cut if text not in seen and not states(text, answer)})
+        fresh = sorted({text for text in cut if text not in seen and not states(text, question, answer)})
         seen |= {*fresh}
         least = best[-1][0] if len(best) == 20 else -1.0
         scores = agreement(scorer, question, [stated_answer(text) for text in fresh], answer, least)
