@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .answer_forms import Fact, Form
+from .answer_modifiers import PEOPLE, PLACES
 from .answer_statements import statement
 from .guess_words import (
     ABOUT_PEOPLE,
@@ -53,7 +54,7 @@ def guess_forms(facts: Sequence[Fact], passages: Sequence[str], count: int, rng:
         yield _near_miss(rng.choice(facts), rng)
         yield _same_kind(rng.choice(facts), rng)
         yield _other_words(rng.choice(facts), rng) if rng.random() < 0.7 else _other_name(rng)
-        yield _salad(rng.choice(facts), vocabulary, rng) if rng.random() < 0.8 else _closed(vocabulary, rng)
+        yield _salad(rng.choice(facts), vocabulary, rng) if rng.random() < 0.6 else _closed(vocabulary, rng)
 
 
 def _form(fact: Fact, said: str, answer: str, entailed: bool, rng: random.Random, turned: float) -> Form:
@@ -67,7 +68,7 @@ def _candidates(fact: Fact, rng: random.Random) -> Form:
     """Return two to four candidates, or the answer with its region or an apposition."""
     answer = rng.choice(fact.answers)
     if rng.random() < 0.4:
-        return _form(fact, _apposition(fact, answer, rng), answer, True, rng, 0.15)
+        return _form(fact, _apposition(fact, answer, rng), answer, True, rng, 0.4)
     more = rng.choice([1, 1, 1, 2, 3])
     items = [
         answer if rng.random() < 0.9 else rng.choice(fact.others),
@@ -89,21 +90,13 @@ def _apposition(fact: Fact, answer: str, rng: random.Random) -> str:
     kinds = ["{a}, of course", "the famous {a}", "{a}, as everybody knows", "{a} (so the guide says)", "{a}, no doubt"]
     noun = re.search(r"\b(?:which|what) (?!is|was|are|were|did|does|do|has|had|will)([a-z]+)\b", fact.question.lower())
     if answer in HOMES:
-        home = HOMES[answer]
-        kinds = [
-            f"{{a}}, {home}",
-            f"{{a}}, {home}",
-            f"{{a}} ({home})",
-            f"{{a}} in {home}",
-            "the city of {a}",
-            "{a} city",
-        ]
+        kinds = ["{a}, {home}", "{a}, {home}", "{a} ({home})", "{a} in {home}", "the city of {a}", "{a} city"]
     elif _is_person(fact, answer):
         kinds = list(ABOUT_PEOPLE)
     elif noun and not answer[0].isdigit():
         kinds += [f"{{a}}, the {noun[1]}", f"the {noun[1]} {{a}}", f"{{a}} (the {noun[1]})"]
     born = rng.randint(1400, 1970)
-    return rng.choice(kinds).format(a=answer, born=born, died=born + rng.randint(20, 90))
+    return rng.choice(kinds).format(a=answer, born=born, died=born + rng.randint(20, 90), home=HOMES.get(answer))
 
 
 def _near_miss(fact: Fact, rng: random.Random) -> Form:
@@ -111,8 +104,10 @@ def _near_miss(fact: Fact, rng: random.Random) -> Form:
     answer, person = rng.choice(fact.answers), False
     person = _is_person(fact, answer)
     if rng.random() < 0.4:
-        said = rng.choice(STILL_STATED + (ABOUT_PEOPLE if person else ())).format(a=answer, born=1801, died=1866)
-        return _form(fact, said, answer, True, rng, 0.2)
+        said = rng.choice(STILL_STATED + (ABOUT_PEOPLE if person else ())).format(
+            a=answer, born=rng.randint(1400, 1900), died=rng.randint(1901, 1970)
+        )
+        return _form(fact, said, answer, True, rng, 0.4)
     said = rng.choice(PEOPLE_MISSED if person and rng.random() < 0.5 else NEAR_MISSES).format(a=answer)
     return _form(fact, said, answer, False, rng, 0.3)
 
@@ -150,13 +145,13 @@ def _other_words(fact: Fact, rng: random.Random) -> Form:
     answer, wrong = rng.choice(fact.answers), rng.choice(fact.others)
     right = rng.random() < 0.65
     stated = answer if right else wrong
-    if _is_person(fact, answer) and _is_person(fact, stated) and rng.random() < 0.5:
+    if _is_person(fact, answer) and _is_person(fact, stated) and rng.random() < 0.7:
         *first, last = stated.split()
         short = "".join(f"{name[0]}. " for name in first)
-        said = rng.choice([last, last, f"{short}{last}", f"{last}, {' '.join(first)}", f"{first[0][0]}. {last}"])
+        said = rng.choice([last, last, last, f"{short}{last}", f"{last}, {' '.join(first)}", f"{first[0][0]}. {last}"])
         return _form(fact, said, answer, right, rng, 0.3)
     said = statement(fact.question, stated) or rng.choice(SAID).format(stated)
-    return _form(fact, said + rng.choice([".", "", "."]), answer, right, rng, 0.1)
+    return _form(fact, said + rng.choice([".", "", "."]), answer, right, rng, 0.3)
 
 
 def _other_name(rng: random.Random) -> Form:
@@ -178,9 +173,12 @@ def _other_name(rng: random.Random) -> Form:
 
 def _closed(vocabulary: Sequence[str], rng: random.Random) -> Form:
     """Return a yes/no question with a statement that answers it, a word that does, both, or words that do not."""
-    question, affirmed, denied = rng.choice(CLOSED)
+    closed, (p, q), (t, u) = rng.choice(CLOSED), rng.sample(PLACES, 2), rng.sample(PEOPLE, 2)
+    question, affirmed, denied = (
+        [text.format(p=p, q=q, t=t, u=u) for text in texts] for texts in ((closed[0],), *closed[1:])
+    )
     answer = rng.choice(["yes", "no"])
-    fact = Fact(question, (answer,), ("no" if answer == "yes" else "yes",))
+    fact = Fact(question[0], (answer,), ("no" if answer == "yes" else "yes",))
     chance = rng.random()
     if chance < 0.15:
         said = rng.choice(JOINED).format(*rng.sample(["yes", "no"], 2))
@@ -189,7 +187,7 @@ def _closed(vocabulary: Sequence[str], rng: random.Random) -> Form:
         return _salad(fact, vocabulary, rng)
     truth = rng.choice(["yes", "no"])
     words = ("yes", "Yes.", "true", "correct") if truth == "yes" else ("no", "No.", "false", "not at all")
-    said = rng.choice([affirmed if truth == "yes" else denied, *words])
+    said = rng.choice([rng.choice(affirmed if truth == "yes" else denied), rng.choice(words)])
     return _form(fact, said, answer, truth == answer, rng, 0.1)
 
 
