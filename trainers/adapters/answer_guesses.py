@@ -14,6 +14,7 @@ from .answer_modifiers import PEOPLE, PLACES
 from .answer_statements import statement
 from .guess_words import (
     ABOUT_PEOPLE,
+    BESIDE_OTHERS,
     BODIES,
     CLOSED,
     COUNTRIES,
@@ -65,10 +66,15 @@ def _form(fact: Fact, said: str, answer: str, entailed: bool, rng: random.Random
 
 
 def _candidates(fact: Fact, rng: random.Random) -> Form:
-    """Return two to four candidates, or the answer with its region or an apposition."""
-    answer = rng.choice(fact.answers)
-    if rng.random() < 0.4:
+    """Return two to four candidates, the answer with its region or an apposition, or a list for an answer of two."""
+    answer, chance = rng.choice(fact.answers), rng.random()
+    if chance < 0.35:
         return _form(fact, _apposition(fact, answer, rng), answer, True, rng, 0.4)
+    if chance < 0.45:
+        b, c = rng.sample(fact.others, 2)
+        return _form(fact, rng.choice(BESIDE_OTHERS).format(a=answer, b=b, c=c), answer, True, rng, 0.1)
+    if chance < 0.6:
+        return _two_asked(fact, answer, rng)
     more = rng.choice([1, 1, 1, 2, 3])
     items = [
         answer if rng.random() < 0.9 else rng.choice(fact.others),
@@ -83,6 +89,21 @@ def _candidates(fact: Fact, rng: random.Random) -> Form:
         said = join.format(glue.join(items[:-1]), items[-1]) if rng.random() < 0.5 else glue.join(items)
     said = rng.choice(SAID).format(said) if rng.random() < 0.3 else said
     return _form(fact, said, answer, False, rng, 0.2)
+
+
+def _two_asked(fact: Fact, answer: str, rng: random.Random) -> Form:
+    """Return a list for an answer that has two parts: both in some order, one of them, or another in its place."""
+    other, wrong = rng.sample(fact.others, 2)
+    gold = rng.choice(["{} and {}", "{} and {}", "{}, {}", "{} & {}"]).format(answer, other)
+    if rng.random() < 0.6:
+        both = rng.sample([answer, other], 2)
+        said = rng.choice(
+            ["{} and {}", "{}, {}", "{} as well as {}", "both {} and {}", "{} plus {}", "{}\n{}"]
+        ).format(*both)
+        return _form(fact, rng.choice(SAID[:5]).format(said), gold, True, rng, 0.3)
+    part = rng.choice([answer, other])
+    said = rng.choice([part, f"only {part}", f"{part} alone", f"{part} and {wrong}", f"{wrong}, {part}"])
+    return _form(fact, said, gold, False, rng, 0.1)
 
 
 def _apposition(fact: Fact, answer: str, rng: random.Random) -> str:
@@ -101,9 +122,9 @@ def _apposition(fact: Fact, answer: str, rng: random.Random) -> str:
 
 def _near_miss(fact: Fact, rng: random.Random) -> Form:
     """Return the answer with a word that makes it another, or with one that does not."""
-    answer, person = rng.choice(fact.answers), False
+    answer = rng.choice(fact.answers)
     person = _is_person(fact, answer)
-    if rng.random() < 0.4:
+    if rng.random() < 0.5:
         said = rng.choice(STILL_STATED + (ABOUT_PEOPLE if person else ())).format(
             a=answer, born=rng.randint(1400, 1900), died=rng.randint(1901, 1970)
         )
@@ -117,10 +138,10 @@ def _same_kind(fact: Fact, rng: random.Random) -> Form:
     answer = rng.choice(fact.answers)
     wording = rng.choice(SAID) if rng.random() < 0.5 else "{}"
     chance = rng.random()
-    if chance < 0.25:
+    if chance < 0.35:
         return _form(fact, wording.format(rng.choice(fact.answers)) + rng.choice(["", "."]), answer, True, rng, 0.3)
     wrong = rng.choice(fact.others)
-    if chance > 0.6 and (mixed := _mixed(answer, wrong, rng)) and not _same(mixed, fact.answers):
+    if chance > 0.75 and (mixed := _mixed(answer, wrong, rng)) and not _same(mixed, fact.answers):
         wrong = mixed
     return _form(fact, wording.format(wrong), answer, False, rng, 0.4)
 
@@ -148,7 +169,11 @@ def _other_words(fact: Fact, rng: random.Random) -> Form:
     if _is_person(fact, answer) and _is_person(fact, stated) and rng.random() < 0.7:
         *first, last = stated.split()
         short = "".join(f"{name[0]}. " for name in first)
-        said = rng.choice([last, last, last, f"{short}{last}", f"{last}, {' '.join(first)}", f"{first[0][0]}. {last}"])
+        middle = rng.choice([rng.choice(PEOPLE).split()[0], rng.choice("ABCDEFGHJLMRST") + "."])
+        said = rng.choice(
+            [last, last, last, f"{short}{last}", f"{last}, {' '.join(first)}", f"{first[0][0]}. {last}"]
+            + [f"{first[0]} {middle} {last}"] * 3
+        )
         return _form(fact, said, answer, right, rng, 0.3)
     said = statement(fact.question, stated) or rng.choice(SAID).format(stated)
     return _form(fact, said + rng.choice([".", "", "."]), answer, right, rng, 0.3)

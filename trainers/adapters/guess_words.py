@@ -45,6 +45,14 @@ STILL_STATED = (
     "called {a}", "It was {a}, after all", "just {a}", "only {a}", "only {a} and nothing else",
     "{a}, not anything else", "the one and only {a}", "{a}, that is all", "({a})", "{a}...",
 )  # fmt: skip
+#: The answer beside others that are not given as answers.
+BESIDE_OTHERS = (
+    "{a}, ahead of {b}", "{a}, well ahead of {b} and {c}", "{a}, two years after {b}", "{a}; {b} came later",
+    "{a}, unlike {b}", "{a}, not {b}", "It was not {b}; it was {a}.", "not {b} but {a}", "{a} (not {b})",
+    "It wasn't {b}, it was {a}.", "{a} rather than {b}", "{a}, who knew {b}", "{a}, with {b} in second place",
+    "Apart from {a}, none of them.", "{a}, part of the same story as {b}", "{a}, long before {b} and {c}",
+    "not {b} or {c}, but {a}", "nothing except {a}",
+)  # fmt: skip
 ABOUT_PEOPLE = (
     "{a} himself", "{a} herself", "Mr {a}", "Ms {a}", "Dr. {a}", "Sir {a}", "{a}, the painter", "{a}, a writer",
     "{a} (born {born})", "{a} ({born}-{died})", "{a} ({born}–{died})", "{a}, who died in {died}", "the famous {a}",
