@@ -30,7 +30,7 @@ def test_two_candidates_state_neither():
     cities = "Paris|London|Rome|Berlin|Madrid|Vienna|Lisbon|Oslo|Cairo|Tokyo"
     pair = re.compile(rf"({cities})(, | | and |/| or )({cities})")
     two = [form for form in FORMS if pair.fullmatch(form.response) and re.fullmatch(cities, form.answer)]
-    assert len(two) > 10
+    assert len(two) > 3
     assert not any(form.entailed for form in two)
     placed = [form for form in FORMS if re.fullmatch(r"(Paris, France|Tarrow, New Zealand)", form.response)]
     assert all(form.entailed == (form.answer in form.response) for form in placed)
