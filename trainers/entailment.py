@@ -6,7 +6,7 @@
     seper-reward train entailment --config configs/entailment/traps.yaml         # then also texts that state nothing
     seper-reward train entailment --config configs/entailment/traps-more.yaml    # then twice as many of them
     seper-reward train entailment --config configs/entailment/modified.yaml      # then also answers that say more
-    seper-reward train entailment --config configs/entailment/guesses.yaml       # then also guesses, responses
+    seper-reward train entailment --config configs/entailment/guesses.yaml       # then also guesses of all kinds
 
 A killed run goes on from its last checkpoint. Training uses only sets whose licences allow shipping weights
 (``LICENCES``). Scores are on held-out premises and questions. The adapter (safetensors), ``scores.json`` and the model

@@ -23,6 +23,7 @@ from seper_reward.reports.tables import markdown_table
 from seper_reward.runtime.json_files import json_line
 from seper_reward.runtime.pretrained import LoadOptions
 from tests.reward.test_answer_attack import TARGETS, attack
+from trainers.adapters.answer_modifiers import PEOPLE, PLACES
 from trainers.adapters.entailment_data import common_facts, typed_facts
 from trainers.adapters.guess_words import CLOSED
 
@@ -76,7 +77,8 @@ def training_facts(count: int) -> list[tuple[str, str]]:
     rng = random.Random(0)
     usual = [(fact["question"], rng.choice(fact["answers"])) for fact in common_facts()]
     usual += [(fact.question, fact.answers[0]) for fact in typed_facts()]
-    closed = [(question, answer) for question, *_ in CLOSED for answer in ("yes", "no")]
+    names = {"p": PLACES[0], "q": PLACES[1], "t": PEOPLE[0], "u": PEOPLE[1]}
+    closed = [(question.format(**names), answer) for question, *_ in CLOSED for answer in ("yes", "no")]
     few = min(count // 8, len(closed))
     return [*rng.sample(usual, count - few), *rng.sample(closed, few)]
 

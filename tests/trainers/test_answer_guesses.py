@@ -21,15 +21,16 @@ PASSAGES = ["The old ferry crossed the river no more than twice a day; yes, Pari
 FORMS = list(guess_forms(FACTS, PASSAGES, 20_000, random.Random(0)))
 
 
-def test_a_third_of_the_guesses_state_the_answer():
+def test_two_fifths_of_the_guesses_state_the_answer():
     assert len(FORMS) == 20_000
-    assert 0.3 < sum(form.entailed for form in FORMS) / len(FORMS) < 0.4
+    assert 0.35 < sum(form.entailed for form in FORMS) / len(FORMS) < 0.5
 
 
 def test_two_candidates_state_neither():
     cities = "Paris|London|Rome|Berlin|Madrid|Vienna|Lisbon|Oslo|Cairo|Tokyo"
-    two = [form for form in FORMS if len(set(re.findall(cities, form.response))) > 1]
-    assert len(two) > 20
+    pair = re.compile(rf"({cities})(, | | and |/| or )({cities})")
+    two = [form for form in FORMS if pair.fullmatch(form.response) and re.fullmatch(cities, form.answer)]
+    assert len(two) > 3
     assert not any(form.entailed for form in two)
     placed = [form for form in FORMS if re.fullmatch(r"(Paris, France|Tarrow, New Zealand)", form.response)]
     assert all(form.entailed == (form.answer in form.response) for form in placed)

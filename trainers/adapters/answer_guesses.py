@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .answer_forms import Fact, Form
+from .answer_modifiers import PEOPLE, PLACES
 from .answer_statements import statement
 from .guess_words import (
     ABOUT_PEOPLE,
+    BESIDE_OTHERS,
     BODIES,
     CLOSED,
     COUNTRIES,
@@ -53,7 +55,7 @@ def guess_forms(facts: Sequence[Fact], passages: Sequence[str], count: int, rng:
         yield _near_miss(rng.choice(facts), rng)
         yield _same_kind(rng.choice(facts), rng)
         yield _other_words(rng.choice(facts), rng) if rng.random() < 0.7 else _other_name(rng)
-        yield _salad(rng.choice(facts), vocabulary, rng) if rng.random() < 0.8 else _closed(vocabulary, rng)
+        yield _salad(rng.choice(facts), vocabulary, rng) if rng.random() < 0.6 else _closed(vocabulary, rng)
 
 
 def _form(fact: Fact, said: str, answer: str, entailed: bool, rng: random.Random, turned: float) -> Form:
@@ -64,10 +66,15 @@ def _form(fact: Fact, said: str, answer: str, entailed: bool, rng: random.Random
 
 
 def _candidates(fact: Fact, rng: random.Random) -> Form:
-    """Return two to four candidates, or the answer with its region or an apposition."""
-    answer = rng.choice(fact.answers)
-    if rng.random() < 0.4:
-        return _form(fact, _apposition(fact, answer, rng), answer, True, rng, 0.15)
+    """Return two to four candidates, the answer with its region or an apposition, or a list for an answer of two."""
+    answer, chance = rng.choice(fact.answers), rng.random()
+    if chance < 0.35:
+        return _form(fact, _apposition(fact, answer, rng), answer, True, rng, 0.4)
+    if chance < 0.45:
+        b, c = rng.sample(fact.others, 2)
+        return _form(fact, rng.choice(BESIDE_OTHERS).format(a=answer, b=b, c=c), answer, True, rng, 0.1)
+    if chance < 0.6:
+        return _two_asked(fact, answer, rng)
     more = rng.choice([1, 1, 1, 2, 3])
     items = [
         answer if rng.random() < 0.9 else rng.choice(fact.others),
@@ -84,35 +91,44 @@ def _candidates(fact: Fact, rng: random.Random) -> Form:
     return _form(fact, said, answer, False, rng, 0.2)
 
 
+def _two_asked(fact: Fact, answer: str, rng: random.Random) -> Form:
+    """Return a list for an answer that has two parts: both in some order, one of them, or another in its place."""
+    other, wrong = rng.sample(fact.others, 2)
+    gold = rng.choice(["{} and {}", "{} and {}", "{}, {}", "{} & {}"]).format(answer, other)
+    if rng.random() < 0.6:
+        both = rng.sample([answer, other], 2)
+        said = rng.choice(
+            ["{} and {}", "{}, {}", "{} as well as {}", "both {} and {}", "{} plus {}", "{}\n{}"]
+        ).format(*both)
+        return _form(fact, rng.choice(SAID[:5]).format(said), gold, True, rng, 0.3)
+    part = rng.choice([answer, other])
+    said = rng.choice([part, f"only {part}", f"{part} alone", f"{part} and {wrong}", f"{wrong}, {part}"])
+    return _form(fact, said, gold, False, rng, 0.1)
+
+
 def _apposition(fact: Fact, answer: str, rng: random.Random) -> str:
     """Return an answer with what does not change it: a land, a job, years, the noun that was asked for."""
     kinds = ["{a}, of course", "the famous {a}", "{a}, as everybody knows", "{a} (so the guide says)", "{a}, no doubt"]
     noun = re.search(r"\b(?:which|what) (?!is|was|are|were|did|does|do|has|had|will)([a-z]+)\b", fact.question.lower())
     if answer in HOMES:
-        home = HOMES[answer]
-        kinds = [
-            f"{{a}}, {home}",
-            f"{{a}}, {home}",
-            f"{{a}} ({home})",
-            f"{{a}} in {home}",
-            "the city of {a}",
-            "{a} city",
-        ]
+        kinds = ["{a}, {home}", "{a}, {home}", "{a} ({home})", "{a} in {home}", "the city of {a}", "{a} city"]
     elif _is_person(fact, answer):
         kinds = list(ABOUT_PEOPLE)
     elif noun and not answer[0].isdigit():
         kinds += [f"{{a}}, the {noun[1]}", f"the {noun[1]} {{a}}", f"{{a}} (the {noun[1]})"]
     born = rng.randint(1400, 1970)
-    return rng.choice(kinds).format(a=answer, born=born, died=born + rng.randint(20, 90))
+    return rng.choice(kinds).format(a=answer, born=born, died=born + rng.randint(20, 90), home=HOMES.get(answer))
 
 
 def _near_miss(fact: Fact, rng: random.Random) -> Form:
     """Return the answer with a word that makes it another, or with one that does not."""
-    answer, person = rng.choice(fact.answers), False
+    answer = rng.choice(fact.answers)
     person = _is_person(fact, answer)
-    if rng.random() < 0.4:
-        said = rng.choice(STILL_STATED + (ABOUT_PEOPLE if person else ())).format(a=answer, born=1801, died=1866)
-        return _form(fact, said, answer, True, rng, 0.2)
+    if rng.random() < 0.5:
+        said = rng.choice(STILL_STATED + (ABOUT_PEOPLE if person else ())).format(
+            a=answer, born=rng.randint(1400, 1900), died=rng.randint(1901, 1970)
+        )
+        return _form(fact, said, answer, True, rng, 0.4)
     said = rng.choice(PEOPLE_MISSED if person and rng.random() < 0.5 else NEAR_MISSES).format(a=answer)
     return _form(fact, said, answer, False, rng, 0.3)
 
@@ -122,10 +138,10 @@ def _same_kind(fact: Fact, rng: random.Random) -> Form:
     answer = rng.choice(fact.answers)
     wording = rng.choice(SAID) if rng.random() < 0.5 else "{}"
     chance = rng.random()
-    if chance < 0.25:
+    if chance < 0.35:
         return _form(fact, wording.format(rng.choice(fact.answers)) + rng.choice(["", "."]), answer, True, rng, 0.3)
     wrong = rng.choice(fact.others)
-    if chance > 0.6 and (mixed := _mixed(answer, wrong, rng)) and not _same(mixed, fact.answers):
+    if chance > 0.75 and (mixed := _mixed(answer, wrong, rng)) and not _same(mixed, fact.answers):
         wrong = mixed
     return _form(fact, wording.format(wrong), answer, False, rng, 0.4)
 
@@ -150,13 +166,17 @@ def _other_words(fact: Fact, rng: random.Random) -> Form:
     answer, wrong = rng.choice(fact.answers), rng.choice(fact.others)
     right = rng.random() < 0.65
     stated = answer if right else wrong
-    if _is_person(fact, answer) and _is_person(fact, stated) and rng.random() < 0.5:
+    if _is_person(fact, answer) and _is_person(fact, stated) and rng.random() < 0.7:
         *first, last = stated.split()
         short = "".join(f"{name[0]}. " for name in first)
-        said = rng.choice([last, last, f"{short}{last}", f"{last}, {' '.join(first)}", f"{first[0][0]}. {last}"])
+        middle = rng.choice([rng.choice(PEOPLE).split()[0], rng.choice("ABCDEFGHJLMRST") + "."])
+        said = rng.choice(
+            [last, last, last, f"{short}{last}", f"{last}, {' '.join(first)}", f"{first[0][0]}. {last}"]
+            + [f"{first[0]} {middle} {last}"] * 3
+        )
         return _form(fact, said, answer, right, rng, 0.3)
     said = statement(fact.question, stated) or rng.choice(SAID).format(stated)
-    return _form(fact, said + rng.choice([".", "", "."]), answer, right, rng, 0.1)
+    return _form(fact, said + rng.choice([".", "", "."]), answer, right, rng, 0.3)
 
 
 def _other_name(rng: random.Random) -> Form:
@@ -178,9 +198,12 @@ def _other_name(rng: random.Random) -> Form:
 
 def _closed(vocabulary: Sequence[str], rng: random.Random) -> Form:
     """Return a yes/no question with a statement that answers it, a word that does, both, or words that do not."""
-    question, affirmed, denied = rng.choice(CLOSED)
+    closed, (p, q), (t, u) = rng.choice(CLOSED), rng.sample(PLACES, 2), rng.sample(PEOPLE, 2)
+    question, affirmed, denied = (
+        [text.format(p=p, q=q, t=t, u=u) for text in texts] for texts in ((closed[0],), *closed[1:])
+    )
     answer = rng.choice(["yes", "no"])
-    fact = Fact(question, (answer,), ("no" if answer == "yes" else "yes",))
+    fact = Fact(question[0], (answer,), ("no" if answer == "yes" else "yes",))
     chance = rng.random()
     if chance < 0.15:
         said = rng.choice(JOINED).format(*rng.sample(["yes", "no"], 2))
@@ -189,7 +212,7 @@ def _closed(vocabulary: Sequence[str], rng: random.Random) -> Form:
         return _salad(fact, vocabulary, rng)
     truth = rng.choice(["yes", "no"])
     words = ("yes", "Yes.", "true", "correct") if truth == "yes" else ("no", "No.", "false", "not at all")
-    said = rng.choice([affirmed if truth == "yes" else denied, *words])
+    said = rng.choice([rng.choice(affirmed if truth == "yes" else denied), rng.choice(words)])
     return _form(fact, said, answer, truth == answer, rng, 0.1)
 
 

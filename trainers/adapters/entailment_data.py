@@ -60,7 +60,7 @@ LICENCES = {
 NOT_NLI = ("evouna", "nq_oracle_bm25neg", "popqa", "hotpotqa_distractor")
 # most pairs of sets that are machine-made or skewed, so that they do not outweigh the others
 CAPS = {"conjnli_adv_train": 4000, "breaking_nli": 2500, "med": 2500, "help_conj_disj": 1500}
-_REPEATS = 3  # how often the few pairs that are not generated count in the last stage
+_REPEATS = 5  # how often the pairs of files count, which are few
 _SHORT = 8  # words; a longer response says more than the gold answer, which cannot entail it
 # sets whose licences do not allow shipping weights or are not known
 EVALUATION_ONLY = (
@@ -351,7 +351,8 @@ def training_pairs(
         traps: About how many texts that state nothing are added. With any, there is politeness around one question in
             eight, and of the NLI sets, which an earlier stage has learned, a third is kept.
         modified: How many answers that say more than was asked are added.
-        guesses: About how many guesses are added. With any, EVOUNA's long responses count ``_REPEATS`` times.
+        guesses: About how many guesses are added. With any, EVOUNA's judged pairs count twice, and its
+            long responses four times.
         responses: JSONL file of a reader's responses (``reader_responses.py``); each counts ``_REPEATS`` times.
         hard: JSONL file of texts that a search found (``tests/benchmarks/answer_attack.py``); each counts as often.
     """
@@ -362,8 +363,8 @@ def training_pairs(
             rows = evouna_rows(data_dir, "train")
             judged = list(judged_pairs(rows))
             pairs += [*judged, *swapped_pairs(rows, rng)]
-            long = [pair for pair in judged if len(pair.premise.split()) > _SHORT] if guesses else []
-            pairs += long * (_REPEATS - 1)
+            if guesses:
+                pairs += judged + [pair for pair in judged if len(pair.premise.split()) > _SHORT] * 2
             pairs += mined_pairs(rows, rng, per_question=3) if confusable else ()
         elif name not in NOT_NLI:
             nli = nli_pairs(data_dir, name, "train")
