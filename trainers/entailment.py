@@ -131,10 +131,16 @@ class EntailmentTrainingConfig:
     evaluate_only: bool = field(
         default=False, metadata={"help": "Whether the adapter in output_dir is only scored again."}
     )
+    init_share: float = field(
+        default=0.0,
+        metadata={"help": "Share of init_adapter in the saved weights, which are a mean of both (default: 0)."},
+    )
     seed: int = field(default=0, metadata={"help": "Seed of the choice of pairs, their order, and initial weights."})
 
     def __post_init__(self) -> None:
         check_types(self)
+        if not 0 <= self.init_share < 1 or (self.init_share and not self.init_adapter):
+            raise ValueError(f"init_share must be in [0, 1) and needs init_adapter, got {self.init_share}")
 
 
 def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
@@ -252,6 +258,26 @@ def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:
     return float(minimize_scalar(loss, bounds=(0.25, 4.0), method="bounded").x)
 
 
+def mix_in(adapter: Path, other: Path, share: float) -> None:
+    """Save the mean of an adapter's weights and those of the adapter that it started from.
+
+    The mean of weights before and after fine-tuning keeps more of what was known before (Wortsman et al.,
+    arXiv:2109.01903, section 4).
+
+    Args:
+        adapter: Folder of the adapter, which is overwritten.
+        other: Folder of the adapter that it started from.
+        share: Weight of ``other``, in (0, 1).
+    """
+    file = adapter / "adapter_model.safetensors"
+    weights, others = load_file(file), load_file(other / file.name)
+    mean = {
+        name: ((1 - share) * tensor.float() + share * others[name].float()).to(tensor.dtype)
+        for name, tensor in weights.items()
+    }
+    save_file(mean, file, metadata={"format": "pt"})
+
+
 def divide_logits(adapter: Path, temperature: float) -> None:
     """Divide the saved classifier's last layer, and so its logits, by a temperature: no loader has to know of it."""
     file = adapter / "adapter_model.safetensors"
@@ -342,6 +368,8 @@ def make(config: EntailmentTrainingConfig) -> None:
             adapter / SETTINGS, {name: value for name, value in vars(config).items() if name not in _INCIDENTAL}
         )
         train(config)
+        if config.init_adapter and config.init_share:
+            mix_in(adapter, Path(config.init_adapter), config.init_share)
         people = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
         dev = [row for row in people if split_of(row.question) == "dev"]
         dev += trap_verdicts(data_dir, len(dev), config.seed) if config.traps else ()
