@@ -41,6 +41,15 @@ _DECADE = re.compile(
 _DIGIT = "|".join(_SMALL[:10])
 _SPELLINGS = (
     (re.compile(r"(?<=\d)\s?½"), ".5"),
+    (re.compile(r"\b(?:an?|one)[ -]half\b", re.IGNORECASE), "1/2"),
+    (re.compile(r"\b(?:an?|one)[ -]third\b", re.IGNORECASE), "1/3"),
+    (re.compile(r"\b(?:an?|one)[ -](?:quarter|fourth)\b(?! (?:to|past))", re.IGNORECASE), "1/4"),
+    (re.compile(r"\b(?:an?|one)[ -]fifth\b", re.IGNORECASE), "1/5"),
+    (re.compile(r"(?:(?<=\s)|^)['’](?=[2-9]0s\b)"), "19"),
+    (
+        re.compile(rf"(?:(?<=the )|^)({'|'.join(word[:-1] + 'ies' for word in _TENS)})(?=\W*$)", re.IGNORECASE),
+        lambda found: f"19{next(10 * at for at, word in enumerate(_TENS, 2) if word[:-1] == found[1].lower()[:-3])}s",
+    ),
     (re.compile(r"(?<=\d)\s?¼"), ".25"),
     (re.compile(r"(?<=\d)\s?¾"), ".75"),
     (re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}"), r"\1/\2"),
@@ -355,6 +364,7 @@ def _any_of(spellings: Iterable[str]) -> str:
 def _readers() -> list[tuple[re.Pattern[str], Reader]]:
     """Return the patterns of values and their readers, the most specific first."""
     money, unit = _any_of(_currencies()), _any_of(_units())
+    sign = _any_of(each for each in _currencies() if not each.isalpha() or len(each) == 3)  # before a number
     scale = r"(?:\s*(?P<scale>k|m|b|bn|mn|hundred|thousand|million|billion|trillion)\b)?"
     number = rf"(?<![\w.,/:])(?P<sign>-(?=\d))?(?P<number>{_NUMBER})"
     to = r"\s*(?:-|–|—|to)\s*"
@@ -379,7 +389,7 @@ def _readers() -> list[tuple[re.Pattern[str], Reader]]:
         (rf"(?<!\w)(?P<hour>\d{{1,2}})\s+o['’]clock\b{part_of_day}", _time),
         (r"\b(?P<part>half|quarter)\s+(?P<side>past|to)\s+(?P<hour>\d{1,2})\b", _time),
         (r"(?:(?<=^)|(?<=at ))(?P<part>noon|midday|midnight)(?=\W*$)", _time),
-        (rf"(?<![a-z])(?P<unit>{money})\s?(?P<number>{_NUMBER}){scale}", _money),
+        (rf"(?<![a-z])(?P<unit>{sign})\s?(?P<number>{_NUMBER}){scale}", _money),
         (rf"{number}{scale}[\s-]?(?P<unit>{money})(?!\w)", _money),
         (rf"{number}{to}(?P<high>{_NUMBER})\s*{percent}", _percent),
         (rf"{number}{scale}\s*{percent}", _percent),

@@ -168,7 +168,7 @@ def states_another(text: str, question: str, answer: str, aliases: Sequence[str]
     words = _plain_words(text)
     return (
         bool(set(words) & _DENIALS - known)
-        or _rambles([word for word in words if word not in _FUNCTION_WORDS], wanted, known)
+        or _rambles(text, wanted, known)
         or _has_other_value(text, question, answer)
         or _changes(text, answer, known)
         or _has_other_name(text, question, answer, said)
@@ -220,12 +220,13 @@ def reading_without_echo(text: str, question: str, answer: str) -> str:
 
 
 def same(one: str, other: str) -> bool:
-    """Return whether two texts are equal in normal form, but for spaces.
+    """Return whether two texts are equal in normal form, but for spaces and a plural's s.
 
     >>> same("**New-York**", "the city of New York"), same("Oslo", "Bergen")
     (True, False)
     """
-    return normal_form(one).replace(" ", "") == normal_form(other).replace(" ", "")
+    one, other = (re.sub(r"(?<=[a-z]{3})s$", "", normal_form(text).replace(" ", "")) for text in (one, other))
+    return one == other
 
 
 @functools.lru_cache(maxsize=65536)
@@ -290,11 +291,12 @@ def _same_person(short: str, name: str) -> bool | None:
     if not (2 <= len(words) <= 4 and all(word[0].isupper() for word in name.split()) and not values_of(name)):
         return None
     given = normal_form(short).split()
-    while len(given) > 1 and given[0] in _STARTS:
+    while len(given) > 1 and given[0] in _STARTS | words_named("titles") | words_named("persons"):
         given.pop(0)
     if given[-1:] != words[-1:] or len(given) > 4 or short[:1].islower():
         return None
-    if all(any(each in (word, word[0]) for word in words[:-1]) for each in given[:-1]):
+    middle_names = given[0] == words[0] and set(words) <= set(given) and not re.search(r"[,;/&()]", short)
+    if middle_names or all(any(each in (word, word[0]) for word in words[:-1]) for each in given[:-1]):
         return True
     capitals = all(word[0].isupper() for word in re.findall(r"\w+", short))
     firsts = {word[0] for word in words[:-1]} | {
@@ -361,14 +363,16 @@ def _polarity(text: str, question: str) -> bool | None:
     return None
 
 
-def _rambles(content: Sequence[str], wanted: frozenset[str], known: frozenset[str]) -> bool:
-    """Return whether a text repeats its words, or is long although it shares no word with the answer."""
+def _rambles(text: str, wanted: frozenset[str], known: frozenset[str]) -> bool:
+    """Return whether a text repeats its words, or is long or in several sentences without a word of the answer."""
+    content = [word for word in _plain_words(text) if word not in _FUNCTION_WORDS]
     own = [word for word in content if word not in known]
     if 3 * (len(own) - len(set(own))) >= max(3, len(content)):
         return True
     if _stems(wanted - _FUNCTION_WORDS) & _stems(content):
         return False
-    return len(own) > max(_LONGEST_PARAPHRASE, 2 * len(wanted))
+    sentences = [part for part in re.split(r"[;/|\n]|[.!?](?=\s)", text) if _words(part)]
+    return len(sentences) > 1 or len(own) > max(_LONGEST_PARAPHRASE, 2 * len(wanted))
 
 
 def _has_other_value(text: str, question: str, answer: str) -> bool:

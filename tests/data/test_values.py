@@ -30,6 +30,11 @@ SAME = [
     ("the 3rd", "third"),
     ("1914-18", "1914 to 1918", "between 1914 and 1918"),
     ("two thirds", "2/3"),
+    ("a third", "1/3", "one third"),
+    ("the seventies", "the '70s", "1970s"),
+    ("42.5 %", "42,5 %", "42½%", "forty-two point five per cent"),
+    ("18:30", "1830 hours", "18h30"),
+    ("-41 °C", "minus 41 °C", "minus forty-one degrees Celsius"),
 ]  # fmt: skip
 # the first entails the second, not the reverse
 NARROWER = [
@@ -82,7 +87,9 @@ def test_different_values_exclude_each_other(one, other):
     assert not only(one).agrees(only(other))
 
 
-@pytest.mark.parametrize("text", ["no one", "one of them", "H2O", "She may march", "MIX", "I went", "the one", "A"])
+@pytest.mark.parametrize(
+    "text", ["no one", "one of them", "H2O", "She may march", "MIX", "I went", "the one", "A", "Fair won"]
+)
 def test_other_words_are_no_values(text):
     assert values_of(text) == ()
 

@@ -66,6 +66,8 @@ def test_normal_form_is_its_own_normal_form():
         ("Okoro", "Ruth Okoro", WHO, True),
         ("R. Okoro", "Ruth Okoro", WHO, True),
         ("Anna Okoro", "Ruth Okoro", WHO, False),
+        ("Ruth Nkem Okoro", "Ruth Okoro", WHO, True),
+        ("Nell Quill, Ruth Okoro", "Ruth Okoro", WHO, None),
         ("Bill Okoro", "William Okoro", WHO, None),
         ("It did not; it was rebuilt.", "no", "Did the hall burn down?", True),
         ("Bats are mammals, the only ones that fly.", "yes", "Are bats mammals?", True),
@@ -107,7 +109,7 @@ def test_no_near_number_entails_a_number():
         "oxmere, elmwick", "Elmwick / Oxmere", "Oxmere; Elmwick; Kestle", "Oxmere. Elmwick", "Elmwick, maybe Oxmere",
         "not Elmwick", "It isn't Elmwick.", "near Elmwick", "after Elmwick", "almost Elmwick", "the mayor of Elmwick",
         "Elmwick's mayor", "a town bordering Elmwick", "Elmwick, or possibly Oxmere", "Elmwick, it might be Oxmere",
-        "Elmwick II", "anything but Elmwick", "old old old old",
+        "Elmwick II", "anything but Elmwick", "old old old old", "sheet. coins",
         "a long row of plain words about no town",
     ],
 )  # fmt: skip
