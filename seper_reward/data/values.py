@@ -33,7 +33,8 @@ _MONTH += r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
 _ERA = r"(?P<era>b\.?c\.?(?:e\.?)?|a\.?d\.?|c\.?e\.?)(?![a-z])"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>\d{4})(?![\d.,:/]\d)"
-_NUMBER = r"\d{1,3}(?:(?:,\d{3})+|(?: \d{3})+(?!\d))(?:\.\d+)?|\d+(?:\.\d+)?"
+_NUMBER = r"\d{1,3}(?:(?:,\d{3}){1,6}|(?: \d{3}){1,6}(?!\d))(?:\.\d+)?|\d+(?:\.\d+)?"
+_ODD_LETTERS = {0x17F: "s", 0x131: "i", 0x130: "I", 0x212A: "K"}  # other cases of ASCII letters
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹]+(?![⁄/])(?<!m[²³])")
 _DECADE = re.compile(
     rf"\b({'|'.join(_SMALL[11:])})[\s-]({'|'.join(word[:-1] + 'ies' for word in _TENS)})\b", re.IGNORECASE
@@ -41,7 +42,7 @@ _DECADE = re.compile(
 _DIGIT = "|".join(_SMALL[:10])
 _SPELLINGS = (
     (re.compile(r"(?<=\d)\s?½"), ".5"),
-    (re.compile(r"\b(?:an?|one)[ -]half\b", re.IGNORECASE), "1/2"),
+    (re.compile(r"\b(?<!and )(?:an?|one)[ -]half\b", re.IGNORECASE), "1/2"),
     (re.compile(r"\b(?:an?|one)[ -]third\b", re.IGNORECASE), "1/3"),
     (re.compile(r"\b(?:an?|one)[ -](?:quarter|fourth)\b(?! (?:to|past))", re.IGNORECASE), "1/4"),
     (re.compile(r"\b(?:an?|one)[ -]fifth\b", re.IGNORECASE), "1/5"),
@@ -106,6 +107,7 @@ class Value:
         start: Where the value begins in ``in_digits(text)``.
         end: Where it ends.
         bare: Whether it is a whole number without a unit that may also be a year.
+        ends: Whether it is a range of two stated ends.
         counted: Whether a noun follows: 42 votes are no 42 %.
         about: Half a unit of the last digit that is not 0, if the text says "about"; else 0.
     """
@@ -121,13 +123,14 @@ class Value:
     end: int = 0
     bare: bool = False
     counted: bool = False
+    ends: bool = False
     about: float = 0.0
 
     def entails(self, other: "Value") -> bool:
         """Return whether what this value says includes what the other says.
 
-        A day entails its month and year, a year its decade, and a number a range around it, not the reverse. A number
-        without a unit has the unit of the other.
+        A day entails its month and year, and a year its decade, not the reverse; a range of two stated ends is entailed
+        by an equal one only. A number without a unit has the unit of the other.
         """
         if "date" in (self.kind, other.kind):
             return self._entails_date(other)
@@ -139,6 +142,8 @@ class Value:
         if size != 1 and (self.rounds or other.rounds):
             return math.isclose(self.low * size, other.low, rel_tol=_ROUNDED)
         near = 1e-9 * abs(other.high) if math.isfinite(other.high) else 0.0
+        if other.ends:
+            return abs(self.low * size - other.low) <= near and abs(self.high * size - other.high) <= near
         return other.low - near <= self.low * size and self.high * size <= other.high + near
 
     def agrees(self, other: "Value") -> bool:
@@ -167,6 +172,8 @@ class Value:
     def _entails_date(self, other: "Value") -> bool:
         if not (self._is_date() and other._is_date()):
             return False
+        if other.ends:
+            return (self.low, self.high) == (other.low, other.high)
         years = other.low == -math.inf or other.low <= self.low <= self.high <= other.high
         return years and other.month in (0, self.month) and other.day in (0, self.day)
 
@@ -207,6 +214,7 @@ def in_digits(text: str) -> str:
     >>> in_digits("In nineteen eighty-nine, one of the twenty-first century's half a million"), in_digits("no one")
     ("In 1989, one of the 21st century's 500000", 'no one')
     """
+    text = text.translate(_ODD_LETTERS)
     text = _SUPERSCRIPTS.sub("", text.replace("\u00a0", " ").replace("\u202f", " ").replace("−", "-"))
     text = _CITED_YEAR.sub(r"\1", _LOST_SPACE.sub(r"\g<0> ", text))
     for pattern, plain in _SPELLINGS:
@@ -277,6 +285,8 @@ def _numbers(words: list[str]) -> tuple[list[float], bool]:
             finish()
             numbers.append(-1.0)  # nineteen oh five
             continue
+        if (word == "dozen" and current and current >= 12) or (word == "hundred" and current and current >= 100):
+            finish()
         if word == "dozen":
             current = 12 * (1 if current is None else current)
             continue
@@ -400,8 +410,8 @@ def _readers() -> list[tuple[re.Pattern[str], Reader]]:
         (r"(?<=between )(?P<year>\d{4})\s+and\s+(?P<until>\d{4})(?![\w:/-]|[.,]\d)", _years_between),
         (r"(?<![\w.,/])(?P<number>\d+)(?:st|nd|rd|th)\b", _ordinal),
         (r"(?<=\w )(?P<roman>(?=[IVXL])(?:XL|L?X{0,3})(?:IX|IV|V?I{0,3}))(?![\w'’])", _roman),
-        (r"(?<![\w.,/])(?P<over>\d+)\s?/\s?(?P<under>\d+)(?![\w/])", _fraction),
-        (r"(?<![\w.,/])(?:(?P<over>\d+|an?|one)[\s-])?(?P<part>half|halves|thirds?|quarters?|fifths?|tenths?)(?=\s+of\b|\W*$)", _fraction),
+        (r"(?<![\w.,/])(?P<over>\d{1,12})\s?/\s?(?P<under>\d{1,12})(?![\w/])", _fraction),
+        (r"(?<![\w.,/])(?:(?P<over>\d{1,12}|an?|one)[\s-])?(?P<part>half|halves|thirds?|quarters?|fifths?|tenths?)(?=\s+of\b|\W*$)", _fraction),
         (rf"(?<=between )(?P<number>{_NUMBER})\s+and\s+(?P<high>{_NUMBER}){scale}(?![\w:/])", _number),
         (rf"{number}{to}(?P<high>{_NUMBER}){scale}(?![\w:/-])", _number),
         (rf"{number}{scale}(?![\w/]|[.,:]\d)", _number),
@@ -444,7 +454,7 @@ def _year(match: re.Match[str]) -> Value:
 def _years_between(match: re.Match[str]) -> Value | None:
     low, until = match["year"], match["until"]
     high = low[: 4 - len(until)] + until
-    return Value("date", float(low), float(high)) if 1000 <= int(low) < int(high) <= 2100 else None
+    return Value("date", float(low), float(high), ends=True) if 1000 <= int(low) < int(high) <= 2100 else None
 
 
 def _time(match: re.Match[str]) -> Value | None:
@@ -478,12 +488,12 @@ def _money(match: re.Match[str]) -> Value:
 
 
 def _percent(match: re.Match[str]) -> Value:
-    return Value("percent", *_amounts(match))
+    return Value("percent", *_amounts(match), ends="high" in match.groupdict())
 
 
 def _quantity(match: re.Match[str]) -> Value:
     dimension, size, rounds = _units()[_group(match, "unit")]
-    return Value(dimension, *_amounts(match), size=size, rounds=rounds)
+    return Value(dimension, *_amounts(match), size=size, rounds=rounds, ends="high" in match.groupdict())
 
 
 def _feet(match: re.Match[str]) -> Value:
@@ -520,13 +530,14 @@ def _number(match: re.Match[str]) -> Value:
     if low > high:
         return Value("score", low, low + high / 1e6)  # 3-1
     noun = re.match(r"\s+(?!always|plus|thus|this|does)[a-z]{3,}s\b", match.string[match.end() :])
-    return Value("number", low, high, bare=bool(re.fullmatch(r"[12]\d{3}", match.group())), counted=bool(noun))
+    bare = bool(re.fullmatch(r"[12]\d{3}", match.group()))
+    return Value("number", low, high, bare=bare, counted=bool(noun), ends=low < high)
 
 
 def _in_context(value: Value, digits: str) -> Value:
     """Return a value as the words before it change it: "over 300" is every greater number."""
     before = digits[max(0, value.start - 32) : value.start]
-    if value.kind == "time" or value.low == -math.inf:
+    if value.kind == "time" or not math.isfinite(value.low):
         return value
     least = 1e-6 * max(1.0, abs(value.low))
     if _ABOVE.search(before):

@@ -30,7 +30,7 @@ from seper_reward.runtime.pretrained import (
 )
 from seper_reward.runtime.profiling import timed
 
-RULES = 2  # to be raised when another rule decides without the model, so that cached scores are made anew
+RULES = 3  # to be raised when another rule decides without the model, so that cached scores are made anew
 _LABELS = ("entailment", "neutral", "contradiction")
 _BATCH_TOKENS = 8192  # per forward pass, unless the options say otherwise
 

@@ -23,6 +23,12 @@ _REPLY = re.compile(
     r"would|should|may|might|must|ca|wo)(?P<no>n['’]t| not|not)?\W*",
     re.IGNORECASE,
 )
+_SAID = re.compile(
+    r"^\W*(yes|yeah|yep|yup|indeed|correct|true|no|nope|nah|false|incorrect)\b"
+    r"(?:\s*[,.;:!]|\s*$|\s+[-–—]|\s+(?:it|he|she|they|we|i|that|this|there)\b)|,\s*(yes|no)\W*$",
+    re.IGNORECASE,
+)
+_UNSURE = {"sure", "idea", "doubt", "information", "know", "tell", "unknown", "clear", "unclear", "maybe", "perhaps"}
 _SEPARATORS = re.compile(
     r"\s*(?:[,;/|()\[\]\n]|(?<=[^\W_]{3})[.!?](?=\s|$)|\s[-–—]\s|\s&\s|\b(?:and|or|then|also|maybe|perhaps|plus)\b)\s*",
     re.IGNORECASE,
@@ -99,11 +105,23 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
     if _only_values(hypothesis) and wanted <= stated and stated - wanted - asked <= words_named("measures"):
         return True
     if wanted - asked:
-        if stated - asked == wanted - asked and (wanted.isdisjoint(asked) or stated == wanted):
+        if _in_order(claim, asked) and (wanted.isdisjoint(asked) or stated == wanted):
             return True
         if stated <= asked and not _stems(stated) & _stems(wanted):
             return False
     return claim
+
+
+def _in_order(claim: Claim, asked: frozenset[str]) -> bool:
+    """Return whether two texts have the same own words in the same order; "Austen, Jane" is in order, too."""
+
+    def own(text: str) -> list[str]:
+        return [word for word in _plain_words(text) if word not in _FUNCTION_WORDS and word not in asked]
+
+    last, _, first = claim.premise.partition(", ")
+    if re.findall(r"[+#]", claim.premise) != re.findall(r"[+#]", claim.hypothesis):
+        return False  # C++ and C
+    return own(claim.hypothesis) in (own(claim.premise), own(f"{first} {last}"))
 
 
 def settle(premise: str, hypothesis: str) -> Claim | None:
@@ -151,7 +169,7 @@ def states_another(text: str, question: str, answer: str, aliases: Sequence[str]
         answer: An alias of the gold answer, with values spelled as in the text (``settle``).
         aliases: All aliases of the gold answer, which are no second answers.
     """
-    text, answer = _without_diacritics(text), _without_diacritics(answer)
+    text, answer = re.sub(r"[^\S\n]+", " ", _without_diacritics(text)), _without_diacritics(answer)
     said = [_words(each) for each in (question, answer, *map(_without_diacritics, aliases))]
     answer = next(
         (each for each in (answer, *map(_without_diacritics, aliases)) if _as_words(each).search(text)), answer
@@ -225,7 +243,8 @@ def same(one: str, other: str) -> bool:
     >>> same("**New-York**", "the city of New York"), same("Oslo", "Bergen")
     (True, False)
     """
-    one, other = (re.sub(r"(?<=[a-z]{3})s$", "", normal_form(text).replace(" ", "")) for text in (one, other))
+    plural = re.compile(r"(?<=[a-z]{3})s$" if one == one.lower() or other == other.lower() else r"$^")  # Mars, Mar
+    one, other = (plural.sub("", normal_form(text).replace(" ", "")) for text in (one, other))
     return one == other
 
 
@@ -291,12 +310,15 @@ def _same_person(short: str, name: str) -> bool | None:
     if not (2 <= len(words) <= 4 and all(word[0].isupper() for word in name.split()) and not values_of(name)):
         return None
     given = normal_form(short).split()
-    while len(given) > 1 and given[0] in _STARTS | words_named("titles") | words_named("persons"):
+    while (
+        len(given) > 1 and len(given[0]) > 1 and given[0] in _STARTS | words_named("titles") | words_named("persons")
+    ):
         given.pop(0)
     if given[-1:] != words[-1:] or len(given) > 4 or short[:1].islower():
         return None
-    middle_names = given[0] == words[0] and set(words) <= set(given) and not re.search(r"[,;/&()]", short)
-    if middle_names or all(any(each in (word, word[0]) for word in words[:-1]) for each in given[:-1]):
+    if all(any(each in (word, word[0]) for word in words[:-1]) for each in given[:-1]):
+        if len(given) not in (1, len(words)):
+            return None  # John Adams and John Quincy Adams
         return True
     capitals = all(word[0].isupper() for word in re.findall(r"\w+", short))
     firsts = {word[0] for word in words[:-1]} | {
@@ -346,19 +368,21 @@ def _polarity(text: str, question: str) -> bool | None:
         words = _plain_words(clause)
         if (known := _YES_OR_NO.get(normal_form(clause))) is not None or not words:
             return known
-        if reply := _REPLY.fullmatch(clause):
-            return reply["no"] is None
-        if {words[0], words[-1]} & _YES:
-            return True if _DENIALS.isdisjoint(words) else None
-        if {words[0], words[-1]} & _NO:
-            return None if {"yes", "yeah", "yep", "indeed"} & {*words} else False
-        stated = [word[:_STEM] for word in words if word not in _FUNCTION_WORDS | _DENIALS | _YES]
-        asked = iter([word[:_STEM] for word in _plain_words(question)])
+        if not _UNSURE.isdisjoint(words) or text.endswith("?"):
+            return None
         verb = next(iter(_plain_words(question)), "")
-        whole = len(_stems(_content(question)))
-        least = 1 if words[0] in ("it", "he", "she", "they") else max(2, whole - 1)
+        if (reply := _REPLY.fullmatch(clause)) and words[1].startswith(verb[:2]):
+            return reply["no"] is None
+        if said := _SAID.search(clause):
+            polarity = (said[1] or said[2]).lower() in _YES
+            return None if polarity and not _DENIALS.isdisjoint(words) else polarity
+        stated = [word[:_STEM] for word in words if word not in _FUNCTION_WORDS | _DENIALS | _YES]
+        wanted = [word[:_STEM] for word in _plain_words(question) if word not in _FUNCTION_WORDS]
+        asked = iter(wanted)
+        pronoun = words[0] in ("it", "he", "she", "they") and stated[-1:] == wanted[-1:]
+        least = 1 if pronoun else max(2, len(set(wanted)) - 1)
         has_verb = verb in ("do", "does", "did") or any(word.startswith(verb) for word in words)
-        if has_verb and len(stated) >= least and not text.endswith("?") and all(stem in asked for stem in stated):
+        if has_verb and len(stated) >= least and all(stem in asked for stem in stated):
             return _DENIALS.isdisjoint(words)
     return None
 
