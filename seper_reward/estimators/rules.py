@@ -49,12 +49,7 @@ _DOTTED = re.compile(r"\b[^\W\d](?:\.[^\W\d])+\b\.?")
 _ACRONYM = re.compile(r"\b[A-Z](?:\.[A-Z])+\b\.?|\b[A-Z]{2,}\b")
 _NATIONALITY = re.compile(r"\w+(?:ish|an|ese|ch|sh|ic|eek|wiss)\b(?=\s+[a-zà-ÿ])")  # followed by a noun
 _LEGAL_FORMS = re.compile(r"(?<=\w) (?:ltd|limited|inc|incorporated|corp|corporation|co|company|plc|llc|gmbh)$")
-_FUNCTION_WORDS, _DENIALS, _YES, _NO = (
-    words_named("function"),
-    words_named("denials"),
-    words_named("yes"),
-    words_named("no"),
-)
+_FUNCTION_WORDS, _DENIALS, _YES = words_named("function"), words_named("denials"), words_named("yes")
 _BEFORE, _AFTER = words_named("before"), words_named("after")
 _DOUBTS = words_named("doubts")
 _STARTS = _FUNCTION_WORDS | words_named("starts")
