@@ -195,7 +195,7 @@ def _json_answer(lines: Sequence[str]) -> str | None:
 
 
 def _is_denied(text: str, mark: re.Match[str]) -> bool:
-    """Return whether the words next to a mark deny what it marks; a tag is a format, whatever stands before it."""
+    """Return whether the words next to a mark deny its answer; a tag is a format, whatever stands before it."""
     if mark[0].startswith("<"):
         return False
     if _DENIED_BEFORE.search(text[max(0, mark.start() - 80) : mark.start()]):
@@ -217,7 +217,7 @@ def _braced(text: str) -> str:
 
 
 def _cleaned(text: str) -> str:
-    """Return a statement without what is written around an answer; a step that would leave nothing is not taken."""
+    """Return a statement without the markup around its answer; a step that would leave nothing is not taken."""
     text = " ".join(text.split())
     if "\\" in text or "$" in text:
         text = _without_latex(text)

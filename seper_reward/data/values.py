@@ -49,7 +49,7 @@ _SPELLINGS = (
     (re.compile(r"(?:(?<=\s)|^)['’](?=[2-9]0s\b)"), "19"),
     (
         re.compile(rf"(?:(?<=the )|^)({'|'.join(word[:-1] + 'ies' for word in _TENS)})(?=\W*$)", re.IGNORECASE),
-        lambda found: f"19{next(10 * at for at, word in enumerate(_TENS, 2) if word[:-1] == found[1].lower()[:-3])}s",
+        lambda found: f"19{_CARDINALS[found[1].lower()[:-3] + 'y']}s",
     ),
     (re.compile(r"(?<=\d)\s?¼"), ".25"),
     (re.compile(r"(?<=\d)\s?¾"), ".75"),
@@ -160,7 +160,7 @@ class Value:
         return max(self.low * size, other.low) - near <= min(self.high * size, other.high)
 
     def comparable(self, other: "Value") -> bool:
-        """Return whether both are values of one kind, so that they exclude each other unless they agree."""
+        """Return whether both are values of one kind, which exclude each other unless they agree."""
         kinds = {self.kind, other.kind}
         if "date" in kinds:
             return self._is_date() and other._is_date()
@@ -224,8 +224,7 @@ def in_digits(text: str) -> str:
 
 
 def _decade_in_digits(match: re.Match[str]) -> str:
-    decade = next(10 * at for at, word in enumerate(_TENS, 2) if word[:-1] == match[2].lower()[:-3])
-    return f"{_CARDINALS[match[1].lower()]}{decade}s"
+    return f"{_CARDINALS[match[1].lower()]}{_CARDINALS[match[2].lower()[:-3] + 'y']}s"
 
 
 @functools.cache

@@ -30,7 +30,7 @@ from seper_reward.runtime.pretrained import (
 )
 from seper_reward.runtime.profiling import timed
 
-RULES = 3  # to be raised when another rule decides without the model, so that cached scores are made anew
+RULES = 3  # raise it when rules change: cached scores are then computed again
 _LABELS = ("entailment", "neutral", "contradiction")
 _BATCH_TOKENS = 8192  # per forward pass, unless the options say otherwise
 
@@ -131,7 +131,7 @@ class EntailmentScorer:
         return torch.stack([by_row[row] for row in rows]) if rows else torch.empty(0, len(self._columns))
 
     def _certain(self, entails: bool) -> Tensor:
-        """Return the probabilities of a pair that a rule decides: what is not entailed counts as a contradiction."""
+        """Return the probabilities of a pair that a rule decides: entailment, else contradiction."""
         return torch.nn.functional.one_hot(
             torch.tensor(0 if entails else len(self._columns) - 1), len(self._columns)
         ).float()
