@@ -152,11 +152,6 @@ adapters: setup  ## train the two shipped adapters again, into runs/ (hours on 2
 	$(BIN)/python -m trainers.entailment --config configs/entailment/traps.yaml
 	$(BIN)/python -m trainers.entailment --config configs/entailment/traps-more.yaml
 	$(BIN)/python -m trainers.entailment --config configs/entailment/modified.yaml
-	$(BIN)/python ../shared/tools/get_qwen_reader.py runs/qwen
-	$(BIN)/python -m trainers.adapters.reader_responses --reader runs/qwen --output runs/reader-responses.jsonl
-	rm -f runs/hard-texts.jsonl
-	$(BIN)/python -m tests.benchmarks.answer_attack --entailment runs/entailment-modified --facts 100 --seeds 1 --hard runs/hard-texts.jsonl --processes 2
-	$(BIN)/python -m trainers.entailment --config configs/entailment/guesses.yaml
 	$(BIN)/python -m trainers.sft --config configs/sft/reader.yaml
 	$(BIN)/python -m trainers.sft --config configs/sft/reader-sharpen.yaml
 

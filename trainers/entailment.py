@@ -6,7 +6,6 @@
     seper-reward train entailment --config configs/entailment/traps.yaml         # then also texts that state nothing
     seper-reward train entailment --config configs/entailment/traps-more.yaml    # then twice as many of them
     seper-reward train entailment --config configs/entailment/modified.yaml      # then also answers that say more
-    seper-reward train entailment --config configs/entailment/guesses.yaml       # then also guesses of all kinds
 
 A killed run goes on from its last checkpoint. Training uses only sets whose licences allow shipping weights
 (``LICENCES``). Scores are on held-out premises and questions. The adapter (safetensors), ``scores.json`` and the model
@@ -39,7 +38,6 @@ from seper_reward.evaluation.validity.equivalence import METHODS, Verdict, best_
 from seper_reward.evaluation.validity.judge import traps
 from seper_reward.reports.validity_tables import trap_rows
 from seper_reward.runtime.json_files import read_json, write_json
-from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID
 from seper_reward.runtime.run_folder import claim_settings
@@ -63,7 +61,6 @@ from .runs import SETTINGS, ThisMachine, last_checkpoint, locked, model_card, su
 
 SCORES = "scores.json"
 _CHECKPOINTS = "checkpoints"
-_ENCODED = 10_000  # pairs at a time: the tokenizer's records of 200,000 take 11 GB
 _INCIDENTAL = {"data_dir", "output_dir", "temperature", "evaluate_only"}  # settings that decide no weight
 
 
@@ -106,20 +103,6 @@ class EntailmentTrainingConfig:
         default=0,
         metadata={"help": "Number of answers to train on, too, that say more than was asked: an American actress."},
     )
-    guesses: int = field(
-        default=0,
-        metadata={
-            "help": "Number of guesses to train on, too: two candidates, near misses, other words, word salads."
-        },
-    )
-    responses: str | None = field(
-        default=None,
-        metadata={"help": "JSONL of a reader's responses to train on, too (trainers/adapters/reader_responses.py)."},
-    )
-    hard: str | None = field(
-        default=None,
-        metadata={"help": "JSONL of texts that a search found to train on, too (tests/benchmarks/answer_attack.py)."},
-    )
     lora_r: int = field(default=32, metadata={"help": "Rank of the LoRA matrices on all linear layers."})
     learning_rate: float = field(default=1e-3, metadata={"help": "Peak learning rate."})
     batch_size: int = field(default=64, metadata={"help": "Pairs of premise and hypothesis per step."})
@@ -131,16 +114,10 @@ class EntailmentTrainingConfig:
     evaluate_only: bool = field(
         default=False, metadata={"help": "Whether the adapter in output_dir is only scored again."}
     )
-    init_share: float = field(
-        default=0.0,
-        metadata={"help": "Share of init_adapter in the saved weights, which are a mean of both (default: 0)."},
-    )
     seed: int = field(default=0, metadata={"help": "Seed of the choice of pairs, their order, and initial weights."})
 
     def __post_init__(self) -> None:
         check_types(self)
-        if not 0 <= self.init_share < 1 or (self.init_share and not self.init_adapter):
-            raise ValueError(f"init_share must be in [0, 1) and needs init_adapter, got {self.init_share}")
 
 
 def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
@@ -175,25 +152,11 @@ def train(config: EntailmentTrainingConfig) -> Path:
         model = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True)
     else:
         model = get_peft_model(model, lora)
-    pairs = training_pairs(
-        data_dir,
-        config.seed,
-        config.confusable,
-        config.forms,
-        config.traps,
-        config.modified,
-        config.guesses,
-        config.responses,
-        config.hard,
-    )
+    pairs = training_pairs(data_dir, config.seed, config.confusable, config.forms, config.traps, config.modified)
     print(f"{len(pairs)} training pairs", Counter(pair.source for pair in pairs))
     inputs = StatementEncoder(tokenizer, model.config)
-    rows: list[dict[str, Any]] = []
-    for batch in in_batches(pairs, _ENCODED):
-        encoded = inputs.encode(_short_statements(inputs, batch))
-        rows += [
-            {**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(batch)
-        ]
+    encoded = inputs.encode(_short_statements(inputs, pairs))
+    rows = [{**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(pairs)]
     checkpoints = output / _CHECKPOINTS
     arguments = EntailmentArguments(
         output_dir=str(checkpoints),
@@ -256,26 +219,6 @@ def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:
         return float(torch.nn.functional.binary_cross_entropy(entailed, outcomes))
 
     return float(minimize_scalar(loss, bounds=(0.25, 4.0), method="bounded").x)
-
-
-def mix_in(adapter: Path, other: Path, share: float) -> None:
-    """Save the mean of an adapter's weights and those of the adapter that it started from.
-
-    The mean of weights before and after fine-tuning keeps more of what was known before (Wortsman et al.,
-    arXiv:2109.01903, section 4).
-
-    Args:
-        adapter: Folder of the adapter, which is overwritten.
-        other: Folder of the adapter that it started from.
-        share: Weight of ``other``, in (0, 1).
-    """
-    file = adapter / "adapter_model.safetensors"
-    weights, others = load_file(file), load_file(other / file.name)
-    mean = {
-        name: ((1 - share) * tensor.float() + share * others[name].float()).to(tensor.dtype)
-        for name, tensor in weights.items()
-    }
-    save_file(mean, file, metadata={"format": "pt"})
 
 
 def divide_logits(adapter: Path, temperature: float) -> None:
@@ -368,8 +311,6 @@ def make(config: EntailmentTrainingConfig) -> None:
             adapter / SETTINGS, {name: value for name, value in vars(config).items() if name not in _INCIDENTAL}
         )
         train(config)
-        if config.init_adapter and config.init_share:
-            mix_in(adapter, Path(config.init_adapter), config.init_share)
         people = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
         dev = [row for row in people if split_of(row.question) == "dev"]
         dev += trap_verdicts(data_dir, len(dev), config.seed) if config.traps else ()

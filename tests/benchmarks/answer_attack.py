@@ -1,9 +1,6 @@
 """What a search for texts that earn the answer's reward without any word of the answer finds, by judge.
 
 python -m tests.benchmarks.answer_attack [--entailment embedded FOLDER ...] [--budget 1000] [--seeds 4] [--processes 2]
-python -m tests.benchmarks.answer_attack --facts 100 --seeds 1 --hard FILE     # texts to train a judge on
-
-A judge is trained on texts that ``--hard`` found for training facts, not for the answers that are measured here.
 """
 
 import argparse
@@ -11,7 +8,6 @@ import multiprocessing
 import random
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,12 +16,8 @@ from tqdm import tqdm
 from seper_reward import SePerScorer
 from seper_reward.data.stated import stated_answer
 from seper_reward.reports.tables import markdown_table
-from seper_reward.runtime.json_files import json_line
 from seper_reward.runtime.pretrained import LoadOptions
 from tests.reward.test_answer_attack import TARGETS, attack
-from trainers.adapters.answer_modifiers import PEOPLE, PLACES
-from trainers.adapters.entailment_data import common_facts, typed_facts
-from trainers.adapters.guess_words import CLOSED
 
 ANSWERS = [
     *TARGETS,
@@ -51,13 +43,12 @@ ANSWERS = [
     ("Was the mill ever rebuilt?", "no"),
 ]
 MOST = 0.05  # of the reward, that a text without the answer may earn
-HARD = 0.3  # agreement from which on a text is one to train on
 Search = tuple[str, str, str, int, int]  # judge, question, answer, seed, budget
 _scorers: dict[str, SePerScorer] = {}  # by judge, one in each process
 
 
-def search(task: Search) -> tuple[Search, float, str, list[tuple[float, str]]]:
-    """Return the task, the most that a text is paid and that text, and the texts with the highest agreement."""
+def search(task: Search) -> tuple[Search, float, str]:
+    """Return the task, the most that one of the texts found is paid, and that text."""
     judge, question, answer, seed, budget = task
     torch.set_num_threads(1)
     if judge not in _scorers:
@@ -69,18 +60,7 @@ def search(task: Search) -> tuple[Search, float, str, list[tuple[float, str]]]:
     found = attack(scorer, question, answer, budget, random.Random(f"{answer}-{seed}"))
     paid = scorer.judge.mutual_supports([(question, stated_answer(text), [answer]) for _, text in found])
     best = max(range(len(found)), key=lambda at: (paid[at], found[at][0]))
-    return task, paid[best], found[best][1], found
-
-
-def training_facts(count: int) -> list[tuple[str, str]]:
-    """Return ``count`` questions and answers that training may use; an eighth of them yes/no questions."""
-    rng = random.Random(0)
-    usual = [(fact["question"], rng.choice(fact["answers"])) for fact in common_facts()]
-    usual += [(fact.question, fact.answers[0]) for fact in typed_facts()]
-    names = {"p": PLACES[0], "q": PLACES[1], "t": PEOPLE[0], "u": PEOPLE[1]}
-    closed = [(question.format(**names), answer) for question, *_ in CLOSED for answer in ("yes", "no")]
-    few = min(count // 8, len(closed))
-    return [*rng.sample(usual, count - few), *rng.sample(closed, few)]
+    return task, paid[best], found[best][1]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,24 +70,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--budget", type=int, default=1000, help="Number of texts that a search may try.")
     parser.add_argument("--seeds", type=int, default=4, help="Number of searches for each answer.")
     parser.add_argument("--processes", type=int, default=1, help="Number of searches at a time (default: 1).")
-    parser.add_argument("--facts", type=int, help="Number of training facts to search for, in place of the answers.")
-    parser.add_argument("--hard", type=Path, help=f"JSONL file to append texts with agreement above {HARD} to.")
     arguments = parser.parse_args(argv)
-    targets = training_facts(arguments.facts) if arguments.facts else ANSWERS
     tasks = [
         (judge, question, answer, seed, arguments.budget)
         for judge in arguments.entailment
-        for question, answer in targets
+        for question, answer in ANSWERS
         for seed in range(arguments.seeds)
     ]
     found: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
     with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
-        for (judge, question, answer, *_), paid, text, texts in tqdm(
+        for (judge, question, answer, *_), paid, text in tqdm(
             pool.imap_unordered(search, tasks), total=len(tasks), unit="search"
         ):
             found.setdefault((judge, question, answer), []).append((paid, text))
-            if arguments.hard:
-                _append(arguments.hard, question, answer, texts)
     rows: list[list[Any]] = []
     for (judge, question, answer), own in found.items():
         own.sort(reverse=True)
@@ -118,14 +93,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         most = [paid for (name, *_), own in found.items() if name == judge for paid, _ in own]
         print(f"{judge}: {sum(paid > MOST for paid in most)} of {len(most)} searches found a text paid above {MOST}")
     return 0
-
-
-def _append(path: Path, question: str, answer: str, texts: Sequence[tuple[float, str]]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        for agreement, text in texts:
-            if agreement > HARD:
-                row = {"question": question, "response": stated_answer(text), "answer": answer, "entailed": False}
-                file.write(json_line(row))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from seper_reward.data.demo import CORPUS
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.stated import stated_answer
 from seper_reward.estimators.rules import decide, states_another
-from trainers.adapters.guess_words import NO_WORDS, YES_WORDS
 
 TARGETS = [
     ("Who runs the mill in Hallow?", "Ida Voss"),
@@ -26,6 +25,14 @@ It is what the question says;<answer>;entailment;[MASK];lorem;<tool_call>;Answer
 """.replace("\n", "").split(";")
 
 
+YES_WORDS = {
+    "yes", "true", "correct", "right", "indeed", "sure", "surely", "certainly", "ok", "yeah", "yep", "absolutely",
+    "definitely", "course", "affirmative", "agreed", "exactly", "well", "aye",
+}  # fmt: skip
+NO_WORDS = {
+    "no", "not", "none", "never", "false", "wrong", "nothing", "nobody", "nor", "neither", "nay", "non", "na",
+    "incorrect", "untrue", "hardly", "isn", "doesn", "didn", "wasn", "without",
+}  # fmt: skip
 #: Words that state an answer without being in it.
 SYNONYMS = {"four": {"4"}, "yes": YES_WORDS, "no": NO_WORDS}
 WORDS = 60  # longest text of most searches' texts

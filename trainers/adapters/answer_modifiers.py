@@ -72,7 +72,7 @@ _SAID = (
     "He was {article} {r}", "She is {article} {r}.", "{p} worked as {article} {r}.", "{article} {r}, and a good one",
     "The occupation of {p} is {r}.", "{p}'s occupation is {r}.", "It is {r}",
 )  # fmt: skip
-PEOPLE = (
+_PEOPLE = (
     "Ruth Marsh", "Tomas Lind", "Ida Kovac", "Karl Okoro", "Nell Bauer", "Owen Quill", "Vera Rossi", "Hugo Tanaka",
     "Mina Grove", "Saul Silva", "Edith Hale", "Rolf Novak", "Clara Brandt", "Jon Sayer", "Amina Dell",
     "Petr Havel Stone",
@@ -82,7 +82,7 @@ _LANDS = (
     "Devon", "East Java", "Brittany", "West Bengal", "Normandy", "Ontario, Canada", "the north of Spain",
     "Lower Austria",
 )  # fmt: skip
-PLACES = (
+_PLACES = (
     "Orleans", "Hampton", "Dover", "Lincoln", "Milford", "Ashby", "Haven", "Kirk", "Marlow", "Bremen", "Salem",
     "Delhi", "Cambridge", "Perth", "Elba", "York", "Thornby", "Elmwick", "Oxmere", "Kestle", "Tarrow", "Rabat",
     "Lecce", "Tambov", "Troyes", "Gera", "Nara", "Cusco", "Mombasa", "Osijek", "Bergen", "Aarhus", "Lugano", "Brno",
@@ -112,7 +112,7 @@ def modified_forms(count: int, rng: random.Random) -> Iterator[Form]:
 
 
 def _occupation(rng: random.Random) -> Form:
-    person = rng.choice(PEOPLE)
+    person = rng.choice(_PEOPLE)
     names = rng.choice(_SAME) if rng.random() < 0.15 else (rng.choice(OCCUPATIONS),)
     gold, said = rng.choice(names), rng.choice(names)
     other = rng.choice([each for each in OCCUPATIONS if each not in names and not _related(each, gold)])
@@ -149,8 +149,8 @@ def _related(one: str, other: str) -> bool:
 
 
 def _place(rng: random.Random) -> Form:
-    person, land = rng.choice(PEOPLE), rng.choice(_LANDS)
-    gold, other = rng.sample(PLACES, 2)
+    person, land = rng.choice(_PEOPLE), rng.choice(_LANDS)
+    gold, other = rng.sample(_PLACES, 2)
     question, entailed = rng.choice(_BORN).format(p=person), rng.random() < 0.5
     if entailed:
         return Form(question, rng.choice(_PLACED).format(a=gold, land=land, p=person), gold, True)

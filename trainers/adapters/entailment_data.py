@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of
 from seper_reward.evaluation.validity.equivalence import EVOUNA_SYSTEMS, Verdict, aliases_of
-from seper_reward.runtime.json_files import read_lines
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 
 from .answer_forms import (
@@ -24,7 +23,6 @@ from .answer_forms import (
     stated_forms,
     yes_no_forms,
 )
-from .answer_guesses import guess_forms
 from .answer_modifiers import modified_forms
 from .answer_traps import (
     asked_kindly,
@@ -54,14 +52,10 @@ LICENCES = {
     "fever_symmetric": "Wikipedia, CC BY-SA",
     "evouna": "Apache-2.0",
     "nq_oracle_bm25neg": "CC BY-SA 3.0",
-    "popqa": "MIT",
-    "hotpotqa_distractor": "CC BY-SA 4.0",
 }
-NOT_NLI = ("evouna", "nq_oracle_bm25neg", "popqa", "hotpotqa_distractor")
+NOT_NLI = ("evouna", "nq_oracle_bm25neg")
 # most pairs of sets that are machine-made or skewed, so that they do not outweigh the others
 CAPS = {"conjnli_adv_train": 4000, "breaking_nli": 2500, "med": 2500, "help_conj_disj": 1500}
-_REPEATS = 5  # how often the pairs of files count, which are few
-_SHORT = 8  # words; a longer response says more than the gold answer, which cannot entail it
 # sets whose licences do not allow shipping weights or are not known
 EVALUATION_ONLY = (
     "sick", "anli_dev", "imppres_presup", "imppres_implic_logical", "ling_in_loop", "2way_mctest_statements",
@@ -122,7 +116,7 @@ def judged_pairs(rows: list[Row]) -> Iterator[LabeledPair]:
                 continue
             label = LABELS["entailment"] if verdict else NOT_ENTAILMENT
             yield LabeledPair(response, gold, label, f"evouna_{system}", row["question"])
-            if len(response.split()) <= _SHORT:
+            if len(response.split()) <= 8:  # a long response says more than the gold answer, which cannot entail it
                 yield LabeledPair(gold, response, label, f"evouna_{system}", row["question"])
 
 
@@ -196,26 +190,6 @@ def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
 def modified_pairs(count: int, rng: random.Random) -> Iterator[LabeledPair]:
     """Yield answers that say more than was asked, and what only looks so (``answer_modifiers.py``)."""
     yield from _labeled(modified_forms(count, rng), "answer_modifiers")
-
-
-def guess_pairs(data_dir: Path, count: int, rng: random.Random) -> Iterator[LabeledPair]:
-    """Yield about ``count`` guesses near the answer, and answers that look like guesses (``answer_guesses.py``)."""
-    facts = [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
-    yield from _labeled(guess_forms(facts, mined_passages(data_dir), count, rng), "answer_guesses")
-
-
-def written_pairs(path: Path, split: str, source: str) -> Iterator[LabeledPair]:
-    """Yield the pairs of a JSONL file of ``{question, response, answer, entailed}`` in one split by question.
-
-    As of EVOUNA's, a short response and the answer are paired in both directions.
-    """
-    for row in read_lines(path):
-        if split_of(row["question"]) == split:
-            label = LABELS["entailment"] if row["entailed"] else NOT_ENTAILMENT
-            pair = LabeledPair(row["response"], row["answer"], label, source, row["question"])
-            yield pair
-            if len(pair.premise.split()) <= _SHORT:
-                yield pair._replace(premise=pair.hypothesis, hypothesis=pair.premise)
 
 
 def trap_pairs(data_dir: Path, count: int, rng: random.Random) -> Iterator[LabeledPair]:
@@ -320,26 +294,14 @@ def mined_passages(data_dir: Path) -> list[str]:
 
 
 def _nq_rows(data_dir: Path) -> list[Row]:
+    rows = read_rows(data_dir / "qa" / "nq_oracle_bm25neg.jsonl.gz")
     # EVOUNA has some of these questions, and splits them by question rather than by id
     held_out = {row["question"].lower() for split in ("dev", "test") for row in evouna_rows(data_dir, split)}
-    return [row for row in train_rows(data_dir, "nq_oracle_bm25neg") if row["question"].lower() not in held_out]
-
-
-def train_rows(data_dir: Path, name: str) -> list[Row]:
-    """Read the questions of one set of ``qa/`` in its train split."""
-    return [row for row in read_rows(data_dir / "qa" / f"{name}.jsonl.gz") if split_of(row["id"]) == "train"]
+    return [row for row in rows if split_of(row["id"]) == "train" and row["question"].lower() not in held_out]
 
 
 def training_pairs(
-    data_dir: Path,
-    seed: int,
-    confusable: bool = True,
-    forms: bool = False,
-    traps: int = 0,
-    modified: int = 0,
-    guesses: int = 0,
-    responses: str | None = None,
-    hard: str | None = None,
+    data_dir: Path, seed: int, confusable: bool = True, forms: bool = False, traps: int = 0, modified: int = 0
 ) -> list[LabeledPair]:
     """Return the training pairs in random order.
 
@@ -351,20 +313,13 @@ def training_pairs(
         traps: About how many texts that state nothing are added. With any, there is politeness around one question in
             eight, and of the NLI sets, which an earlier stage has learned, a third is kept.
         modified: How many answers that say more than was asked are added.
-        guesses: About how many guesses are added. With any, EVOUNA's judged pairs count twice, and its
-            long responses four times.
-        responses: JSONL file of a reader's responses (``reader_responses.py``); each counts ``_REPEATS`` times.
-        hard: JSONL file of texts that a search found (``tests/benchmarks/answer_attack.py``); each counts as often.
     """
     rng = random.Random(seed)
     pairs: list[LabeledPair] = []
     for name in LICENCES:
         if name == "evouna":
             rows = evouna_rows(data_dir, "train")
-            judged = list(judged_pairs(rows))
-            pairs += [*judged, *swapped_pairs(rows, rng)]
-            if guesses:
-                pairs += judged + [pair for pair in judged if len(pair.premise.split()) > _SHORT] * 2
+            pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng)]
             pairs += mined_pairs(rows, rng, per_question=3) if confusable else ()
         elif name not in NOT_NLI:
             nli = nli_pairs(data_dir, name, "train")
@@ -373,9 +328,6 @@ def training_pairs(
     pairs += typed_pairs(10_000, rng) if confusable else ()
     pairs += form_pairs(data_dir, rng) if forms else ()
     pairs += modified_pairs(modified, rng)
-    pairs += guess_pairs(data_dir, guesses, rng) if guesses else ()
-    for name, path in (("responses", responses), ("hard", hard)):
-        pairs += [*written_pairs(Path(path), "train", name)] * _REPEATS if path else []
     if traps:
         pairs += trap_pairs(data_dir, traps, rng)
         pairs = [
