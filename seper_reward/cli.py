@@ -1,66 +1,82 @@
 """Command line: ``seper-reward label``, ``evaluate``, ``train``, ``export``, ``report`` and the others.
 
-What the commands do is in `commands/`. Each returns what to run next, which is printed when it is done.
+A command is a module of `commands/`, `evaluate/` or `baselines/` with a function ``command``. Its file name is the
+command's name, and the first line of its docstring the help. The function takes the words behind the name and
+returns what to run next.
 """
 
+import ast
 import difflib
 import io
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
 
-from seper_reward.commands import audit, entailment, export, label, neighbours, rag, recipes, report, serve, validity
-from seper_reward.shipped import RECIPES, is_ours
+from seper_reward.shipped import RECIPES, is_ours, run_recipe
 
+_FOLDERS = {"commands": "", "evaluate": "evaluate ", "baselines": "baseline "}  # with the first word of their commands
+_TRAIN = "train "
+_FIRST = ("label", "demo")  # in the list of commands, which is sorted otherwise
+_FORMER = {  # names of the release before, with the present ones
+    "evaluate equivalence": "evaluate judge",
+    "evaluate stress": "evaluate judge",
+    "evaluate erag": "baseline erag",
+    "evaluate judgments": "baseline item",
+    "evaluate ensemble": "baseline eor",
+    "evaluate consistency": "baseline eor",
+    "evaluate workflows": "baseline workflows",
+    "evaluate components": "baseline compression",
+    "reestimate": "rescore",
+    "audit": "audit-searches",
+    "save-reader": "merge-reader",
+    "configs copy": "init",
+}
+_RESUMING = {"label", "demo", "audit-negatives", *(f"{_TRAIN}{name}" for name in RECIPES if name != "sft")}
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...] | --version
 
 Measures what retrieved passages do to a reader model's belief in the right answer (ΔSePer).
 
 commands:
-  label                    label how much each passage helps to answer its question
-  demo                     the same with the project's own questions and the embedded models, into runs/demo
-  evaluate correlation     compare ΔSePer and other measures with people's marks of relevance
-  evaluate repeats         spread, error and cost of SePer over the number of responses, by estimator
-  evaluate robustness      compare ΔSePer with people's marks under other entailment models and prompts
-  evaluate transfer        do labels hold for other readers: agreement of label folders without sampling noise
-  evaluate counterfactual  compare ΔSePer of passages with planted wrong answers and of relevant ones
-  evaluate erag            correlate metrics of retrieved lists, by several labels, with how well the reader answers
-  evaluate judgments       compare judgments of what is useful with people's marks, and by the answers they lead to
-  evaluate consistency     do retrievers fail on the same questions, and where do wrong answers come from
-  evaluate ensemble        let the answers with several retrievers vote, and compare with the best retriever
-  evaluate compare         compare labelers side by side, on several data sets
-  evaluate components      what depth, reranking and prompt compression are worth to the reader
-  evaluate retrievers      compare retrievers by relevance, by ΔSePer and by the reader's answers
-  evaluate workflows       compare workflows that search, reason and refuse, step by step
-  evaluate judge           how often the judge pays wrong answers and refuses right ones, also by people's verdicts
-  reestimate               compute labels again by other options of SePer, without asking the reader
-  export                   write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools
-  audit                    tell of an agent's log which searches were needed, useless or harmful, and what they pay
-  audit-negatives          find mined hard negatives that hold an answer, and list, relabel or drop them
-  push                     upload labels or a trained model to the Hugging Face hub
-  report                   a page of labels and evaluations (.html), or a plot of the beliefs in one question
-  save-reader              save a reader as a plain model folder, for an engine (vLLM) to serve
-  serve                    answer trainers over HTTP: beliefs, ΔSePer and rewards from one scorer for all of them
-  configs copy             write the configurations that the documentation names into a folder
-{recipes}
+{commands}
 
 `seper-reward COMMAND --help` explains its settings by group, `--help all` also those of TRL and transformers. A YAML
 file given with --config holds the same settings; the command line wins. Several processes:
 torchrun --nproc_per_node 2 -m seper_reward label ...
-""".format(recipes="\n".join(f"  {f'train {name}':<24} {text}" for name, text in RECIPES.items()))
-_GROUPS = ("evaluate", "configs", "train")  # first words of commands of two words
-_FORMER = {"evaluate equivalence": "evaluate judge", "evaluate stress": "evaluate judge"}  # for one release
-_RESUMING = {
-    "label",
-    "demo",
-    "audit-negatives",
-    "evaluate compare",
-    *(f"train {name}" for name in RECIPES if name not in ("sft", "new-head")),
-}
+"""
+
+
+class Command(NamedTuple):
+    """Where a command is, and what it does, in one line."""
+
+    module: str
+    about: str
+
+
+def find_commands() -> dict[str, Command]:
+    """Return the commands by name. No module is imported: some of them load torch."""
+    found = {}
+    for folder, first in _FOLDERS.items():
+        for path in sorted((Path(__file__).parent / folder).glob("*.py")):
+            code = ast.parse(path.read_text(encoding="utf-8"))
+            if any(isinstance(node, ast.FunctionDef) and node.name == "command" for node in code.body):
+                about = (ast.get_docstring(code) or "").partition("\n")[0]
+                found[first + path.stem.replace("_", "-")] = Command(f"seper_reward.{folder}.{path.stem}", about)
+    return {name: found.pop(name) for name in _FIRST} | found
+
+
+def usage(commands: dict[str, Command]) -> str:
+    """Return the list of commands, as ``--help`` prints it."""
+    lines = {name: command.about.rstrip(".") for name, command in commands.items()}
+    lines |= {_TRAIN + name: about for name, about in RECIPES.items()}
+    return _USAGE.format(
+        commands="\n".join(f"  {name:<24} {about[0].lower() + about[1:]}" for name, about in lines.items())
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,63 +84,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # tables hold Δ and –, which not every terminal can show
     arguments = list(sys.argv[1:] if argv is None else argv)
-    commands: dict[str, Callable[[list[str]], str]] = {
-        "label": label.label_command,
-        "demo": label.demo_command,
-        "evaluate correlation": validity.correlation_command,
-        "evaluate repeats": validity.repeats_command,
-        "evaluate robustness": validity.robustness_command,
-        "evaluate transfer": validity.transfer_command,
-        "evaluate counterfactual": validity.counterfactual_command,
-        "evaluate erag": neighbours.erag_command,
-        "evaluate judgments": neighbours.judgments_command,
-        "evaluate consistency": neighbours.consistency_command,
-        "evaluate ensemble": neighbours.ensemble_command,
-        "evaluate compare": neighbours.compare_command,
-        "evaluate components": rag.components_command,
-        "evaluate retrievers": rag.retrievers_command,
-        "evaluate workflows": rag.workflows_command,
-        "evaluate judge": entailment.judge_command,
-        "reestimate": label.reestimate_command,
-        "export": export.export_command,
-        "audit": audit.audit_command,
-        "audit-negatives": export.audit_negatives_command,
-        "push": export.push_command,
-        "report": report.report_command,
-        "save-reader": serve.save_reader_command,
-        "serve": serve.serve_command,
-        "configs copy": recipes.copy_configs_command,
-        **{f"train {recipe}": partial(recipes.train_command, recipe) for recipe in RECIPES},
-    }
     if arguments == ["--version"]:
         print(f"seper-reward {version('seper-reward')}")
         return 0
+    commands = find_commands()
+    names = [*commands, *(_TRAIN + name for name in RECIPES)]
     for words in (1, 2):
         name = " ".join(arguments[:words])
         if name in _FORMER:
             print(f"seper-reward {name}: is now 'seper-reward {_FORMER[name]}'", file=sys.stderr)
             name = _FORMER[name]
-        if name in commands:
-            return _run(name, commands[name], arguments[words:])
+        if name in names:
+            return _run(name, commands.get(name), arguments[words:])
     if {"-h", "--help"} & set(arguments):
-        print(_USAGE)
+        print(usage(commands))
         return 0
     if not arguments:
-        print(_USAGE, file=sys.stderr)
+        print(usage(commands), file=sys.stderr)
         return 2
-    name = " ".join(arguments[: 2 if arguments[0] in _GROUPS else 1])
-    nearest = [] if name.startswith("-") else difflib.get_close_matches(name, commands, n=1, cutoff=0.5)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"expected one of {', '.join(commands)}"
+    groups = {name.partition(" ")[0] for name in names if " " in name}
+    name = " ".join(arguments[: 2 if arguments[0] in groups else 1])
+    nearest = [] if name.startswith("-") else difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"expected one of {', '.join(names)}"
     print(f"seper-reward: unknown command {name!r}; {hint} (seper-reward --help)", file=sys.stderr)
     return 2
 
 
-def _run(name: str, command: Callable[[list[str]], str], arguments: list[str]) -> int:
+def _run(name: str, command: Command | None, arguments: list[str]) -> int:
     """Run a command, print what to run next, and return its exit status; errors that a user can mend are one line."""
     try:
-        following = command(arguments)
+        if command is None:
+            run_recipe(name.removeprefix(_TRAIN), arguments)
+            following = ""  # recipes print it themselves: some of them can also be run as modules
+        else:
+            following = import_module(command.module).command(arguments)
     except (OSError, ValueError) as error:
-        if name.startswith("train ") and isinstance(error, ValueError) and not _is_message(error):
+        if name.startswith(_TRAIN) and isinstance(error, ValueError) and not _is_message(error):
             raise
         print(f"seper-reward {name}: {error}", file=sys.stderr)
         return 2

@@ -17,6 +17,7 @@ STOREYS = [
     {"config", "labels", "baselines"},
     {"reward", "evaluation"},
     {"reports", "serving", "shipped"},
+    {"command"},
     {"commands"},
     {"cli"},
 ]

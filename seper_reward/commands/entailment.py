@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from seper_reward.commands.base import ResultConfig, parse, write_result
+from seper_reward.command import ResultConfig, parse, write_result
 from seper_reward.config import JudgeConfig, entailment_options
 from seper_reward.runtime.settings import setting
 

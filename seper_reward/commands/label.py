@@ -1,4 +1,4 @@
-"""Make labels, and make them again by other options: ``label``, ``demo``, ``reestimate``."""
+"""Label how much each passage helps to answer its question."""
 
 import sys
 from collections.abc import Mapping
@@ -7,24 +7,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from seper_reward.commands.base import check_margin, parse, read_input
+from seper_reward.command import check_margin, parse, read_input
 from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
     REPORT_TO_HELP,
     RETRIEVER_HELP,
     CommandConfig,
-    EstimatorConfig,
     InputConfig,
     LabelerConfig,
     SetsConfig,
     Tracking,
-    entailment_options,
     load_scorer,
 )
-from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.settings import setting
-from seper_reward.shipped import configs_folder
 
 if TYPE_CHECKING:
     from seper_reward.labels.labelers.base import PassageLabeler
@@ -97,23 +93,9 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
         check_margin(self.margin)
 
 
-@dataclass
-class ReestimateConfig(EstimatorConfig):
-    """Compute labels again by other options of SePer or another entailment model, without asking the reader."""
-
-    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
-    output_dir: str = setting("runs/reestimated", "Folder of the new labels.")
-    margin: float = setting(0.05, MARGIN_HELP)
-    cache: str | None = setting(None, "SQLite file that keeps entailment scores between runs; not given: none.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_margin(self.margin)
-
-
-def label_command(arguments: list[str], command: str = "label") -> str:
+def command(arguments: list[str], name: str = "label") -> str:
     """Run ``seper-reward label``."""
-    config = parse(LabelConfig, arguments, f"seper-reward {command}")
+    config = parse(LabelConfig, arguments, f"seper-reward {name}")
     from seper_reward.data.rows import BadRowError
     from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
     from seper_reward.labels.plans import SetOptions
@@ -145,7 +127,7 @@ def label_command(arguments: list[str], command: str = "label") -> str:
         margin=config.margin,
     )
     _label(run, labeler, config, settings)
-    return _after_labels(run.folder, labeler.name)
+    return after_labels(run.folder, labeler.name)
 
 
 def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, settings: Mapping[str, Any]) -> None:
@@ -171,29 +153,9 @@ def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, sett
     if main_process and config.output_format == "parquet":
         write_parquet(run.folder / LABELS_PARQUET, run.labels())
     if main_process:
-        _show_summary(summary, labeler.name, run.folder, config.margin)
+        show_summary(summary, labeler.name, run.folder, config.margin)
         if profile is not None:
             print(f"\n{profile_table(profile)}")
-
-
-def demo_command(arguments: list[str]) -> str:
-    """Run ``seper-reward demo``."""
-    return label_command(["--config", str(configs_folder() / "label" / "demo.yaml"), *arguments], "demo")
-
-
-def reestimate_command(arguments: list[str]) -> str:
-    """Run ``seper-reward reestimate``."""
-    config = parse(ReestimateConfig, arguments, "seper-reward reestimate")
-    from seper_reward.estimators.entailment import EntailmentScorer
-    from seper_reward.estimators.judge import BeliefJudge
-    from seper_reward.labels.reestimate import reestimate
-    from seper_reward.labels.rows import DELTA_SEPER
-
-    entailment = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
-    judge = BeliefJudge(entailment, config.estimator_options, Cache(config.cache) if config.cache else None)
-    summary = reestimate(config.labels, config.output_dir, judge, asdict(config), config.margin)
-    _show_summary(summary, DELTA_SEPER, Path(config.output_dir), config.margin)
-    return _after_labels(Path(config.output_dir), DELTA_SEPER)
 
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
@@ -235,7 +197,7 @@ def _unusable(query: Any, labeler: str) -> str | None:
     return None
 
 
-def _after_labels(folder: Path, labeler: str) -> str:
+def after_labels(folder: Path, labeler: str) -> str:
     """Return what to do with a label folder: look at a question where labels are of beliefs, else export them."""
     from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 
@@ -246,7 +208,7 @@ def _after_labels(folder: Path, labeler: str) -> str:
     return f"seper-reward export --labels {folder}{named} --output lists.jsonl"
 
 
-def _show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin: float) -> None:
+def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin: float) -> None:
     """Print what a label folder holds, and what its reader should know."""
     from seper_reward.labels.rows import LABELS
     from seper_reward.labels.summary import summary_warnings

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from seper_reward.commands.base import (
+from seper_reward.command import (
     MarkedConfig,
     RetrievalConfig,
     check_depths,

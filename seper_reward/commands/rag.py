@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seper_reward.commands.base import (
+from seper_reward.command import (
     HARM_HELP,
     RetrievalConfig,
     check_depths,

@@ -1,11 +1,11 @@
-"""Look at labels and evaluations: ``report``."""
+"""Write a page of labels and evaluations (.html), or a plot of the beliefs in one question."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seper_reward.commands.base import parse
+from seper_reward.command import parse
 from seper_reward.runtime.settings import check_types, setting
 
 
@@ -45,7 +45,7 @@ class ReportConfig:
         return Path(self.output).suffix.lower() in (".html", ".htm")
 
 
-def report_command(arguments: list[str]) -> str:
+def command(arguments: list[str]) -> str:
     """Run ``seper-reward report``."""
     config = parse(ReportConfig, arguments, "seper-reward report")
     if config.page:

@@ -1,15 +1,13 @@
-"""Scorers and readers for others: ``serve``, ``save-reader``."""
+"""Answer trainers over HTTP: beliefs, ΔSePer and rewards from one scorer for all of them."""
 
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
-from seper_reward.commands.base import parse, parse_all
-from seper_reward.config import CommandConfig, Dtype, load_scorer
+from seper_reward.command import parse_all
+from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
-from seper_reward.runtime.pretrained import LoadOptions
-from seper_reward.runtime.settings import check_types, setting
+from seper_reward.runtime.settings import setting
 
 
 @dataclass
@@ -70,27 +68,7 @@ class ServeConfig(CommandConfig):
             raise ValueError(f"memory must be at least 0, got {self.memory}")
 
 
-@dataclass
-class SaveConfig:
-    """Save a reader as a plain model folder, its adapter merged, for an engine to serve."""
-
-    output_dir: str = setting("", "Folder to make. Required.")
-    reader: str = setting(
-        "embedded",
-        "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id, or a folder "
-        "with a model or a PEFT adapter.",
-    )
-    reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
-    dtype: Dtype = setting("bfloat16", "dtype of the saved weights.")
-    trust_remote_code: bool = setting(False, "Whether Python code that comes with a model may run.")
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        if not self.output_dir:
-            raise ValueError("output_dir is required: the folder to make")
-
-
-def serve_command(arguments: list[str]) -> str:
+def command(arguments: list[str]) -> str:
     """Run ``seper-reward serve``."""
     from seper_reward.reward.formula import RewardWeights
 
@@ -127,20 +105,3 @@ def serve_command(arguments: list[str]) -> str:
         print(f"warning: whoever reaches {config.host} may ask; set ${TOKEN} here and for clients", file=sys.stderr)
     serve(app, worker, address)
     return ""
-
-
-def save_reader_command(arguments: list[str]) -> str:
-    """Run ``seper-reward save-reader``."""
-    config = parse(SaveConfig, arguments, "seper-reward save-reader")
-    from seper_reward.reader.loading import load_reader, reader_defaults, save_reader_defaults
-    from seper_reward.runtime.hashing import weights_hash
-
-    options = LoadOptions(config.reader_revision, config.dtype, "cpu", config.trust_remote_code)
-    reader = load_reader(config.reader, options)
-    reader.model.save_pretrained(config.output_dir)
-    reader.tokenizer.save_pretrained(config.output_dir)
-    save_reader_defaults(Path(config.output_dir), reader_defaults(config.reader))  # how it is asked
-    # the hash tells weights apart for caches, which know a served reader by its name only
-    name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"
-    print(f"saved: {config.output_dir}")
-    return f"vllm serve {config.output_dir} --served-model-name {name}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seper_reward.commands.base import (
+from seper_reward.command import (
     MARKED_HELP,
     EvaluationConfig,
     MarkedConfig,

@@ -1,10 +1,10 @@
-"""``seper-reward audit``: were an agent's searches worth it?"""
+"""Report which searches in an agent's log were needed, useless or harmful, and what they pay."""
 
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from seper_reward.commands.base import ResultConfig, check_margin, parse, write_result
+from seper_reward.command import ResultConfig, check_margin, parse, write_result
 from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.runtime.messages import say
@@ -13,7 +13,7 @@ from seper_reward.runtime.settings import setting
 
 @dataclass
 class SearchAuditConfig(ResultConfig, CommandConfig):
-    """Tell of an agent's log, `seper-reward audit FILE`, which searches were useful, and at which price they pay."""
+    """Report which searches in an agent's log were useful, and their price: `seper-reward audit-searches FILE`."""
 
     input: str = setting(
         "",
@@ -37,17 +37,17 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.input:
-            raise ValueError("input is required: seper-reward audit rollouts.jsonl")
+            raise ValueError("input is required: seper-reward audit-searches rollouts.jsonl")
         check_margin(self.margin)
         if self.answer_pattern is not None:
             compile_answer_pattern(self.answer_pattern)
 
 
-def audit_command(arguments: list[str]) -> str:
-    """Run ``seper-reward audit``; a first argument that is no flag is the input."""
+def command(arguments: list[str]) -> str:
+    """Run ``seper-reward audit-searches``; a first argument that is no flag is the input."""
     if arguments and not arguments[0].startswith("-"):
         arguments = ["--input", *arguments]
-    config = parse(SearchAuditConfig, arguments, "seper-reward audit")
+    config = parse(SearchAuditConfig, arguments, "seper-reward audit-searches")
     from seper_reward.evaluation.search_audit import Played, audit_searches
     from seper_reward.labels.audit import read_gold_answers
     from seper_reward.reports.search_audit import plot_search_audit, search_audit_tables

@@ -1,0 +1,76 @@
+"""Find mined hard negatives that hold an answer, and list, relabel or drop them."""
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from seper_reward.command import parse
+from seper_reward.config import CommandConfig, load_scorer
+from seper_reward.runtime.settings import setting
+
+
+@dataclass
+class AuditConfig(CommandConfig):
+    """Find mined hard negatives that help the reader to answer, and list, relabel or drop them."""
+
+    input: str = setting(
+        "",
+        "Mined negatives: JSON, JSONL (also .gz), Parquet or a folder saved by datasets, of sentence-transformers "
+        "(anchor, positive, negative or negative_1, ...) or FlagEmbedding (query, pos, neg). Required.",
+    )
+    answers: str | None = setting(
+        None,
+        "File with the gold answers, rows of a question (question, query or anchor) and answers, such as the one "
+        "that the negatives were mined for; not given: they are in the input's rows.",
+    )
+    answers_column: str = setting("answers", "Field that holds a question's gold answers, a text or a list.")
+    action: Literal["list", "relabel", "drop"] = setting(
+        "list",
+        "What to do with false negatives: list (write them to false_negatives.jsonl), drop (also write the input "
+        "without them) or relabel (also write the input with them as positives).",
+    )
+    label: Literal["delta_seper", "delta_seper_hard"] = setting(
+        "delta_seper_hard",
+        "Label that tells a false negative: delta_seper_hard (surer) or delta_seper (finds more, and flags more that "
+        "hold no answer).",
+    )
+    sigmas: float = setting(2.0, "Standard errors that the label of a false negative exceeds, >= 0.")
+    margin: float = setting(0.05, "What the label of a false negative exceeds, too, >= 0.")
+    limit: int | None = setting(
+        None, "Number of questions to audit, evenly spread over the input; others stay as they are. Not given: all."
+    )
+    output_dir: str = setting("runs/audit", "Folder of labels and results; the same command resumes there.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.input:
+            raise ValueError("input is required: the file of mined negatives")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1, got {self.limit}")
+        for name in ("sigmas", "margin"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+
+
+def command(arguments: list[str]) -> str:
+    """Run ``seper-reward audit-negatives``."""
+    config = parse(AuditConfig, arguments, "seper-reward audit-negatives")
+    from seper_reward.labels.audit import check_action, questions_to_audit, read_gold_answers, write_audit
+    from seper_reward.labels.labelers import load_labeler
+    from seper_reward.labels.mined_negatives import read_mined
+    from seper_reward.labels.run import LabelRun
+    from seper_reward.reports.tables import audit_lines
+    from seper_reward.runtime.distributed import process_state
+
+    mined = read_mined(config.input)
+    check_action(mined, config.action)
+    answers = None if config.answers is None else read_gold_answers(config.answers, config.answers_column)
+    asked = questions_to_audit(mined, answers, column=config.answers_column, limit=config.limit)
+    labeler = load_labeler("delta_seper", lambda: load_scorer(config, config.seed))
+    settings = asdict(config)
+    run = LabelRun(config.output_dir, labeler, asked.queries, asked.rejected, settings, margin=config.margin)
+    run.run()
+    if process_state().is_main_process:
+        rule = {name: getattr(config, name) for name in ("label", "sigmas", "margin")}
+        found = write_audit(mined, asked, run.folder, action=config.action, settings=settings, **rule)
+        print(audit_lines(found, run.folder))
+    return f"seper-reward report --labels {config.output_dir} --output audit.html"
