@@ -14,10 +14,12 @@ STOREYS = [
     {"reader", "estimators"},
     {"scorer", "client"},
     {"batching"},
-    {"config", "labels", "baselines"},
-    {"reward", "evaluation"},
+    {"config", "labels"},
+    {"reward"},
     {"reports", "serving", "shipped"},
     {"command"},
+    {"evaluate"},
+    {"baselines"},
     {"commands"},
     {"cli"},
 ]
@@ -26,8 +28,8 @@ PURE = {
     "estimators/seper.py", "estimators/entropy.py", "estimators/clustering.py", "estimators/draws.py",
     "estimators/belief.py", "estimators/utility.py", "reader/in_process/gumbel.py", "reader/in_process/masks.py",
     "labels/targets.py", "labels/heterogeneity.py", "labels/plans.py", "labels/judgments.py", "labels/replies.py",
-    "evaluation/statistics.py", "evaluation/gating.py", "evaluation/list_metrics.py",
-    "evaluation/win_ratios.py", "evaluation/validity/agreement.py", "baselines/voting.py",
+    "evaluate/statistics.py", "evaluate/gating.py", "evaluate/list_metrics.py",
+    "evaluate/win_ratios.py", "evaluate/validity/agreement.py", "baselines/voting.py",
 }  # fmt: skip
 PURE_MAY_IMPORT = {
     "torch", "typing", "collections", "dataclasses", "math", "hashlib", "struct", "itertools", "random", "statistics",

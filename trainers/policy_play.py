@@ -10,7 +10,7 @@ from trl import GRPOTrainer
 
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.stated import stated_answer
-from seper_reward.evaluation.gating import curve
+from seper_reward.evaluate.gating import curve
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn

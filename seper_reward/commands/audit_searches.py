@@ -48,7 +48,7 @@ def command(arguments: list[str]) -> str:
     if arguments and not arguments[0].startswith("-"):
         arguments = ["--input", *arguments]
     config = parse(SearchAuditConfig, arguments, "seper-reward audit-searches")
-    from seper_reward.evaluation.search_audit import Played, audit_searches
+    from seper_reward.evaluate.search_audit import Played, audit_searches
     from seper_reward.labels.audit import read_gold_answers
     from seper_reward.reports.search_audit import plot_search_audit, search_audit_tables
     from seper_reward.reward.logs import read_rollout_log

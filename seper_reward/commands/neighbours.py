@@ -164,7 +164,7 @@ class CompareConfig(JudgedConfig):
 def erag_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate erag``."""
     config = parse(ERAGConfig, arguments, "seper-reward evaluate erag")
-    from seper_reward.evaluation.neighbours.erag import erag
+    from seper_reward.evaluate.neighbours.erag import erag
     from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, LabelerOptions, load_labeler
     from seper_reward.reports.figures import plot_erag
     from seper_reward.reports.tables import erag_tables
@@ -193,7 +193,7 @@ def erag_command(arguments: list[str]) -> str:
 def judgments_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate judgments``."""
     config = parse(JudgmentsConfig, arguments, "seper-reward evaluate judgments")
-    from seper_reward.evaluation.neighbours.judgments import judgments
+    from seper_reward.evaluate.neighbours.judgments import judgments
     from seper_reward.labels.judgments import METHODS
     from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
     from seper_reward.reports.tables import judgments_tables
@@ -224,7 +224,7 @@ def judgments_command(arguments: list[str]) -> str:
 def consistency_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate consistency``."""
     config = parse(ConsistencyConfig, arguments, "seper-reward evaluate consistency")
-    from seper_reward.evaluation.neighbours.consistency import consistency
+    from seper_reward.evaluate.neighbours.consistency import consistency
     from seper_reward.reports.figures import plot_win_ratios
     from seper_reward.reports.tables import consistency_tables
 
@@ -243,7 +243,7 @@ def ensemble_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate ensemble``."""
     config = parse(EnsembleConfig, arguments, "seper-reward evaluate ensemble")
     from seper_reward.baselines.ensemble import Ensemble
-    from seper_reward.evaluation.neighbours.ensemble import ensemble
+    from seper_reward.evaluate.neighbours.ensemble import ensemble
     from seper_reward.reports.neighbours import ensemble_tables
 
     queries, scorer, sources = _read_sources(config)
@@ -270,7 +270,7 @@ def compare_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate compare``."""
     config = parse(CompareConfig, arguments, "seper-reward evaluate compare")
     from seper_reward.data.queries import read_examples
-    from seper_reward.evaluation.neighbours.compare import CompareRun
+    from seper_reward.evaluate.neighbours.compare import CompareRun
     from seper_reward.labels.labelers import LabelerOptions, check_labeler
     from seper_reward.reports.figures import plot_compare
     from seper_reward.reports.neighbours import compare_markdown

@@ -101,7 +101,7 @@ class WorkflowsConfig(RetrievalConfig):
 def components_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate components``."""
     config = parse(ComponentsConfig, arguments, "seper-reward evaluate components")
-    from seper_reward.evaluation.rag.components import NONE, components
+    from seper_reward.evaluate.rag.components import NONE, components
     from seper_reward.reports.figures import plot_components
     from seper_reward.reports.rag_tables import components_tables
     from seper_reward.retrieval import load_reranker, load_retriever
@@ -128,7 +128,7 @@ def components_command(arguments: list[str]) -> str:
 def retrievers_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate retrievers``."""
     config = parse(RetrieversConfig, arguments, "seper-reward evaluate retrievers")
-    from seper_reward.evaluation.rag.retrievers import compare_retrievers
+    from seper_reward.evaluate.rag.retrievers import compare_retrievers
     from seper_reward.reports.figures import plot_retrievers
     from seper_reward.reports.rag_tables import retrievers_tables
     from seper_reward.retrieval import load_retriever
@@ -149,7 +149,7 @@ def workflows_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate workflows``."""
     config = parse(WorkflowsConfig, arguments, "seper-reward evaluate workflows")
     from seper_reward.baselines.session import WorkflowOptions
-    from seper_reward.evaluation.rag.workflows import compare_workflows
+    from seper_reward.evaluate.rag.workflows import compare_workflows
     from seper_reward.reports.policy_figures import Tradeoff, plot_tradeoff
     from seper_reward.reports.rag_tables import workflows_tables
     from seper_reward.retrieval import load_retriever

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from seper_reward.config import LearnFrom, load_scorer
-from seper_reward.evaluation.rankings import gold_relevance, rank_metrics
+from seper_reward.evaluate.rankings import gold_relevance, rank_metrics
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.types import LabeledQuery, Query
 from tests.benchmarks.common import finish, parser

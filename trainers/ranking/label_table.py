@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
-from seper_reward.evaluation.rankings import downstream, gold_relevance
-from seper_reward.evaluation.statistics import (
+from seper_reward.evaluate.rankings import downstream, gold_relevance
+from seper_reward.evaluate.statistics import (
     lead_beyond_seeds,
     lead_over_questions,
     mean_over_questions,

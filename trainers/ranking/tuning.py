@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
 from seper_reward.config import InputConfig, LabelerConfig, ScorerConfig, SetsConfig
-from seper_reward.evaluation.rankings import downstream
+from seper_reward.evaluate.rankings import downstream
 from seper_reward.retrieval import Retriever
 from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json

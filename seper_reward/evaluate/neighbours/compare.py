@@ -1,0 +1,199 @@
+"""Labelers side by side: agreement with people's marks, with how well a reader answers, and what a label costs."""
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from seper_reward.data.marks import is_relevant, relevance_of, role_order, type_of
+from seper_reward.evaluate.list_metrics import list_metric
+from seper_reward.evaluate.neighbours.erag import end_to_end
+from seper_reward.evaluate.neighbours.labelled import Labelled, label_all
+from seper_reward.evaluate.statistics import PooledPearson, mean, mean_over_questions, rank_correlation
+from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, LabelerOptions, load_labeler, needs_answers
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.labels.provenance import query_key
+from seper_reward.retrieval import load_reranker
+from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.run_folder import claim_settings, lock_folder
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import LabeledQuery, Query
+
+Ends = Sequence[Mapping[int, float] | None]  # by question: the reader's score by depth
+_INCIDENTAL = ("data", "output_dir", "cache")
+
+
+def compare(
+    queries: Sequence[Query], labelers: Mapping[str, PassageLabeler], answering: ERAGLabeler, *, depth: int
+) -> dict[str, Any]:
+    """Compare labelers on the same questions.
+
+    A question's own passages are its list, in order of their cosine similarity to it by the embedded encoder.
+
+    Args:
+        queries: Q questions with gold answers, whose passages people marked.
+        labelers: Labelers by name.
+        answering: Labeler whose metric of the reader's responses is the score of a list; of another seed than the
+            labelers, as labels of the same draws share their noise with it.
+        depth: How many of a list's first passages the reader sees together, >= 1.
+
+    Returns:
+        ``questions``, ``passages``, ``metric`` (the name of the reader's score) and ``end_to_end``, its mean without
+        a passage (``"0"``) and with the first ones; and ``labelers``, by name: whether it ``needs_answers``;
+        ``questions`` that have labels;
+        ``left_out`` (why others have none, one reason each); ``marks``, Pearson's r of its labels with the marks over
+        all passages; ``types``, by type of passage (``type_of``) the mean ``label`` and, of types that are not
+        relevant, Pearson's r over these and the relevant ones; ``score`` and ``gain``, ``rank_correlation`` over
+        questions of the mean label of the first passages with the reader's score on them, and with that less its score
+        without a passage; and the costs ``per_label``.
+
+    Raises:
+        BadRowError: A question has no mark.
+        ValueError: ``depth`` is below 1.
+    """
+    if depth < 1:
+        raise ValueError(f"depth must be at least 1, got {depth}")
+    for query in queries:
+        relevance_of(query)  # raises for one without marks
+    nearest = load_reranker("minilm")
+    ranked = [replace(query, passages=nearest.rerank(query.question, query.passages)) for query in queries]
+    ends = end_to_end(ranked, answering, [0, depth])
+    return {
+        "questions": len(ranked),
+        "passages": sum(len(query.passages) for query in ranked),
+        "depth": depth,
+        "metric": answering.name.removeprefix("erag_"),
+        "end_to_end": {str(at): mean_over_questions([row[at] for row in ends if row]) for at in (0, depth)},
+        "labelers": {
+            name: {"needs_answers": needs_answers(name), **_described(label_all(labeler, ranked), ends, depth)}
+            for name, labeler in labelers.items()
+        },
+    }
+
+
+def _described(labelled: Labelled, ends: Ends, depth: int) -> dict[str, Any]:
+    rows = [row for row in labelled.rows if isinstance(row, LabeledQuery)]
+    both = [
+        (row.labels, end)
+        for row, end in zip(labelled.rows, ends, strict=True)
+        if isinstance(row, LabeledQuery) and end
+    ]
+    means = list_metric("p", [labels for labels, _ in both], depth)
+    return {
+        "questions": len(rows),
+        "left_out": labelled.reasons,
+        "marks": _with_marks(rows),
+        "types": _by_type(rows),
+        "score": rank_correlation(means, [end[depth] for _, end in both]),
+        "gain": rank_correlation(means, [end[depth] - end[0] for _, end in both]),
+        "per_label": labelled.per(sum(len(row.labels) for row in rows)),
+    }
+
+
+def _by_type(rows: Sequence[LabeledQuery]) -> dict[str, dict[str, Any]]:
+    labels: dict[str, list[float]] = {}
+    relevant: set[str] = set()
+    for row in rows:
+        for passage, label in zip(row.query.passages, row.labels, strict=True):
+            labels.setdefault(type_of(passage), []).append(label)
+            relevant |= {type_of(passage)} if is_relevant(passage) else set()
+    found: dict[str, dict[str, Any]] = {}
+    for name in sorted(labels, key=role_order):
+        found[name] = {"passages": len(labels[name]), "label": mean(labels[name])}
+        if name not in relevant:
+            found[name] |= _with_marks([_of_types(row, {name, *relevant}) for row in rows])
+    return found
+
+
+def _of_types(row: LabeledQuery, types: set[str]) -> LabeledQuery:
+    return row.keep([at for at, passage in enumerate(row.query.passages) if type_of(passage) in types])
+
+
+def _with_marks(rows: Sequence[LabeledQuery]) -> dict[str, Any]:
+    """Return Pearson's r of labels with marks over all passages, resampled by question."""
+    kept = [row for row in rows if row.labels]
+    labels = [label for row in kept for label in row.labels]
+    marks = [is_relevant(passage) for row in kept for passage in row.query.passages]
+    owner = [number for number, row in enumerate(kept) for _ in row.labels]
+    return PooledPearson({"labels": labels}, marks, owner).described("labels")
+
+
+class CompareRun:
+    """Compares labelers on data sets, one after the other; what is finished is on disk, and is not done again.
+
+    Args:
+        folder: Folder of the results: ``data/NAME.json`` by data set, and all of them in ``results.json``.
+        settings: All settings of the run, JSON-able; one that decides a number must be the same when it goes on.
+        load_scorer: Function that loads the scorer; called when there is something to do.
+        labelers: Names of the labelers.
+        options: Options of the labelers that have some; eRAG's metric is the reader's score of a list.
+        depth: How many passages the reader sees together.
+        judging_seed: Seed of the responses that it answers with then, another than the scorer's, whose labels would
+            otherwise share their noise with what they are compared with.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, Any],
+        load_scorer: Callable[[], SePerScorer],
+        labelers: Sequence[str],
+        options: LabelerOptions,
+        *,
+        depth: int,
+        judging_seed: int,
+    ) -> None:
+        self.folder = folder
+        self._settings = {name: value for name, value in settings.items() if name not in _INCIDENTAL}
+        self._scorer = functools.cache(load_scorer)
+        self._labelers, self._options, self._depth, self._judging_seed = labelers, options, depth, judging_seed
+
+    def run(self, files: Mapping[str, str], read: Callable[[str, str], Sequence[Query]]) -> dict[str, Any]:
+        """Return by data set its ``file`` and what ``compare`` returns; of an absent one, why it is ``skipped``.
+
+        Args:
+            files: By name of the data set its file, or ``"demo"``; behind ``#`` a split.
+            read: Function that returns the questions of a file and split (``"all"`` where none is named).
+
+        Raises:
+            ValueError: The folder holds a run with other settings, or a data set of this name from another file, of
+                other questions or by other models; another process works in it; or all files are absent.
+        """
+        with lock_folder(self.folder):
+            claim_settings(self.folder / "settings.json", self._settings)
+            results = {name: self._on(name, file, read) for name, file in files.items()}
+            if all("skipped" in found for found in results.values()):
+                raise ValueError("; ".join(found["skipped"] for found in results.values()))
+            write_json(self.folder / "results.json", results)
+        return results
+
+    def _on(self, name: str, file: str, read: Callable[[str, str], Sequence[Query]]) -> dict[str, Any]:
+        path = self.folder / "data" / f"{name}.json"
+        finished = read_json(path) if path.is_file() else None
+        if finished is not None and finished["file"] != file:
+            raise ValueError(f"{path} is of {finished['file']!r}, not of {file!r}; name the data set otherwise")
+        source, _, split = file.partition("#")
+        if source != "demo" and not Path(source).exists():
+            return finished or {"file": file, "skipped": f"{source} is absent"}
+        queries, scorer, options = read(source, split or "all"), self._scorer(), self._options
+        data = content_key(list(map(query_key, queries)))
+        made_of = {"file": file, "data": data, "scorer": content_key(scorer.fingerprint)}
+        if finished is not None:
+            if any(finished.get(part) != made_of[part] for part in made_of):
+                raise ValueError(
+                    f"{path} was made of other questions or with other models than those of now; name another folder, "
+                    "or remove this file"
+                )
+            return dict(finished)
+        print(f"{name}: {file}", file=sys.stderr)
+        # a list is scored as the preset says, also one without a passage
+        greedy = ERAGOptions.preset(options.erag_preset).greedy
+        labelers = {each: load_labeler(each, lambda: scorer, options=options) for each in self._labelers}
+        judge = scorer.with_sampling(seed=self._judging_seed)
+        answering = ERAGLabeler(judge, options.erag_metric, ERAGOptions(greedy=greedy))
+        found = {**made_of, **compare(queries, labelers, answering, depth=self._depth)}
+        write_json(path, found)
+        return found

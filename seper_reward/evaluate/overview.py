@@ -1,0 +1,220 @@
+"""What a folder of labels shows at a glance: how they are distributed, how sure they are, and which move most."""
+
+import bisect
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from seper_reward.data.marks import is_marked, is_relevant, role_of, role_order
+from seper_reward.evaluate.statistics import interval_over_questions, rounded
+from seper_reward.labels.heterogeneity import heterogeneity_p_value
+from seper_reward.labels.summary import MARGIN, label_interval
+from seper_reward.labels.targets import pairs
+from seper_reward.types import LabeledQuery
+
+Verdict = Literal["harmful", "unsure", "helpful"]
+VERDICTS: tuple[Verdict, ...] = ("harmful", "unsure", "helpful")  # from left to right of an axis
+_RESAMPLES = 2000
+_SIGMAS = 2.0  # standard errors by which the labels of a sure pair differ
+_P_VALUE = 0.1  # of questions whose passages differ by more than chance
+
+
+@dataclass(frozen=True)
+class LabeledPassage:
+    """A passage as the overview takes it.
+
+    Attributes:
+        question: Number of its question in the folder, from 0.
+        place: Its place among the question's passages, from 0.
+        label: The label.
+        low: Lower end of the label's 95 % interval; the label itself where the labeler knows no error.
+        high: Upper end of it.
+        verdict: ``"helpful"`` or ``"harmful"`` if the whole interval is beyond the margin, else ``"unsure"``.
+        group: Group of its question, ``"all"`` where it has none.
+        role: What people say of it, by ``role_of``.
+        relevant: Whether people marked it relevant; ``None`` where no passage of its question has a mark.
+        baseline: SePer without a passage, in [0, 1]; ``None`` for labelers that do not measure it.
+    """
+
+    question: int
+    place: int
+    label: float
+    low: float
+    high: float
+    verdict: Verdict
+    group: str
+    role: str
+    relevant: bool | None
+    baseline: float | None
+
+
+def labeled_passages(
+    rows: Sequence[Mapping[str, Any]], labeled: Sequence[LabeledQuery], column: str, margin: float = MARGIN
+) -> list[LabeledPassage]:
+    """Return the passages of label rows.
+
+    Args:
+        rows: Label rows.
+        labeled: The labelled queries of these rows (``labeled_query``).
+        column: Field of the labels.
+        margin: How far the interval of a label must be from 0 to be help or harm, >= 0.
+    """
+    found = []
+    for number, (row, query) in enumerate(zip(rows, labeled, strict=True)):
+        passages = query.query.passages
+        marked = any(map(is_marked, passages))
+        for place, fields in enumerate(row["passages"]):
+            low, high = label_interval(fields, column)
+            found.append(
+                LabeledPassage(
+                    question=number,
+                    place=place,
+                    label=query.labels[place],
+                    low=low,
+                    high=high,
+                    verdict="helpful" if low > margin else "harmful" if high < -margin else "unsure",
+                    group=str(row.get("group") or "all"),
+                    role=role_of(fields),
+                    relevant=is_relevant(passages[place]) if marked else None,
+                    baseline=row.get("baseline", {}).get("seper"),
+                )
+            )
+    return found
+
+
+def histogram(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[Counter[str]]:
+    """Return how many labels fall into each bin, by verdict.
+
+    Args:
+        passages: The labelled passages; their labels are within the edges.
+        edges: Ascending bounds of the bins; each bin holds its lower bound, and the last one its upper bound, too.
+    """
+    bins: list[Counter[str]] = [Counter() for _ in edges[1:]]
+    for passage in passages:
+        bins[min(bisect.bisect_right(edges, passage.label), len(bins)) - 1][passage.verdict] += 1
+    return bins
+
+
+def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, Any]]:
+    """Return the mean label of each group of questions and role of passages.
+
+    Returns:
+        Rows in the order of groups in the folder and of ``role_order``: ``group``, ``role``, numbers of ``questions``
+        and ``passages``, ``mean`` label over the passages, its 95 % ``interval`` (bootstrap over questions, ``None``
+        for a single one), and ``helpful`` and ``harmful``, shares of the passages.
+    """
+    groups = list(dict.fromkeys(passage.group for passage in passages))
+    cells: dict[tuple[str, str], list[LabeledPassage]] = {}
+    for passage in passages:
+        cells.setdefault((passage.group, passage.role), []).append(passage)
+    order = sorted(cells, key=lambda cell: (groups.index(cell[0]), role_order(cell[1])))
+    return [{"group": group, "role": role, **_mean_label(cells[group, role])} for group, role in order]
+
+
+def extremes(passages: Sequence[LabeledPassage], verdict: Verdict, count: int) -> list[LabeledPassage]:
+    """Return the passages that help most, or harm most: at most one per question.
+
+    They are ordered by the end of the interval that is nearer to 0, so that chance alone puts none in front.
+
+    Args:
+        passages: The labelled passages.
+        verdict: ``"helpful"`` or ``"harmful"``.
+        count: Most passages to return.
+    """
+    chosen: dict[int, LabeledPassage] = {}
+    kept = [passage for passage in passages if passage.verdict == verdict]
+    for passage in sorted(kept, key=lambda each: -each.low if verdict == "helpful" else each.high):
+        chosen.setdefault(passage.question, passage)
+    return list(chosen.values())[:count]
+
+
+def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, Any]:
+    """Return how much of what labels say of the passages of one question is not chance.
+
+    Args:
+        labeled: The labelled queries; those with a single passage have no part in it.
+
+    Returns:
+        ``questions`` with at least two passages; ``reliability``, 1 - mean squared error / variance of the labels
+        within questions, in [0, 1] (Lord and Novick, Statistical Theories of Mental Test Scores, 1968), where errors
+        are without the baseline's, which cancels; ``sure_pairs``, the share of the pairs of passages whose labels
+        differ by more than two standard errors of the difference; ``differing``, the share of questions whose passages
+        differ by more than chance (``heterogeneity_p_value`` of at most .1); and ``std_error``, the median. ``None``
+        stands for what is not known: all of it where labels have no errors.
+    """
+    several = [row for row in labeled if len(row.labels) > 1]
+    if not several or not any(error for row in several for error in row.passage_errors):
+        unknown = ("reliability", "sure_pairs", "differing", "std_error")
+        return {"questions": len(several), **dict.fromkeys(unknown)}
+    freedom = sum(len(row.labels) - 1 for row in several)
+    variance = sum(statistics.variance(row.labels) * (len(row.labels) - 1) for row in several) / freedom
+    noise = statistics.fmean(error**2 for row in several for error in row.passage_errors)
+    in_all = sum(len(row.labels) * (len(row.labels) - 1) // 2 for row in several)
+    sure = sum(len(pairs(row, sigmas=_SIGMAS)) for row in several)
+    return {
+        "questions": len(several),
+        "reliability": rounded(max(0.0, 1 - noise / variance)) if variance else None,
+        "sure_pairs": rounded(sure / in_all),
+        "differing": rounded(statistics.fmean(heterogeneity_p_value(row) <= _P_VALUE for row in several)),
+        "std_error": rounded(statistics.median(error for row in several for error in row.std_errors)),
+    }
+
+
+def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[dict[str, Any]]:
+    """Return how many of the passages with such a label people marked relevant.
+
+    Args:
+        passages: The labelled passages; those of unmarked questions have no part in it.
+        edges: Ascending bounds of the bins, as for ``histogram``.
+
+    Returns:
+        Per bin that is not empty: ``low`` and ``high``, its bounds; ``n``, its passages; ``share`` of them that are
+        marked relevant, and the 95 % ``interval`` of the share (Wilson, JASA 22, 1927), which takes passages for
+        independent.
+    """
+    from scipy.stats import binomtest
+
+    bins: dict[int, list[bool]] = {}
+    for passage in passages:
+        if passage.relevant is not None:
+            place = min(bisect.bisect_right(edges, passage.label), len(edges) - 1) - 1
+            bins.setdefault(place, []).append(passage.relevant)
+    found = []
+    for place, marks in sorted(bins.items()):
+        test = binomtest(sum(marks), len(marks))
+        interval = test.proportion_ci(method="wilson")
+        found.append(
+            {
+                "low": edges[place],
+                "high": edges[place + 1],
+                "n": len(marks),
+                "share": rounded(float(test.statistic)),
+                "interval": [rounded(float(interval.low)), rounded(float(interval.high))],
+            }
+        )
+    return found
+
+
+def _mean_label(passages: Sequence[LabeledPassage]) -> dict[str, Any]:
+    import numpy as np
+
+    sums: dict[int, list[float]] = {}
+    for passage in passages:
+        sums.setdefault(passage.question, []).append(passage.label)
+    totals = np.array([sum(labels) for labels in sums.values()])
+    counts = np.array([len(labels) for labels in sums.values()])
+    return {
+        "questions": len(sums),
+        "passages": len(passages),
+        "mean": rounded(float(totals.sum() / counts.sum())),
+        "interval": interval_over_questions(
+            lambda numbers: totals[numbers].sum(-1) / counts[numbers].sum(-1),
+            len(sums),
+            resamples=_RESAMPLES,
+            vectorized=True,
+        ),
+        "helpful": rounded(statistics.fmean(passage.verdict == "helpful" for passage in passages)),
+        "harmful": rounded(statistics.fmean(passage.verdict == "harmful" for passage in passages)),
+    }

@@ -1,0 +1,132 @@
+"""How good is a ranking of passages? By relevance (ir-measures), and by a reader's belief with its top passages."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from seper_reward.batching import beliefs_of
+from seper_reward.data.answers import exact_match, expected_metric
+from seper_reward.data.marks import is_relevant
+from seper_reward.evaluate.statistics import mean
+from seper_reward.labels.targets import grade
+from seper_reward.runtime.imports import need
+from seper_reward.runtime.messages import tell_left_out
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Asked, Belief, LabeledQuery, Passage, Query, UnscorableError
+
+# by their names in ir-measures
+_NAMES = {
+    "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10", "mrr": "RR", "recall@1": "R@1", "recall@2": "R@2", "recall@5": "R@5",
+}  # fmt: skip
+MEASURES = tuple(_NAMES)
+
+
+def gold_relevance(query: Query) -> dict[str, int]:
+    """Return the gain of each of a question's passages by id: 1 if people marked it relevant, else 0."""
+    return {passage.id: int(is_relevant(passage)) for passage in query.passages}
+
+
+def graded_relevance(labeled: LabeledQuery, margin: float = 0.1) -> dict[str, int]:
+    """Return the gain of each labelled passage by id: its grade (``grade``), 0 for harm, as nDCG needs gains >= 0."""
+    return {
+        passage.id: max(grade(label, margin), 0)
+        for passage, label in zip(labeled.query.passages, labeled.labels, strict=True)
+    }
+
+
+def rank_metrics(
+    retrieved: Sequence[Sequence[Passage]], relevance: Sequence[Mapping[str, int]]
+) -> dict[str, float | None]:
+    """Return mean measures over questions, each in [0, 1].
+
+    Args:
+        retrieved: Passages per question, best first.
+        relevance: Gains per question by passage id, 0 = not relevant; passages without a gain count as 0.
+
+    Returns:
+        ``ndcg@5``, ``ndcg@10`` (Järvelin and Kekäläinen, 2002; linear gains), ``mrr``, and ``recall@1``, ``recall@2``
+        and ``recall@5`` (share of a question's relevant passages that are at the top), over the questions that have a
+        relevant passage; ``None`` where no question has one.
+
+    Raises:
+        OSError: ir-measures is not installed.
+    """
+    rows = [row for row in rank_values(retrieved, relevance, _NAMES) if row is not None]
+    if not rows:
+        return dict.fromkeys(MEASURES)
+    return {name: mean([row[name] for row in rows]) for name in MEASURES}
+
+
+def rank_values(
+    retrieved: Sequence[Sequence[Passage]], relevance: Sequence[Mapping[str, int]], measures: Mapping[str, str]
+) -> list[dict[str, float] | None]:
+    """Return measures of each question's ranking, each in [0, 1].
+
+    Args:
+        retrieved: Passages per question, best first.
+        relevance: Gains per question by passage id, 0 = not relevant; passages without a gain count as 0.
+        measures: Names in the result, and what they are called in ir-measures, such as ``"nDCG@5"``.
+
+    Returns:
+        Per question its measures by name; ``None`` where it has no relevant passage.
+
+    Raises:
+        OSError: ir-measures is not installed.
+    """
+    library = need("ir_measures", "retrieval")
+    parsed = {library.parse_measure(theirs): name for name, theirs in measures.items()}
+    marked = [any(gain > 0 for gain in gains.values()) for gains in relevance]
+    if not any(marked):
+        return [None] * len(marked)
+    qrels = [
+        library.Qrel(str(number), name, gain)
+        for number, gains in enumerate(relevance)
+        if marked[number]
+        for name, gain in gains.items()
+    ]
+    run = [
+        library.ScoredDoc(str(number), passage.id, -float(place))
+        for number, passages in enumerate(retrieved)
+        for place, passage in enumerate(passages)
+    ]
+    found: list[dict[str, float] | None] = [{} if each else None for each in marked]
+    for metric in library.iter_calc(list(parsed), qrels, run):
+        row = found[int(metric.query_id)]
+        if row is not None:
+            row[parsed[metric.measure]] = float(metric.value)
+    return found
+
+
+def downstream(
+    scorer: SePerScorer, queries: Sequence[Query], retrieved: Sequence[Sequence[Passage]], top_k: int = 1
+) -> list[dict[str, Any]]:
+    """Measure a reader that sees each question's best passages together; processes share the work.
+
+    Args:
+        scorer: Scorer of the reader.
+        queries: Questions with gold answers.
+        retrieved: Passages per question, best first.
+        top_k: Number of passages that the reader sees, >= 1.
+
+    Returns:
+        One row per question: ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1], both
+        ``None`` where the question cannot be scored.
+    """
+    tops = [tuple(passages[:top_k]) for passages in retrieved]
+    asked = [Asked(query.question, query.answers, (top,)) for query, top in zip(queries, tops, strict=True)]
+    return list(map(_row, queries, tops, beliefs_of(scorer, asked, "reading")))
+
+
+def _row(query: Query, passages: tuple[Passage, ...], beliefs: list[Belief] | UnscorableError) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": query.id,
+        "question": query.question,
+        "passages": [passage.id for passage in passages],
+        "seper": None,
+        "exact_match": None,
+    }
+    if isinstance(beliefs, UnscorableError):
+        tell_left_out(query.id, beliefs)
+        return row
+    (belief,) = beliefs
+    right = expected_metric(belief, query.answers, exact_match)
+    return row | {"seper": round(belief.seper, 6), "exact_match": round(right, 6)}

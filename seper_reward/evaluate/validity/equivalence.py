@@ -1,0 +1,255 @@
+"""Does a score agree with people on whether a response states the gold answer?
+
+The scores are entailment, lexical match, token F1 and cosine similarity of embeddings (SePer, arXiv:2503.01478,
+Table 1); the verdicts are those of EVOUNA (Wang et al., arXiv:2305.12421) or a user's own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from seper_reward.data.rows import BadRowError, read_valid_rows
+from seper_reward.data.splits import split_of
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.evaluate.statistics import mean
+from seper_reward.evaluate.validity.similarity import SIMILARITIES, load_similarity
+from seper_reward.runtime.imports import need
+
+# ways to compare answers, each with the prefix of its numbers' names in the result
+METHODS = {"entailment": "", "lexical": "lexical_", "token_f1": "token_f1_", "cosine": "cosine_"}
+LEXICAL_THRESHOLD = 0.5  # fixed, as the lexical score is 0 or 1
+EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A person's verdict on whether a response states one of the gold answers.
+
+    Attributes:
+        question: The question.
+        answers: Aliases of the gold answer.
+        response: The response.
+        equivalent: Whether the person says that the response states the answer.
+        column: Column of the results that the verdict counts in.
+    """
+
+    question: str
+    answers: tuple[str, ...]
+    response: str
+    equivalent: bool
+    column: str = "response"
+
+
+def read_verdicts(path: str | Path, column_by: str = "system") -> list[Verdict]:
+    """Read EVOUNA's rows, or rows of ``{question, answers, response, equivalent}``.
+
+    Args:
+        path: JSON, JSONL (either may end in .gz), Parquet or a saved dataset folder. Of EVOUNA's rows, those marked
+            ``improper`` and answers without a verdict are left out.
+        column_by: Field of a row that names its column in the results; rows without it are in ``response``.
+
+    Raises:
+        BadRowError: A row is unusable; the message names file, row and field.
+        ValueError: There is no verdict in the file.
+        OSError: The file is missing or cannot be read.
+    """
+    verdicts: list[Verdict] = []
+    for where, row in read_valid_rows(path):
+        try:
+            verdicts += _evouna(row) if "golden_answer" in row else [_own(row, column_by)]
+        except BadRowError as error:
+            raise BadRowError(f"{where}: {error}") from error
+    if not verdicts:
+        raise ValueError(f"{path}: expected rows with verdicts, got none")
+    return verdicts
+
+
+def equivalence(
+    scorer: EntailmentScorer,
+    verdicts: Sequence[Verdict],
+    *,
+    threshold: float | None = None,
+    bins: int = 10,
+) -> dict[str, Any]:
+    """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1).
+
+    Args:
+        scorer: Entailment model; a response's score is its entailment of the alias that it entails most.
+        verdicts: People's verdicts.
+        threshold: Least score, in (0, 1], of a response that counts as equivalent; all verdicts are then reported.
+            ``None`` takes, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
+            and reports the test split only. (A judge that was trained on that split is more certain there.)
+        bins: Number of bins of the reliability table, all of equal width.
+
+    Returns:
+        ``columns``: by column the number ``n`` of verdicts, ``f1`` and ``accuracy`` of entailment, and ``{method}_f1``
+        and ``{method}_accuracy`` of the other methods, all in %. ``thresholds`` by method. ``calibration`` of the
+        entailment probabilities: ``ece`` in [0, 1] and ``reliability``, one row per bin. ``support``: their means over
+        ``wrong`` and ``right`` responses, ``None`` without one.
+
+    Raises:
+        ValueError: The train or the test split has no verdict, the train split's verdicts are all equal, or the
+            threshold is out of range.
+    """
+    if threshold is not None and not 0 < threshold <= 1:
+        raise ValueError(f"threshold must be in (0, 1], got {threshold}")
+    fit = [] if threshold is not None else [row for row in verdicts if split_of(row.question) == "train"]
+    reported = [row for row in verdicts if threshold is not None or split_of(row.question) == "test"]
+    if not reported or (threshold is None and not fit):
+        raise ValueError(
+            f"expected verdicts in the train and the test split (by sha1 of the question), got {len(fit)} and "
+            f"{len(reported)} of {len(verdicts)}; give a fixed threshold to report all of them"
+        )
+    scores = method_scores(scorer, [*fit, *reported])
+    equivalent = [row.equivalent for row in fit]
+    thresholds = {
+        name: best_threshold(values[: len(fit)], equivalent) if threshold is None else threshold
+        for name, values in scores.items()
+    } | {"lexical": LEXICAL_THRESHOLD}
+    reported_scores = {name: values[len(fit) :] for name, values in scores.items()}
+    columns = {
+        column: _column(
+            [at for at, row in enumerate(reported) if row.column == column], reported, reported_scores, thresholds
+        )
+        for column in dict.fromkeys(row.column for row in reported)
+    }
+    support: dict[bool, list[float]] = {False: [], True: []}
+    for row, score in zip(reported, reported_scores["entailment"], strict=True):
+        support[row.equivalent].append(score)
+    return {
+        "columns": columns,
+        "thresholds": {name: round(value, 4) for name, value in thresholds.items()},
+        "calibration": calibration(reported_scores["entailment"], [row.equivalent for row in reported], bins),
+        "support": {
+            name: mean(support[right]) if support[right] else None
+            for name, right in (("wrong", False), ("right", True))
+        },
+    }
+
+
+def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
+    """Return, by method, the score of each response with its best-matching alias, in [0, 1] (cosine: [-1, 1])."""
+    pairs = [(row.response, alias) for row in verdicts for alias in row.answers]
+    found = {"entailment": best_alias_probs(scorer, verdicts)[:, 0].tolist()}
+    for name in SIMILARITIES:
+        scores = iter(load_similarity(name, scorer.device)(pairs))
+        found[name] = [max(next(scores) for _ in row.answers) for row in verdicts]
+    return found
+
+
+def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict], chunk: int = 512) -> Tensor:
+    """Return the class probabilities of each response with the alias that it entails most.
+
+    Args:
+        scorer: Entailment model.
+        verdicts: Questions, responses and aliases; what people say of them is not used.
+        chunk: Number of verdicts per step of the progress bar.
+
+    Returns:
+        ``(n, 3)`` probabilities of entailment, neutral and contradiction.
+    """
+    best: list[Tensor] = []
+    for start in tqdm(range(0, len(verdicts), chunk), desc="judging", unit=f"×{chunk} responses"):
+        rows = verdicts[start : start + chunk]
+        pairs = [(row.response, alias) for row in rows for alias in row.answers]
+        probs = scorer.class_probs(pairs, [row.question for row in rows for _ in row.answers])
+        best += [group[group[:, 0].argmax()] for group in torch.split(probs, [len(row.answers) for row in rows])]
+    return torch.stack(best)
+
+
+def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float:
+    """Return the threshold with the best F1; a score of at least the threshold counts as equivalent.
+
+    Args:
+        scores: ``(n,)`` scores, higher = more likely equivalent.
+        equivalent: ``(n,)`` people's verdicts.
+
+    Raises:
+        ValueError: The verdicts are all equal.
+    """
+    if len(set(equivalent)) < 2:
+        raise ValueError(f"a threshold needs verdicts of both kinds, got {len(equivalent)} of one; give a fixed one")
+    metrics = need("sklearn.metrics", "evaluate")
+    precision, recall, thresholds = metrics.precision_recall_curve(equivalent, scores)
+    f1 = 2 * precision * recall / (precision + recall).clip(min=1e-12)
+    return float(thresholds[f1[:-1].argmax()])
+
+
+def calibration(probs: Sequence[float], outcomes: Sequence[bool], bins: int = 10) -> dict[str, Any]:
+    """Return the expected calibration error and the reliability table (Guo et al., arXiv:1706.04599, eq. 3).
+
+    Args:
+        probs: ``(n,)`` probabilities in [0, 1].
+        outcomes: ``(n,)`` whether what they foretell is true.
+        bins: Number of bins of equal width; the last includes 1.
+
+    Returns:
+        ``ece`` in [0, 1]: Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability``: per bin that is
+        not empty ``mean_probability``, ``share_true`` and ``n``.
+    """
+    members: dict[int, list[int]] = {}
+    for at, prob in enumerate(probs):
+        members.setdefault(min(int(prob * bins), bins - 1), []).append(at)
+    table = [
+        {
+            "mean_probability": sum(probs[at] for at in rows) / len(rows),
+            "share_true": sum(outcomes[at] for at in rows) / len(rows),
+            "n": len(rows),
+        }
+        for _, rows in sorted(members.items())
+    ]
+    error = sum(row["n"] * abs(row["share_true"] - row["mean_probability"]) for row in table) / len(probs)
+    return {"ece": round(error, 4), "reliability": [{k: round(v, 4) for k, v in row.items()} for row in table]}
+
+
+def _column(
+    places: Sequence[int],
+    verdicts: Sequence[Verdict],
+    scores: Mapping[str, Sequence[float]],
+    thresholds: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return one column of the results: ``n``, and F1 and accuracy (%) by method, over the verdicts at ``places``."""
+    metrics = need("sklearn.metrics", "evaluate")
+    equivalent = [verdicts[at].equivalent for at in places]
+    column: dict[str, Any] = {"n": len(places)}
+    for method, prefix in METHODS.items():
+        predictions = [scores[method][at] >= thresholds[method] for at in places]
+        column[f"{prefix}f1"] = round(100 * float(metrics.f1_score(equivalent, predictions, zero_division=0)), 1)
+        column[f"{prefix}accuracy"] = round(100 * float(metrics.accuracy_score(equivalent, predictions)), 1)
+    return column
+
+
+def aliases_of(row: Mapping[str, Any]) -> list[str]:
+    """Return the gold answers of a row of EVOUNA."""
+    return [alias.strip() for alias in row["golden_answer"].split("/") if alias.strip()]
+
+
+def _evouna(row: Mapping[str, Any]) -> Iterator[Verdict]:
+    if row.get("improper"):
+        return
+    for name in ("question", "golden_answer"):
+        if not isinstance(row.get(name), str) or not row[name].strip(" /"):
+            raise BadRowError(f"expected {name!r} as a text, got {row.get(name)!r}; fill it in")
+    for system in EVOUNA_SYSTEMS:
+        response, verdict = row.get(f"answer_{system}"), row.get(f"judge_{system}")
+        if verdict is not None and not isinstance(verdict, bool):
+            raise BadRowError(f"expected 'judge_{system}' as true, false or null, got {verdict!r}; repair it")
+        if response and verdict is not None:
+            yield Verdict(row["question"], tuple(aliases_of(row)), response, verdict, system)
+
+
+def _own(row: Mapping[str, Any], column_by: str) -> Verdict:
+    fields = {"question": str, "answers": list, "response": str, "equivalent": bool}
+    for name, kind in fields.items():
+        if not isinstance(row.get(name), kind):
+            raise BadRowError(f"expected {name!r} as {kind.__name__}, got {row.get(name)!r}; fill it in")
+    answers = row["answers"]
+    if not answers or not all(isinstance(answer, str) and answer.strip() for answer in answers):
+        raise BadRowError(f"answers must hold at least one text and nothing else, got {answers!r}; repair or drop it")
+    column = "response" if row.get(column_by) is None else str(row[column_by])
+    return Verdict(row["question"], tuple(answers), row["response"], row["equivalent"], column)

@@ -1,0 +1,113 @@
+"""What may tell how well a reader is off with some passages: SePer and its rivals, all from the same responses."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from seper_reward.data.answers import best_alias_mean, bleu, exact_match, expected_metric, rouge_l
+from seper_reward.estimators.utility import utility
+from seper_reward.evaluate.validity.llm_judge import LLMJudge
+from seper_reward.evaluate.validity.similarity import Encoder, bert_score
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Asked, Belief, Passage, Query, answer_aliases, unwrap
+
+
+class Measures:
+    """Measures a reader in several contexts of one question.
+
+    A measure is higher where the reader is better off, so that the sign of perplexities and entropies is turned:
+
+    - ``delta_seper_soft``, ``delta_seper_hard``, ``delta_log_odds``: the belief in the answer;
+    - ``exact_match``, ``bleu``, ``rouge_l``, ``bert_score``: how alike the responses and the answer are;
+    - ``llm_judge``: share of responses that a language model calls right;
+    - ``answer_log_prob``: mean log-probability of a token of the answer, of its likeliest alias;
+      ``answer_perplexity``: the exponential of it with its sign turned;
+    - ``response_perplexity``: the same of the responses (their geometric mean), ``predictive_entropy`` (meaningful
+      only at sampling temperature 1) and ``semantic_entropy``, which know nothing of the answer.
+
+    Args:
+        scorer: Scorer that measures the beliefs.
+        judge: Language model that judges responses; ``None`` leaves ``llm_judge`` out.
+
+    Raises:
+        OSError: rouge-score, sacrebleu or sentence-transformers is not installed.
+    """
+
+    def __init__(self, scorer: SePerScorer, judge: LLMJudge | None = None) -> None:
+        self._scorer, self._judge = scorer, judge
+        self._overlap = {"exact_match": exact_match, "bleu": bleu(), "rouge_l": rouge_l()}
+        self._encoder = Encoder(scorer.entailment.device)
+
+    def gains(self, query: Query, sets: Sequence[Sequence[Passage]]) -> tuple[Belief, list[dict[str, float]]]:
+        """Measure what each set of passages changes.
+
+        Args:
+            query: The question and its gold answer.
+            sets: What the reader sees each time.
+
+        Returns:
+            The belief without passages, and per set the difference of each measure with and without it, NaN where it
+            is not known. ``delta_belief``, half ΔSePer and half the relative change of the answer's likelihood, is
+            left out where the reader does not tell that.
+
+        Raises:
+            UnscorableError: The reader cannot be asked.
+        """
+        contexts = [(), *sets]
+        beliefs = self._scorer.beliefs(query.question, query.answers, contexts)
+        without, *with_passages = self._values(query, contexts, beliefs)
+        baseline, *others = beliefs
+        rows = []
+        for belief, row in zip(others, with_passages, strict=True):
+            moved = utility(belief, baseline).combined
+            both = {} if moved is None else {"delta_belief": moved.value}
+            rows.append(both | {name: row[name] - without[name] for name in row})
+        return baseline, rows
+
+    def _values(
+        self, query: Query, contexts: Sequence[Sequence[Passage]], beliefs: Sequence[Belief]
+    ) -> list[dict[str, float]]:
+        question, answers = query.question, query.answers
+        responses = sorted({text for belief in beliefs for text in belief.responses})
+        metrics = {**self._overlap, "bert_score": bert_score(self._encoder, responses, answers)}
+        verdicts = None if self._judge is None else self._judge.verdicts(question, answers, responses)
+        asked = Asked(question, answers, tuple(map(tuple, contexts)))
+        (log_probs,) = map(unwrap, self._scorer.reader.answer_log_probs([asked], [answer_aliases(answers)]))
+        return [
+            {
+                "delta_seper_soft": belief.seper,
+                "delta_seper_hard": belief.seper_hard,
+                "delta_log_odds": belief.log_odds,
+                **{name: expected_metric(belief, answers, metric) for name, metric in metrics.items()},
+                **({} if verdicts is None else {"llm_judge": share_right(belief, verdicts)}),
+                **_answer_likelihood(best_alias_mean(known, answers)),
+                "response_perplexity": -response_perplexity(belief),
+                "predictive_entropy": -belief.entropy,
+                "semantic_entropy": -belief.semantic_entropy,
+            }
+            for belief, known in zip(beliefs, log_probs, strict=True)
+        ]
+
+
+def share_right(belief: Belief, verdicts: Mapping[str, float]) -> float:
+    """Return the weighted share of responses that are right, of those with a verdict; NaN where none has one."""
+    judged = [
+        (weight, verdicts[text])
+        for text, weight in zip(belief.responses, belief.weights, strict=True)
+        if text in verdicts
+    ]
+    total = sum(weight for weight, _ in judged)
+    return sum(weight * verdict for weight, verdict in judged) / total if total else math.nan
+
+
+def response_perplexity(belief: Belief) -> float:
+    """Return the perplexity per token of the drawn responses, their weighted geometric mean, >= 1."""
+    drawn = [
+        (weight, -float(log_probs.double().mean()) if log_probs.numel() else 0.0)
+        for weight, count, log_probs in zip(belief.weights, belief.counts, belief.sampled.token_log_probs, strict=True)
+        if count
+    ]
+    return math.exp(sum(weight * surprise for weight, surprise in drawn) / sum(weight for weight, _ in drawn))
+
+
+def _answer_likelihood(log_prob: float) -> dict[str, float]:
+    return {"answer_log_prob": log_prob, "answer_perplexity": -math.exp(-log_prob)}

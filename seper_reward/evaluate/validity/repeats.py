@@ -1,0 +1,257 @@
+"""How much does SePer depend on which responses were drawn, by their number (SePer, Figure 3, Table 4)?
+
+No response is in two repeats. Responses are sampled once per context, as a pool, and each repeat takes its own N in
+their order: draws are independent, so N of them are N fresh ones.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from seper_reward.estimators.belief import weigh
+from seper_reward.estimators.draws import has_mass
+from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
+from seper_reward.estimators.seper import Estimator, check_choice
+from seper_reward.evaluate.statistics import mean, rounded, rounded_or_none
+from seper_reward.evaluate.validity.contexts import marked_contexts, none_asked
+from seper_reward.runtime.messages import tell_left_out
+from seper_reward.scorer import SePerScorer
+from seper_reward.types import Asked, Estimate, Passage, Query, Responses, UnscorableError, unwrap
+
+
+@dataclass(frozen=True)
+class Way:
+    """How responses become SePer.
+
+    Attributes:
+        estimator: The options of SePer.
+        known_answers: Whether the gold answers' own probabilities are used.
+    """
+
+    estimator: Estimator
+    known_answers: bool = False
+
+
+WAYS = {
+    "official": Way(Estimator.preset("official")),
+    "paper": Way(Estimator.preset("paper")),
+    "uniform": Way(Estimator(weighting="uniform")),
+    "mass": Way(Estimator()),
+    "default": Way(Estimator(), known_answers=True),
+}
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """SePer of one question by one way.
+
+    Attributes:
+        values: ``(C, N, R)`` by context (first without passages), number of responses, and repeat.
+        truth: What more and more responses lead to, per context.
+    """
+
+    values: Tensor
+    truth: Sequence[Estimate]
+
+
+def repeats(
+    scorer: SePerScorer,
+    queries: Sequence[Query],
+    ways: Sequence[str] = tuple(WAYS),
+    *,
+    counts: Sequence[int] = (1, 2, 3, 5, 10, 15, 20),
+    times: int = 10,
+    timed_questions: int = 2,
+) -> dict[str, Any]:
+    """Measure SePer again and again on other responses, by number of responses and estimator.
+
+    The truth is what an estimator's support of the answers is on average over all of the reader's responses. Those of
+    the pool count by their probabilities, which are known; what the pool leaves unseen is ``unseen_mass``.
+
+    Args:
+        scorer: Scorer with the default estimator, whose reader tells the probabilities of its draws.
+        queries: Questions whose passages have ``relevant`` in their metadata.
+        ways: Names of ``WAYS``.
+        counts: Numbers N of responses.
+        times: R, the number of repeats, >= 2.
+        timed_questions: Questions on which seconds are measured.
+
+    Returns:
+        ``ways``, by name and N: ``pearson`` of ΔSePer with the contexts' relevance, the mean over repeats, and
+        ``pearson_sd`` over them; ``seper_sd``, the standard deviation of SePer over repeats (root of the mean variance
+        over contexts); ``rmse`` and ``bias`` of SePer against the truth; and ``seconds`` per context to sample and
+        judge, ``None`` if not measured. ``clock``: whether these are of the processor or on the wall. ``pool``, how
+        many responses it has; ``unseen_mass``, the mean over contexts; ``truth_std_error``, the root of the mean
+        squared standard error of the truth of the first way; ``contexts``; ``questions`` and ``left_out``.
+
+    Raises:
+        ValueError: A way is unknown, marks are missing or equal, the reader does not tell the probabilities of its
+            draws, or no question can be asked.
+    """
+    if not ways:
+        raise ValueError(f"expected estimators to compare, got none; name some of {', '.join(WAYS)}")
+    for name in ways:
+        check_choice("estimators", name, tuple(WAYS))
+    contexts = marked_contexts(queries)
+    drawing = _Drawing(scorer, sorted(set(counts)), times)
+    measured: dict[str, list[_Measured]] = {name: [] for name in ways}
+    relevance: list[Tensor] = []
+    kept: list[Query] = []
+    unseen: list[float] = []
+    for query, query_contexts in zip(tqdm(queries, desc="repeating", unit="question"), contexts, strict=True):
+        sets = [(), *(context.passages for context in query_contexts)]
+        try:
+            pools = drawing.pools(query, sets)
+            found = drawing.measure(query, pools, ways)
+        except UnscorableError as error:
+            tell_left_out(query.id, error)
+            continue
+        kept.append(query)
+        for name in ways:
+            measured[name].append(found[name])
+        relevance.append(torch.tensor([context.relevance for context in query_contexts], dtype=torch.float64))
+        unseen += [weigh(Estimator(), pool).unseen_mass for pool in pools]
+    if not relevance:
+        raise none_asked(queries)
+    seconds = _seconds(scorer, kept[:timed_questions], ways, drawing.counts)
+    return {
+        "ways": {
+            name: {
+                str(count): {**_described(measured[name], relevance, at), "seconds": seconds.get((name, count))}
+                for at, count in enumerate(drawing.counts)
+            }
+            for name in ways
+        },
+        "clock": _clock(scorer),
+        "pool": drawing.size,
+        "unseen_mass": mean(unseen),
+        "truth_std_error": _truth_error(measured[ways[0]]),
+        "contexts": len(unseen),
+        "questions": len(relevance),
+        "left_out": len(queries) - len(relevance),
+    }
+
+
+class _Drawing:
+    """Draws the responses of all repeats, and judges them."""
+
+    def __init__(self, scorer: SePerScorer, counts: Sequence[int], times: int) -> None:
+        self.counts, self.size = counts, max(counts) * times
+        self._scorer, self._times = scorer, times
+        if scorer.cache is not None:
+            _ = scorer.sampler.weights_hash  # computed here, the copies share it
+        self._pooled = scorer.with_sampling(num_samples=self.size)
+
+    def pools(self, query: Query, sets: Sequence[Sequence[Passage]]) -> list[Responses]:
+        """Return the pool of independent draws in each context."""
+        (found,) = self._pooled.responses([Asked(query.question, query.answers, tuple(map(tuple, sets)))])
+        pools = unwrap(found)
+        if not all(map(has_mass, pools)):
+            raise ValueError(
+                "evaluate repeats needs the probability of each response, which this reader does not tell; take one "
+                "in this process that does not think, or an engine that names token ids, at temperature 1"
+            )
+        return pools
+
+    def measure(self, query: Query, pools: Sequence[Responses], ways: Sequence[str]) -> dict[str, _Measured]:
+        """Return SePer of a question by each way."""
+        independent = [[self._cut(pool, count) for count in self.counts] for pool in pools]  # (C, N, R)
+        judged: dict[str, dict[Any, Tensor]] = {}  # by the texts that are read: ways share what they ask of the judge
+        found = {}
+        for name in ways:
+            way = WAYS[name]
+            known = judged.setdefault(way.estimator.judged_texts, {})
+            samples = [
+                sample if way.known_answers else replace(sample, known_leaves=())
+                for context in independent
+                for row in context
+                for sample in row
+            ]
+            values = torch.tensor([each.value for each in self._soft(query, samples, way.estimator, known)])
+            truth = self._soft(query, pools, replace(way.estimator, weighting="mass"), known)
+            found[name] = _Measured(values.double().view(len(pools), len(self.counts), self._times), truth)
+        return found
+
+    def _cut(self, pool: Responses, count: int) -> list[Responses]:
+        """Return the first draws of a pool, as repeats that have none in common."""
+        return [pool.at(range(start, start + count)) for start in range(0, count * self._times, count)]
+
+    def _soft(
+        self, query: Query, samples: Sequence[Responses], options: Estimator, known: dict[Any, Tensor]
+    ) -> list[Estimate]:
+        judge = BeliefJudge(self._scorer.entailment, options, self._scorer.cache)
+        return judge.soft_estimates(SampledQuestion(query.question, query.answers, samples, known))
+
+
+def _described(measured: Sequence[_Measured], relevance: Sequence[Tensor], at: int) -> dict[str, float | None]:
+    values = torch.cat([each.values[:, at] for each in measured])  # (contexts, R)
+    truth = torch.tensor([context.value for each in measured for context in each.truth], dtype=torch.float64)
+    errors = values - truth[:, None]
+    gains = torch.cat([each.values[1:, at] - each.values[:1, at] for each in measured])
+    pearson = [_pearson(gains[:, repeat], torch.cat(list(relevance))) for repeat in range(gains.shape[1])]
+    found = {
+        "pearson": sum(pearson) / len(pearson),
+        "pearson_sd": float(torch.tensor(pearson, dtype=torch.float64).std()),
+        "seper_sd": math.sqrt(float(values.var(dim=1).mean())),
+        "rmse": math.sqrt(float(errors.square().mean())),
+        "bias": float(errors.mean()),
+    }
+    return {name: rounded_or_none(value) for name, value in found.items()}
+
+
+def _truth_error(measured: Sequence[_Measured]) -> float:
+    errors = [context.std_error for each in measured for context in each.truth]
+    return rounded(math.sqrt(sum(error**2 for error in errors) / len(errors)))
+
+
+def _pearson(values: Tensor, target: Tensor) -> float:
+    """Return Pearson's r; NaN for a constant."""
+    return float(torch.corrcoef(torch.stack([values, target]))[0, 1])
+
+
+def _seconds(
+    scorer: SePerScorer, queries: Sequence[Query], ways: Sequence[str], counts: Sequence[int]
+) -> dict[tuple[str, int], float]:
+    """Return the seconds per context that sampling and judging take, without a cache, by way and number."""
+    if not queries:
+        return {}
+    combined = [(name, count) for name in ways for count in counts]
+    _ask_anew(scorer, queries[:1], WAYS[combined[0][0]], combined[0][1])  # the first call is slower
+    spent = {}
+    for name, count in tqdm(combined, desc="timing", unit="estimator"):
+        before = _now(scorer)
+        contexts = _ask_anew(scorer, queries, WAYS[name], count)
+        spent[name, count] = round((_now(scorer) - before) / contexts, 4)
+    return spent
+
+
+def _ask_anew(scorer: SePerScorer, queries: Sequence[Query], way: Way, count: int) -> int:
+    """Sample and judge as a user of this way would, with an empty cache; return how many contexts there were."""
+    reader = scorer.reader.with_sampling(num_samples=count)
+    reader.cache = None
+    judge = BeliefJudge(scorer.entailment, way.estimator, None)
+    for query in queries:
+        known = scorer.known_answers(query.answers) if way.known_answers else ()
+        responses = unwrap(reader.responses([query], [known])[0])
+        judge.soft_estimates(SampledQuestion(query.question, query.answers, responses))
+    return sum(len(query.contexts) for query in queries)
+
+
+def _clock(scorer: SePerScorer) -> str:
+    """Return which clock tells the cost: the processor's, which other work distorts less, or the wall's."""
+    device = scorer.sampler.device
+    return "processor" if device is not None and device.type == "cpu" else "wall"
+
+
+def _now(scorer: SePerScorer) -> float:
+    if _clock(scorer) == "processor":
+        return time.process_time()
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()
+    return time.perf_counter()

@@ -1,0 +1,113 @@
+"""Similarities of short texts, which stand beside the entailment model or in its place."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seper_reward.baselines.similarity import bertscore_f1
+from seper_reward.data.answers import AnswerMetric, contains_answer, recall_of_items, stated_parts, token_f1
+from seper_reward.runtime.imports import need
+from seper_reward.runtime.pretrained import embedded_encoder_folder
+from seper_reward.types import Answers, answer_aliases
+
+Pair = tuple[str, str]
+Similarity = Callable[[Sequence[Pair]], list[float]]  # n pairs of texts -> n numbers
+SIMILARITIES = ("lexical", "token_f1", "cosine")
+
+
+class Encoder:
+    """all-MiniLM-L6-v2, the embedded encoder, as a measure of how alike texts are.
+
+    Args:
+        device: Device of the encoder.
+
+    Raises:
+        OSError: sentence-transformers, or the wheel of the encoder, is not installed.
+    """
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        library = need("sentence_transformers", "evaluate")
+        self._model = library.SentenceTransformer(str(embedded_encoder_folder()), device=str(device))
+
+    def cosines(self, pairs: Sequence[Pair]) -> list[float]:
+        """Return the cosine of the embeddings of both texts of each pair, in [-1, 1]."""
+        texts, vectors = self._encoded(pairs, normalize_embeddings=True)
+        return [float(vectors[texts[one]] @ vectors[texts[other]]) for one, other in pairs]
+
+    def bert_scores(self, pairs: Sequence[Pair]) -> list[float]:
+        """Return BERTScore's F1 of each pair (arXiv:1904.09675, eq. 1-3), without weights of words, in [0, 1].
+
+        The tokens' embeddings are those of the encoder's last layer, where the paper has larger models. A text without
+        a token has 0 with any other.
+        """
+        texts, tokens = self._encoded(pairs, output_value="token_embeddings")
+        # the first and the last token are BERT's own
+        return [bertscore_f1(*(tokens[texts[text]][1:-1].float().cpu() for text in pair)) for pair in pairs]
+
+    def _encoded(self, pairs: Sequence[Pair], **options: Any) -> tuple[dict[str, int], Any]:
+        texts = sorted({text for pair in pairs for text in pair})
+        place = {text: at for at, text in enumerate(texts)}
+        return place, self._model.encode(texts, show_progress_bar=False, **options) if texts else []
+
+
+def bert_score(encoder: Encoder, responses: Sequence[str], answers: Answers) -> AnswerMetric:
+    """Return BERTScore's F1 with the best alias as a metric of these responses; of a list, the items' mean."""
+    parts = {part for response in responses for part in stated_parts(response, answers)}
+    pairs = [(part, alias) for part in sorted(parts) for alias in answer_aliases(answers)]
+    scores = dict(zip(pairs, encoder.bert_scores(pairs), strict=True))
+    return recall_of_items(lambda part, aliases: max(scores[part, alias] for alias in aliases))
+
+
+class SimilarityKernel:
+    """A similarity of texts in the place of an entailment model: it says nothing of contradiction.
+
+    Args:
+        name: Name of the similarity.
+        similarity: What tells how alike two texts are; numbers are clipped to [0, 1].
+    """
+
+    def __init__(self, name: str, similarity: Similarity) -> None:
+        self.name, self._similarity = name, similarity
+
+    @property
+    def weights_hash(self) -> str:
+        """The name: what it stands for is fixed."""
+        return self.name
+
+    def class_probs(
+        self, pairs: Sequence[Pair], questions: Sequence[str] | None = None, *, verbatim: bool = False
+    ) -> Tensor:
+        """Return ``(n, 3)``: how far the second text of each pair is found in the first, the rest, and 0.
+
+        Args:
+            pairs: The n ``(premise, hypothesis)`` texts. A blank text entails, and is entailed by, a blank text only.
+            questions: Not used.
+            verbatim: Not used.
+        """
+        stated = [pair for pair in dict.fromkeys(pairs) if all(map(str.strip, pair))]
+        found = dict(zip(stated, self._similarity(stated), strict=True))
+        blank = [float(not one.strip() and not other.strip()) for one, other in pairs]
+        support = torch.tensor([found.get(pair, both) for pair, both in zip(pairs, blank, strict=True)]).clamp(0, 1)
+        return torch.stack([support, 1 - support, torch.zeros_like(support)], dim=1)
+
+
+def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity:
+    """Return a similarity by name.
+
+    Args:
+        name: ``lexical`` (whether the first text holds the second), ``token_f1`` or ``cosine`` (of MiniLM's
+            embeddings).
+        device: Device of the encoder, where there is one.
+
+    Raises:
+        ValueError: There is no such similarity.
+        OSError: A library that it needs is not installed.
+    """
+    if name == "cosine":
+        return Encoder(device).cosines
+    metrics = {"lexical": contains_answer, "token_f1": token_f1}
+    if name not in metrics:
+        raise ValueError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {name!r}")
+    return lambda pairs: [metrics[name](one, [other]) for one, other in pairs]

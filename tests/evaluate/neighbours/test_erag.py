@@ -1,0 +1,145 @@
+"""Metrics of lists against the reader's score on them: by hand with scripted labels, and the whole command."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+from scipy import stats
+
+from seper_reward.cli import main
+from seper_reward.evaluate.neighbours.erag import erag, retrieved
+from seper_reward.evaluate.neighbours.labelled import label_all
+from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from tests.helpers import OneByOne
+from tests.helpers import evaluation_arguments as arguments
+
+# labels of each question's passages by rank, and the reader's score with one, and with two of them
+LABELS = {"a": (0.9, 0.1), "b": (0.2, 0.7), "c": (-0.3, 0.0), "d": (0.5, -0.2), "e": (0.4,)}
+BASELINES = {"a": 0.5, "b": 0.0, "c": 0.1, "d": 0.1, "e": 0.9}
+SCORES = {"a": (0.8, 0.7), "b": (0.1, 0.9), "c": (0.0, 0.2), "d": (0.6, 0.1), "e": (0.3, 0.3)}
+QUERIES = [
+    Query(name, f"Who is {name}?", ("Ann",), tuple(Passage(f"{name}{at}", id=f"{name}{at}") for at in range(len(row))))
+    for name, row in LABELS.items()
+]
+
+
+class Given:
+    """Retrieves each question's own passages."""
+
+    def retrieve(self, questions, top_k):
+        return [next(query.passages[:top_k] for query in QUERIES if query.question == each) for each in questions]
+
+
+class Scripted(PassageLabeler):
+    name = "scripted"
+
+    def __init__(self, failing=()):
+        self.failing = failing
+
+    def label(self, query):
+        if query.id in self.failing:
+            raise UnscorableError(f"no {query.id}")
+        return LabeledQuery(query, LABELS[query.id], (0.0,) * len(query.passages))
+
+
+class Answering:
+    name = "erag_token_f1"
+    scorer = OneByOne()
+
+    def read(self, asked, batch_size):
+        rows = [(BASELINES[each.question[7]], *SCORES[each.question[7]]) for each in asked]
+        assert [list(map(len, each.contexts)) for each in asked][-1] == [0, 1, 1]  # the list of "e" is short
+        return [
+            UnscorableError("too long")
+            if row[1] == 0.6
+            else [SimpleNamespace(mean=SimpleNamespace(value=v)) for v in row]
+            for row in rows
+        ]
+
+
+def test_correlations_by_hand():
+    result = erag(
+        QUERIES,
+        {"given": Given()},
+        {"all": Scripted(), "some": Scripted(["b"])},
+        Answering(),
+        depths=(1, 2),
+        margin=0.3,
+    )
+    assert (result["metric"], result["questions"]) == ("token_f1", 5)
+    found = result["retrievers"]["given"]
+    assert found["end_to_end"]["2"]["mean"] == pytest.approx((0.7 + 0.9 + 0.2 + 0.3) / 4)
+    # a, b, c and e: the reader cannot be asked about d
+    expected = {
+        ("p", 1): ([0.9, 0.2, -0.3, 0.4], [0.8, 0.1, 0.0, 0.3]),
+        ("p", 2): ([0.5, 0.45, -0.15, 0.2], [0.7, 0.9, 0.2, 0.3]),
+        ("hit", 2): ([0.9, 0.7, 0.0, 0.4], [0.7, 0.9, 0.2, 0.3]),
+        ("recall", 1): ([0.9, 0.2 / 0.9, 0.0, 1.0], [0.8, 0.1, 0.0, 0.3]),
+        ("map", 2): ([1.0, 0.5, 0.0, 1.0], [0.7, 0.9, 0.2, 0.3]),
+        ("mrr", 1): ([1.0, 0.0, 0.0, 1.0], [0.8, 0.1, 0.0, 0.3]),
+    }
+    for (metric, depth), columns in expected.items():
+        row = found["correlation"]["score"]["all"][str(depth)][metric]
+        assert row["kendall"]["value"] == pytest.approx(stats.kendalltau(*columns).statistic, abs=1e-4), metric
+        assert row["spearman"]["value"] == pytest.approx(stats.spearmanr(*columns).statistic, abs=1e-4), metric
+    gains = [0.8 - 0.5, 0.1, 0.0 - 0.1, 0.3 - 0.9]
+    row = found["correlation"]["gain"]["all"]["1"]["p"]["kendall"]["value"]
+    assert row == pytest.approx(stats.kendalltau([0.9, 0.2, -0.3, 0.4], gains).statistic, abs=1e-4)
+    assert found["end_to_end"]["0"]["mean"] == pytest.approx((0.5 + 0.1 + 0.9) / 4)
+    assert found["labels"]["some"]["left_out"] == ["no b"]
+    assert found["labels"]["some"]["questions"] == 4
+    assert found["labels"]["some"]["label"] == pytest.approx((0.9 + 0.1 - 0.3 + 0.5 - 0.2 + 0.4) / 7, abs=1e-4)
+    kept = found["correlation"]["score"]["some"]["1"]["p"]["kendall"]["value"]
+    assert kept == pytest.approx(stats.kendalltau([0.9, -0.3, 0.4], [0.8, 0.0, 0.3]).statistic)
+
+
+def test_depths_are_checked():
+    for depths in ((), (0, 1)):
+        with pytest.raises(ValueError, match="each at least 1, got"):
+            erag(QUERIES, {}, {}, Answering(), depths=depths)
+
+
+def test_retrieved_passages_have_the_marks_of_the_questions_own():
+    own = Passage("x", id="a0", metadata={"relevant": True})
+    query = Query("q", QUERIES[0].question, ("Ann",), (own, Passage("z", id="z")))
+    (found,) = retrieved([query], Given(), 2)
+    assert [passage.id for passage in found.passages] == ["a0", "a1"]
+    assert GoldLabeler().label(found).labels == (1.0, 0.0)
+
+
+def test_labelling_costs_what_the_reader_is_asked(tiny_scorer):
+    query = Query("q", "Who?", ("Ann",), (Passage("Ann did."), Passage("Bob did.")))
+    found = label_all(ERAGLabeler(tiny_scorer), [query, query])
+    prompts = [tiny_scorer.reader.prompts.build("Who?", context) for context in query.contexts]
+    assert found.costs["calls"] == 6
+    assert found.costs["prompt_tokens"] == 2 * sum(
+        len(tiny_scorer.sampler.tokenizer(each).input_ids) for each in prompts
+    )
+    (sampled,) = tiny_scorer.responses([query])
+    assert found.costs["response_tokens"] == 2 * sum(len(row) for each in sampled for row in each.token_ids)
+    assert found.per(4)["calls"] == 1.5
+    assert found.per(0)["calls"] is None
+    assert label_all(GoldLabeler(), [query]).costs["calls"] == 0.0
+
+
+def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
+    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
+    words += ["--limit", "6", "--retrievers", "bm25", "--depths", "1", "2", "--erag_metric", "token_f1"]
+    words += ["--labelers", "erag", "delta_seper", "contains", "gold", "--plot", str(tmp_path / "erag.svg")]
+    assert main(["evaluate", "erag", *words]) == 0
+    out = capsys.readouterr().out
+    assert "bm25, 2 passages: token_f1 0" in out
+    assert "a label costs" in out
+    assert {"Kendall tau with the gain", "Spearman rho with the score"} <= set(re.split(r"\n|  +", out))
+    assert "P@2, bm25" in (tmp_path / "erag.svg").read_text()
+    result = json.loads((tmp_path / "out.json").read_text())
+    found = result["retrievers"]["bm25"]
+    assert found["labels"]["gold"]["per_label"]["calls"] == 0
+    assert found["labels"]["delta_seper"]["per_label"]["calls"] == pytest.approx(1.5)  # without a passage, and two
+    assert found["labels"]["contains"]["label"] == found["labels"]["gold"]["label"] > 0
+    assert set(found["correlation"]["gain"]["erag"]["2"]) == {"p", "hit", "recall", "map", "mrr", "ndcg"}
+    assert main(["evaluate", "erag", *words, "--depths", "0"]) == 2
+    assert "depths must be whole numbers of at least 1" in capsys.readouterr().err

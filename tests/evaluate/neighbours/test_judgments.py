@@ -1,0 +1,128 @@
+"""Judgments of what is useful by marks and answers: by hand with scripted judges, and the whole command."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from seper_reward import SePerScorer
+from seper_reward.cli import main
+from seper_reward.data.rows import BadRowError
+from seper_reward.evaluate.neighbours.judgments import judgments
+from seper_reward.labels.labelers import GoldLabeler
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from tests.helpers import ScriptedSampler
+from tests.helpers import evaluation_arguments as arguments
+
+MARKS = {"a": (1, 0, 0), "b": (0, 1, 1), "c": (1, 0, 0, 0), "d": (0, 0)}
+LABELS = {"a": (0.9, 0.3, 0.0), "b": (0.2, 0.0, 0.7), "c": (-0.4, 0.1, 0.1, 0.0)}
+RANKS = {"a": (2, 3, 1), "b": (1, 2, 3), "c": (1, 2, 3, 4)}
+
+
+def passage(name, at, mark):
+    return Passage(f"{'gold' if mark else 'corn'} {name}{at}", id=f"{name}{at}", metadata={"relevant": bool(mark)})
+
+
+QUERIES = [
+    Query(name, f"Who is {name}?", ("gold",), tuple(passage(name, at, mark) for at, mark in enumerate(row)))
+    for name, row in MARKS.items()
+]
+
+
+class Scripted(PassageLabeler):
+    name = "scripted"
+
+    def __init__(self, failing=(), ranked=False):
+        self.failing, self.ranked = failing, ranked
+
+    def label(self, query):
+        if query.id in self.failing:
+            raise UnscorableError(f"no {query.id}")
+        details = tuple({"judged_rank": rank} for rank in RANKS[query.id]) if self.ranked else ()
+        labels = LABELS[query.id]
+        return LabeledQuery(query, labels, (0.0,) * len(labels), details=details)
+
+
+@pytest.fixture
+def scorer(tiny_sampler, tiny_judge):
+    """A reader that knows the answer if a passage shows it, half of it if nothing is shown, and else is misled."""
+
+    def reply(prompt):
+        if "corn" not in prompt and "gold" not in prompt:
+            return "gold bar"
+        return "gold" if "gold" in prompt else "corn"
+
+    return SePerScorer(ScriptedSampler(tiny_sampler.tokenizer, reply), tiny_judge, prompt="brief")
+
+
+def test_judgments_by_hand(scorer):
+    result = judgments(scorer, QUERIES, {"j": Scripted()}, reference=Scripted(["b"]), margin=0.25)
+    assert (result["questions"], result["without_relevant"]) == (3, 1)
+    found = result["judges"]["j"]
+    # of a the first two are chosen, of b the last, of c none
+    assert found["chosen"]["mean"] == 1.0
+    assert (found["precision"], found["recall"]) == pytest.approx((2 / 3, 2 / 4), abs=1e-4)
+    assert found["f1"] == pytest.approx(2 * (2 / 3) * 0.5 / (2 / 3 + 0.5), abs=1e-4)
+    precision, recall = (0.5 + 1 + 0) / 3, (1 + 0.5 + 0) / 3
+    assert found["mean_precision"]["mean"] == pytest.approx(precision)
+    assert found["mean_recall"]["mean"] == pytest.approx(recall)
+    assert found["f1_of_means"] == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-4)
+    # by labels: a has its relevant one first; b has them first and third; c has it last
+    b = (1 + 1 / math.log2(4)) / (1 + 1 / math.log2(3))
+    assert found["ndcg@3"]["mean"] == pytest.approx((1 + b + 0) / 3, abs=1e-4)
+    assert found["ndcg@20"]["mean"] == pytest.approx((1 + b + 1 / math.log2(5)) / 3, abs=1e-4)
+    # the reader is right with the chosen ones of a and b, and half right without any
+    assert found["answers"]["exact_match"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
+    assert found["answers"]["token_f1"]["mean"] == pytest.approx((2 + 2 / 3) / 3, abs=1e-4)
+    assert result["answers"]["no passage"]["token_f1"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
+    assert result["answers"]["relevant passages"]["exact_match"]["mean"] == 1.0
+    labels = [label for row in LABELS.values() for label in row]
+    marks = [mark for name in LABELS for mark in MARKS[name]]
+    assert found["agreement"]["marks"]["pearson"] == pytest.approx(np.corrcoef(labels, marks)[0, 1], abs=1e-4)
+    assert found["agreement"]["reference"]["pearson"] == 1.0
+    assert found["per_question"]["calls"] == 0.0
+
+
+def test_a_judge_of_ranks_has_an_order_of_its_own(scorer):
+    found = judgments(scorer, QUERIES[:3], {"j": Scripted(["b"], ranked=True)})["judges"]["j"]
+    assert found["ndcg@3"]["mean"] == pytest.approx((1 / math.log2(3) + 1) / 2, abs=1e-4)
+    assert found["questions"] == 2
+    assert found["left_out"] == ["no b"]
+    assert "reference" not in found["agreement"]
+
+
+def test_a_judge_that_is_never_understood_has_no_numbers(scorer):
+    found = judgments(scorer, QUERIES, {"j": Scripted("abc")}, reference=GoldLabeler())["judges"]["j"]
+    assert (found["questions"], len(found["left_out"])) == (0, 3)
+    assert found["precision"] is found["f1_of_means"] is None
+    assert found["answers"]["exact_match"] == found["ndcg@1"] == {"mean": None, "interval": None}
+    assert found["agreement"]["marks"] == {"pearson": None, "interval": None}
+
+
+def test_marks_are_needed(scorer):
+    with pytest.raises(ValueError, match="expected questions with a passage that is marked relevant, got none of 1"):
+        judgments(scorer, QUERIES[3:], {})
+    with pytest.raises(BadRowError, match="expected 'relevant': true or false in its passages"):
+        judgments(scorer, [Query("q", "Who?", ("Ann",), (Passage("x"),))], {})
+
+
+def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
+    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
+    words += ["--limit", "3", "--judges", "vanilla", "erag", "contains", "--item_max_new_tokens", "8"]
+    words += ["--item_form", "pointwise"]
+    assert main(["evaluate", "judgments", *words]) == 0
+    out = capsys.readouterr().out
+    for line in ("judge", "answers with", "Pearson of labels with", "a question costs"):
+        assert f"\n{line}" in f"\n{out}"
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert set(result["judges"]) == {"vanilla", "erag", "contains"}
+    assert len(result["judges"]["vanilla"]["left_out"]) == 3
+    assert result["judges"]["contains"]["f1"] == 1.0
+    found = result["judges"]["erag"]
+    assert found["questions"] == 3
+    assert found["agreement"]["reference"]["pearson"] is not None
+    assert found["per_question"]["calls"] == 4  # without a passage, and with each of three
+    assert main(["evaluate", "judgments", *words, "--judges", "clicks"]) == 2
+    assert "labeler must be one of" in capsys.readouterr().err

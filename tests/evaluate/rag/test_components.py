@@ -1,0 +1,126 @@
+"""Depth, reranking and compression by hand, with a scripted scorer, and the whole command."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from seper_reward.baselines import compression
+from seper_reward.cli import main
+from seper_reward.evaluate.rag.components import components
+from seper_reward.types import Passage, Query
+from tests.evaluate.stubs import Given, StubScorer
+from tests.helpers import evaluation_arguments as arguments
+
+A, B, C = (Passage(f"text of {name}", id=name) for name in "abc")
+QUERIES = [Query("q1", "One?", ("Ann",)), Query("q2", "Two?", ("Ann",)), Query("q3", "Three?", ("Ann",))]
+FOUND = Given({"One?": (A, B, C), "Two?": (B, C), "Three?": (A,)})
+WORTH = {"a": 0.1, "b": -0.3, "c": 0.5, "b'": 0.2, "c'": 0.4, "a'": 0.0}
+BASELINES = {"One?": 0.4, "Two?": 0.3, "Three?": None}  # the third is too long
+
+
+def seper(question, ids):
+    return None if BASELINES[question] is None else BASELINES[question] + sum(WORTH[name] for name in ids)
+
+
+class Backwards:
+    def rerank(self, question, passages):
+        return tuple(reversed(passages))
+
+
+class First:
+    """Keeps the first passage, in other words."""
+
+    def compress(self, question, passages):
+        return tuple(replace(passage, text="text", id=f"{passage.id}'") for passage in passages[:1])
+
+
+@pytest.fixture
+def scorer(tiny_sampler, monkeypatch):
+    monkeypatch.setattr(compression, "COMPRESSORS", {"first": lambda reader, keep: First()})
+    return StubScorer(tiny_sampler.tokenizer, seper, lambda question, ids: "Ann" if "c" in ids else "Bob", 0.01)
+
+
+def test_components_by_hand(scorer):
+    result = components({"stub": scorer}, QUERIES, FOUND, {"back": Backwards()}, ["first"], depths=(1, 2))
+    found = result["readers"]["stub"]
+    assert (result["questions"], found["questions"], found["left_out"]) == (3, 2, 1)
+    assert found["baseline_seper"] == pytest.approx(0.35)
+    rows = {(row["reranker"], row["compression"], row["k"]): row for row in found["variants"]}
+    deltas = {  # of the first two questions
+        ("none", "none", 1): (0.1, -0.3), ("none", "none", 2): (-0.2, 0.2),
+        ("none", "first", 1): (0.0, 0.2), ("none", "first", 2): (0.0, 0.2),
+        ("back", "none", 1): (0.5, 0.5), ("back", "none", 2): (0.2, 0.2),
+        ("back", "first", 1): (0.4, 0.4), ("back", "first", 2): (0.4, 0.4),
+    }  # fmt: skip
+    assert rows.keys() == deltas.keys()
+    for key, (one, two) in deltas.items():
+        row, (reranker, compression, k) = rows[key], key
+        without = deltas["none" if compression == "none" else reranker, "none", k]
+        assert row["delta_seper"]["mean"] == pytest.approx((one + two) / 2), key
+        if key[:2] == ("none", "none"):
+            assert row["lead"] is None
+        else:
+            assert row["lead"]["lead"] == pytest.approx((one + two - sum(without)) / 2), key
+        assert row["harm_rate"]["mean"] == ((one < -0.1) + (two < -0.1)) / 2, key
+    assert rows["none", "none", 2]["exact_match"]["mean"] == 0.5  # c is among the two passages of the second question
+    assert rows["back", "none", 1]["exact_match"]["mean"] == 1.0
+    tokens = len(scorer.sampler.tokenizer("text of a", add_special_tokens=False).input_ids)
+    assert (rows["none", "none", 2]["tokens"], rows["none", "none", 2]["passages"]) == (2 * tokens, 2.0)
+    assert rows["none", "first", 2]["tokens"] == 1.0
+    # equal contexts are measured once
+    assert all(len(set(contexts)) == len(contexts) for _, contexts in scorer.contexts)
+
+
+def test_harm_needs_the_whole_interval(scorer):
+    for std_error, harmed in ((0.01, 0.5), (0.2, 0.0)):
+        scorer.half = 2 * std_error
+        result = components({"stub": scorer}, QUERIES, FOUND, {}, [], depths=(1,), margin=0.1)
+        (row,) = result["readers"]["stub"]["variants"]
+        assert row["harm_rate"]["mean"] == harmed
+
+
+def test_settings_are_checked(scorer):
+    for depths in ((), (0,), (5, 21)):
+        with pytest.raises(ValueError, match=r"depths must be in \[1, candidates\], at least one, got"):
+            components({"stub": scorer}, QUERIES, FOUND, {}, [], depths=depths)
+    with pytest.raises(ValueError, match="compressions must be none or of first, got 'zip'"):
+        components({"stub": scorer}, QUERIES, FOUND, {}, ["zip"], depths=(1,))
+    with pytest.raises(ValueError, match="expected questions that reader 'stub' can measure, got none of 1"):
+        components({"stub": scorer}, QUERIES[2:], FOUND, {}, [], depths=(1,))
+
+
+def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
+    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
+    words += ["--limit", "2", "--depths", "1", "3", "--candidates", "5", "--rerankers", "minilm", "--keep", "0.4"]
+    words += ["--compressions", "selective_context", "longllmlingua_sentences", "--plot", str(tmp_path / "k.svg")]
+    words += ["--cache", str(tmp_path / "cache.sqlite"), "--readers", str(tiny_reader)]
+    assert main(["evaluate", "components", *words]) == 0
+    out = capsys.readouterr().out
+    assert f"Reader {tiny_reader}: 2 questions, SePer without a passage 0." in out
+    assert "| k   | reranker   | compression " in out
+    result = json.loads((tmp_path / "out.json").read_text())
+    variants = result["readers"][str(tiny_reader)]["variants"]
+    assert len(variants) == 2 * 3 * 2
+    tokens = {(row["reranker"], row["compression"], row["k"]): row["tokens"] for row in variants}
+    assert 0.3 < tokens["none", "selective_context", 3] / tokens["none", "none", 3] < 0.8
+    assert 0.3 < tokens["none", "longllmlingua_sentences", 3] / tokens["none", "none", 3] < 0.8
+    assert (tmp_path / "k.svg").read_text().startswith("<?xml")
+    assert main(["evaluate", "components", *words, "--candidates", "2"]) == 2
+    assert "candidates must be at least the greatest of depths, got 2" in capsys.readouterr().err
+
+
+def test_readers_are_compared_in_process_and_on_a_server(
+    tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys, serve
+):
+    served = f"{tiny_reader}@{serve().url}"
+    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
+    words += ["--limit", "1", "--depths", "2", "--rerankers", "none", "--compressions", "longllmlingua"]
+    assert main(["evaluate", "components", *words, "--readers", str(tiny_reader), served]) == 0
+    readers = json.loads((tmp_path / "out.json").read_text())["readers"]
+    assert list(readers) == [str(tiny_reader), served]
+    tokens = [[row["tokens"] for row in each["variants"]] for each in readers.values()]
+    assert tokens[0] == tokens[1]  # both find the same passage likelier
+    assert tokens[0][1] < tokens[0][0]
+    assert main(["evaluate", "components", *words, "--readers", f"{tiny_reader}@http://127.0.0.1:9/v1"]) == 2
+    assert "127.0.0.1:9" in capsys.readouterr().err

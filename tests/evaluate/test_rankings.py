@@ -1,0 +1,55 @@
+"""Measures of rankings by hand, and dense retrieval against a slow loop."""
+
+import math
+
+import pytest
+
+from seper_reward.evaluate.rankings import downstream, gold_relevance, graded_relevance, rank_metrics, rank_values
+from seper_reward.types import LabeledQuery, Passage, Query
+
+A, B, C, D = (Passage(f"text {name}", id=name) for name in "abcd")
+
+
+def test_measures_by_hand():
+    found = rank_metrics(
+        [(B, A, C), (D, C, B), (A, B, C)],
+        [{"a": 3, "c": 1}, {"a": 1, "b": 0}, {"a": 0}],  # the third has no relevant passage and does not count
+    )
+    ndcg = (3 / math.log2(3) + 1 / math.log2(4)) / (3 / math.log2(2) + 1 / math.log2(3))
+    assert found["ndcg@5"] == pytest.approx(ndcg / 2, abs=1e-4)  # the second found nothing
+    assert found["mrr"] == pytest.approx(0.5 / 2)
+    assert found["recall@1"] == 0
+    assert found["recall@2"] == pytest.approx((1 / 2 + 0) / 2)  # one of two
+    assert found["recall@5"] == pytest.approx((1 + 0) / 2)
+
+
+def test_measures_of_each_question_by_hand():
+    found = rank_values(
+        [(B, A), (), (C,)], [{"a": 1, "b": 0, "c": 1}, {"a": 1}, {"c": 0}], {"two": "R@2", "first": "RR"}
+    )
+    assert found == [{"two": 0.5, "first": 0.5}, {"two": 0.0, "first": 0.0}, None]
+    assert rank_values([()], [{"a": 1}], {"two": "R@2"}) == [{"two": 0.0}]
+
+
+def test_no_relevant_passage_at_all():
+    assert set(rank_metrics([(A,)], [{"a": 0}]).values()) == {None}
+
+
+def test_relevance():
+    query = Query("q", "Who?", ("x",), (Passage("t", id="a", metadata={"relevant": True}), B))
+    assert gold_relevance(query) == {"a": 1, "b": 0}
+    labeled = LabeledQuery(Query("q", "Who?", ("x",), (A, B, C)), (0.9, -0.8, 0.2), (0.0, 0.0, 0.0))
+    assert graded_relevance(labeled) == {"a": 3, "b": 0, "c": 1}
+
+
+def test_downstream_sees_the_top(tiny_scorer):
+    queries = [Query("q1", "Who?", ("Ann",)), Query("q2", "When?", ("1900",))]
+    rows = downstream(tiny_scorer, queries, [(A, B), (C, D)], top_k=2)
+    (belief,) = tiny_scorer.beliefs("When?", ("1900",), [(C, D)])
+    assert [row["id"] for row in rows] == ["q1", "q2"]
+    assert rows[1]["passages"] == ["c", "d"]
+    assert rows[1]["seper"] == pytest.approx(belief.seper, abs=1e-6)
+    assert rows[1]["exact_match"] == 0
+    too_long = Query("q3", "Who? " * 600, ("Ann",))
+    (row,) = downstream(tiny_scorer, [too_long], [(A,)])
+    assert (row["seper"], row["exact_match"]) == (None, None)  # a failure is not a zero

@@ -1,0 +1,158 @@
+"""The audit of an agent's searches: by hand with scripted beliefs, and the command on real rollouts."""
+
+import json
+
+import pytest
+
+from seper_reward.cli import main
+from seper_reward.evaluate import search_audit
+from seper_reward.evaluate.search_audit import Played, audit_searches
+from seper_reward.evaluate.statistics import ratio_over_questions
+from seper_reward.reports.search_audit import plot_search_audit, search_audit_tables
+from seper_reward.types import Belief, Estimate, Passage, Query
+
+A, B = Passage("Ida runs it.", id="a"), Passage("Rain fell.", id="b")
+
+
+def belief(value):
+    estimate = Estimate(value, 0.01, value - 0.02, value + 0.02)
+    return Belief(estimate, estimate)
+
+
+def played(name, *found, answer="Ida"):
+    contexts = tuple(found[: number + 1] for number in range(len(found)))
+    return Played(Query(name, f"{name}?", ("Ida",)), tuple("q" for _ in found), contexts, answer)
+
+
+#: SePer by question and what was found.
+KNOWN = {
+    ("new", ()): 0.1, ("new", (A,)): 0.9, ("new", (B,)): 0.12, ("new", (B, A)): 0.7,
+    ("old", ()): 0.8, ("old", (B,)): 0.3,
+}  # fmt: skip
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    def measured(scorer, queries, contexts):
+        return [
+            None if query.id == "lost" else {each: belief(KNOWN[query.id, each]) for each in own}
+            for query, own in zip(queries, contexts, strict=True)
+        ]
+
+    monkeypatch.setattr(search_audit, "measured", measured)
+
+
+ROLLOUTS = [
+    played("new", A), played("new", B, A), played("new", answer="Bo"), played("old", B), played("old"),
+    played("lost"),
+]  # fmt: skip
+
+
+def test_by_hand(scripted):
+    found = audit_searches(None, ROLLOUTS)
+    assert (found["rollouts"], found["questions"], found["searches"], found["left_out"]) == (5, 2, 4, 1)
+    gains = [0.8, 0.02, 0.58, -0.5]
+    assert [row["delta_seper"] for row in found["by_search"]] == pytest.approx(gains)
+    assert [row["kind"] for row in found["by_search"]] == ["helpful", "useless", "helpful", "harmful"]
+    assert [row["search"] for row in found["by_search"]] == [1, 1, 2, 1]
+    measures = {name: row["mean"] for name, row in found["measures"].items()}
+    assert measures == pytest.approx(
+        {
+            "accuracy": 0.8, "searches_per_rollout": 0.8, "needed": 0.6, "search_rate_needed": 2 / 3,
+            "search_rate_not_needed": 0.5, "decision_f1": 2 * 2 / (3 + 3), "unsure_before": 0.75,
+            "failed_calls_per_rollout": 0.0,
+            "break_even_price": sum(gains) / 4, "break_even_price_needed": sum(gains[:3]) / 3,
+            "break_even_price_not_needed": -0.5,
+        },
+        abs=1e-4,
+    )  # fmt: skip
+    kinds = {kind: (row["searches"], row["mean"], row.get("surely")) for kind, row in found["kinds"].items()}
+    assert kinds == {"helpful": (2, 0.5, 2), "useless": (1, 0.25, None), "harmful": (1, 0.25, 1)}
+
+
+def test_at_the_break_even_price_searches_earn_what_they_cost(scripted):
+    found = audit_searches(None, ROLLOUTS)
+    price = found["measures"]["break_even_price"]["mean"]
+    assert sum(row["delta_seper"] - price for row in found["by_search"]) == pytest.approx(0, abs=1e-3)
+
+
+def test_agents_that_never_search_or_never_answer(scripted):
+    found = audit_searches(None, [played("new", answer=""), played("old", answer="")])
+    assert "accuracy" not in found["measures"]
+    assert found["measures"]["break_even_price"] == {"mean": None, "interval": None}
+    assert found["kinds"]["helpful"]["mean"] is None
+    assert "2 rollouts of 2 questions, 0 searches" in search_audit_tables(found)
+    with pytest.raises(ValueError, match="expected rollouts that can be measured"):
+        audit_searches(None, [played("lost")])
+
+
+def test_tables_and_figure(scripted, tmp_path):
+    found = audit_searches(None, ROLLOUTS)
+    page = search_audit_tables(found)
+    assert "| price at which the searches break even (mean ΔSePer) | 0.225" in " ".join(page.split()).replace(
+        "  ", " "
+    )
+    assert "1 rollouts left out" in page
+    plot_search_audit(found, tmp_path / "audit.svg")
+    assert (tmp_path / "audit.svg").read_text().startswith("<?xml")
+
+
+def test_ratios_resample_questions():
+    """Three rows of one question are one piece of evidence."""
+    alone = ratio_over_questions(["a", "a", "a"], [(1, 1), (0, 1), (1, 1)])
+    assert alone == {"mean": 0.6667, "interval": None}
+    agreed = ratio_over_questions(["a", "b"], [(1, 2), (2, 4)])
+    assert agreed == {"mean": 0.5, "interval": None}
+    assert ratio_over_questions(["a"], [(0, 0)]) == {"mean": None, "interval": None}
+    low, high = ratio_over_questions(list("abcdefgh"), [(number % 2, 1) for number in range(8)])["interval"]
+    assert low < 0.5 < high
+
+
+def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
+    searches = [{"query": "it", "passages": ["Ida runs it."]}]
+    rows = [
+        {"question": "Who runs it?", "answers": ["Ida"], "searches": searches, "answer": "Ida"},
+        {"question": "Who fell?", "answers": ["Bo"], "searches": [], "answer": "Bo"},
+        {"question": "Who else?", "searches": []},
+    ]
+    log = tmp_path / "rollouts.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = [
+        "--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu",
+        "--prompt", "brief", "--num_samples", "3", "--max_new_tokens", "4",
+    ]  # fmt: skip
+    outputs = {name: str(tmp_path / f"out.{name}") for name in ("json", "jsonl", "svg")}
+    files = ["--json", outputs["json"], "--searches", outputs["jsonl"], "--plot", outputs["svg"]]
+    assert main(["audit", str(log), *words, *files]) == 0
+    out, err = capsys.readouterr()
+    assert "2 rollouts of 2 questions, 1 searches" in out
+    assert "1 rows cannot be used" in err
+    assert "line 3" in err
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["measures"]["accuracy"]["mean"] == 1.0
+    (search,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert (search["query"], search["question"]) == ("it", "Who runs it?")
+    assert (tmp_path / "out.svg").read_text().startswith("<?xml")
+    rows = [
+        {
+            "question": "Who runs it?", "answers": ["Ida"],
+            "completion": [
+                {"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": {"query": "it"}}}]},
+                {"role": "tool", "name": name, "content": "Ida runs it."},
+                {"role": "assistant", "content": "Done: Ida"},
+            ],
+        }
+        for name in ("search", "search", "python")
+    ]  # fmt: skip
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["audit", str(log), *words]) == 2
+    several = "the log holds results of tools search (2), python (1): name those that search with --tools search"
+    assert several in capsys.readouterr().err
+    named = ["--tools", "search", "web", "--answer_pattern", "Done: (.*)", "--json", outputs["json"]]
+    assert main(["audit", str(log), *words, *named]) == 0
+    out, err = capsys.readouterr()
+    assert "3 rollouts of 1 questions, 2 searches" in out
+    assert "--tools web: the log holds no result of it; it holds search (2), python (1)" in err
+    assert json.loads((tmp_path / "out.json").read_text())["measures"]["accuracy"]["mean"] == 1.0
+    assert main(["audit"]) == 2
+    assert "input is required: seper-reward audit rollouts.jsonl" in capsys.readouterr().err

@@ -1,0 +1,217 @@
+"""Intervals over questions and over seeds, against scipy's tests and simulations, and what has none."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from seper_reward.evaluate.statistics import (
+    PooledPearson,
+    interval_over_questions,
+    interval_over_questions_and_seeds,
+    lead_over_questions,
+    mean_over_questions,
+    order_correlation,
+    questions_for_lead,
+    rank_correlation,
+    rounded_or_none,
+)
+from tests.benchmarks.label_noise import SEEDS, coverage
+
+
+def test_the_interval_of_a_mean_is_that_of_its_normal_approximation():
+    values = np.random.default_rng(1).normal(0.3, 2.0, size=400)
+    low, high = interval_over_questions(lambda numbers: float(values[numbers].mean()), 400)
+    half = 1.96 * values.std() / math.sqrt(400)
+    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.03)
+
+
+def test_rows_of_one_question_are_taken_together():
+    values = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
+    of_question = [np.arange(3), np.arange(3, 6)]
+    drawn = []
+
+    def mean(numbers):
+        drawn.append(values[np.concatenate([of_question[number] for number in numbers])].mean())
+        return float(drawn[-1])
+
+    assert interval_over_questions(mean, 2, resamples=200) == [0.0, 1.0]
+    assert set(drawn) == {0.0, 0.5, 1.0}
+
+
+def test_intervals_are_paired():
+    values = np.random.default_rng(2).normal(size=50)
+    one, other = [], []
+    interval_over_questions(
+        lambda numbers: one.append(tuple(numbers)) or float(values[numbers].mean()), 50, resamples=9
+    )
+    interval_over_questions(
+        lambda numbers: other.append(tuple(numbers)) or float(values[numbers].sum()), 50, resamples=9
+    )
+    assert one == other
+
+
+def test_what_has_no_interval():
+    assert interval_over_questions(lambda numbers: 1.0, 1) is None
+    assert interval_over_questions(lambda numbers: 1.0, 5, resamples=20) is None
+    assert interval_over_questions(lambda numbers: math.nan, 5, resamples=20) is None
+    draws = iter([math.nan, 1.0, 2.0] * 20)
+    assert interval_over_questions(lambda numbers: next(draws), 5, resamples=19) == [1.0, 2.0]
+    assert [rounded_or_none(value) for value in (math.nan, 0.123456)] == [None, 0.1235]
+
+
+def test_the_interval_over_questions_and_seeds_by_hand():
+    trained = [[0.5, 0.7, 0.6], [0.7, 0.9, 0.8]]  # (S, Q)
+    untrained = [0.4, 0.6, 0.8]
+    # seeds: means .6 and .8, variance .02, squared error .01 with 1 degree of freedom; questions: leads .2, .2, -.1,
+    # variance .03, squared error .01 with 2 degrees of freedom; together .0004 / (.0001 / 1 + .0001 / 2) of them
+    half = stats.t.ppf(0.975, 8 / 3) * math.sqrt(0.02)
+    found = interval_over_questions_and_seeds(trained, untrained)
+    assert found == pytest.approx([0.1 - half, 0.1 + half], abs=1e-4)
+    assert interval_over_questions_and_seeds(untrained, trained) == pytest.approx([-found[1], -found[0]])
+
+
+def test_the_interval_is_welchs_where_questions_are_alike_and_the_paired_one_without_seeds():
+    random = np.random.default_rng(3)
+    one, two = random.normal(0.6, 0.03, 3), random.normal(0.5, 0.01, 4)
+    welch = stats.ttest_ind(one, two, equal_var=False).confidence_interval()
+    found = interval_over_questions_and_seeds(np.outer(one, np.ones(5)), np.outer(two, np.ones(5)))
+    assert found == pytest.approx([welch.low, welch.high], abs=1e-4)
+    first, other = random.normal(0.6, 0.1, 20), random.normal(0.5, 0.1, 20)
+    paired = stats.ttest_rel(first, other).confidence_interval()
+    assert interval_over_questions_and_seeds(first, other) == pytest.approx([paired.low, paired.high], abs=1e-4)
+
+
+@pytest.mark.parametrize(("first", "other", "residual"), SEEDS)
+def test_the_interval_contains_the_true_lead_in_about_95_percent(first, other, residual):
+    found = coverage(first, other, residual, 300)
+    assert 0.92 <= found["questions_and_seeds"] <= 0.99
+    if max(first, other) > 0.02:
+        assert found["questions"] < 0.75  # of an interval that forgets the seeds
+
+
+def test_what_has_no_interval_over_seeds():
+    assert interval_over_questions_and_seeds([[0.5], [0.6]], [0.4]) is None  # one question
+    assert interval_over_questions_and_seeds([[0.5, 0.6]], [0.4, 0.1]) is None  # one seed
+    assert interval_over_questions_and_seeds([[0.5, 0.6]] * 2, [0.5, 0.6]) is None  # nothing varies
+
+
+def test_means_and_leads_over_questions_by_hand():
+    first, other = [0.9, 0.5, 0.4, 0.8], [0.5, 0.5, 0.3, 0.1]
+    found = lead_over_questions(first, other)
+    assert (found["lead"], found["sd"]) == (0.3, pytest.approx(math.sqrt((0.01 + 0.09 + 0.04 + 0.16) / 3), abs=1e-4))
+    assert 0 <= found["interval"][0] < 0.3 < found["interval"][1] <= 0.7
+    assert lead_over_questions(other, first)["interval"] == [-found["interval"][1], -found["interval"][0]]
+    assert mean_over_questions(first)["mean"] == 0.65
+    one_by_one = interval_over_questions(lambda numbers: float(np.array(first)[numbers].mean()), 4)
+    assert mean_over_questions(first)["interval"] == pytest.approx(one_by_one, abs=0.01)
+    assert lead_over_questions([0.5], [0.25]) == {"lead": 0.25, "interval": None, "sd": None}
+    assert lead_over_questions([], []) == {"lead": None, "interval": None, "sd": None}
+
+
+@pytest.mark.parametrize(("effect", "questions"), [(0.2, 199), (0.5, 34), (0.8, 15)])
+def test_questions_for_a_lead_are_those_of_the_usual_tables(effect, questions):
+    # matched pairs, two-sided, alpha .05, power .8: G*Power 3.1
+    assert questions_for_lead(1.0, effect) == questions
+    assert questions_for_lead(0.3, 0.3 * effect) == questions
+
+
+def test_so_many_questions_show_the_lead_in_80_percent():
+    random, sd, lead = np.random.default_rng(0), 0.3, 0.1
+    questions = questions_for_lead(sd, lead)
+    p_values = stats.ttest_1samp(random.normal(lead, sd, (20_000, questions)), 0.0, axis=1).pvalue
+    assert (p_values < 0.05).mean() == pytest.approx(0.8, abs=0.01)
+    fewer = stats.ttest_1samp(random.normal(lead, sd, (20_000, questions // 2)), 0.0, axis=1).pvalue
+    assert (fewer < 0.05).mean() < 0.6
+
+
+def test_a_great_lead_needs_three_questions():
+    # with two, the power is .49: noncentral t with 1 degree of freedom and shift 8.49 beyond 12.7
+    assert questions_for_lead(0.005, 0.03) == 3
+
+
+def test_more_power_takes_more_questions():
+    found = [questions_for_lead(0.3, 0.1, power=power) for power in (0.1, 0.5, 0.8, 0.95)]
+    assert found == sorted(set(found))
+    assert questions_for_lead(0.3, 0.1, alpha=0.01) > questions_for_lead(0.3, 0.1)
+    assert questions_for_lead(0.0, 0.1) == questions_for_lead(1e-6, 1.0) == 2
+    for wrong in ({"lead": 0.0}, {"paired_sd": -1.0}, {"power": 1.0}, {"power": 0.01}, {"alpha": 0.0}):
+        with pytest.raises(ValueError, match="expected paired_sd >= 0, lead > 0"):
+            questions_for_lead(**{"paired_sd": 0.3, "lead": 0.1, **wrong})
+
+
+def test_rank_correlations_are_scipys_in_every_resample():
+    random = np.random.default_rng(7)
+    values = random.integers(0, 4, size=30)  # with ties
+    others = values + random.normal(scale=2.0, size=30).round()
+    found = rank_correlation(values, others, resamples=200)
+    for name, theirs in (("kendall", stats.kendalltau), ("spearman", stats.spearmanr)):
+        assert found[name]["value"] == pytest.approx(theirs(values, others).statistic, abs=1e-4)
+        slow = interval_over_questions(
+            lambda at, theirs=theirs: theirs(values[at], others[at]).statistic, 30, resamples=200
+        )
+        assert found[name]["interval"] == pytest.approx(slow, abs=1e-4)
+
+
+def test_a_rank_correlation_by_hand():
+    # of the six pairs four agree and one does not; one is tied on the left
+    found = rank_correlation([1.0, 1.0, 2.0, 3.0], [5.0, 6.0, 8.0, 7.0], resamples=9)
+    assert found["kendall"]["value"] == pytest.approx((4 - 1) / math.sqrt(5 * 6), abs=1e-4)
+
+
+def test_what_has_no_rank_correlation():
+    nothing = {"value": None, "interval": None}
+    assert rank_correlation([1.0, 1.0], [0.0, 1.0]) == {"kendall": nothing, "spearman": nothing}
+    assert rank_correlation([], []) == {"kendall": nothing, "spearman": nothing}
+    with pytest.raises(ValueError, match="got 1 and 2"):
+        rank_correlation([1.0], [1.0, 2.0])
+
+
+def test_the_order_of_systems_is_kendalls_tau_of_their_means():
+    generator = np.random.default_rng(5)
+    quality = np.array([0.1, 0.3, 0.3, 0.7, 0.9])
+    values, others = (generator.integers(0, 4, (5, 60)) + 4 * quality[:, None] for _ in range(2))
+    values[1] = values[2][::-1]  # equal means, summed in another order
+    found = order_correlation(values, others, resamples=200)
+    expected = stats.kendalltau(values.mean(axis=1).round(9), others.mean(axis=1).round(9)).statistic
+    assert found["value"] == pytest.approx(expected, abs=1e-4)
+    low, high = found["interval"]
+    assert low < high <= 1
+    assert low <= expected <= high
+
+
+def test_the_interval_of_an_order_is_over_questions():
+    values = np.array([[0.0, 1.0], [1.0, 0.0]])  # either system leads on one question
+    found = order_correlation(values, values, resamples=500)
+    assert found == {"value": None, "interval": None}  # both means are the same
+    found = order_correlation(values + np.array([[0.0], [0.5]]), np.array([[0.0, 0.0], [1.0, 1.0]]), resamples=500)
+    assert (found["value"], found["interval"]) == (1.0, [-1.0, 1.0])
+
+
+def test_orders_that_are_not_defined():
+    assert order_correlation([[1.0, 2.0]], [[1.0, 2.0]]) == {"value": None, "interval": None}  # one system
+    assert order_correlation(np.zeros((3, 0)), np.zeros((3, 0))) == {"value": None, "interval": None}
+    with pytest.raises(ValueError, match=r"expected the same systems and questions, got \(1, 2\) and \(2, 1\)"):
+        order_correlation([[1.0, 2.0]], [[1.0], [2.0]])
+
+
+def test_unknown_values_leave_their_contexts_out():
+    random = np.random.default_rng(8)
+    target = random.integers(0, 2, 12).astype(float)
+    owner = [at // 3 for at in range(12)]
+    whole = target + random.normal(size=12)
+    holes = whole + random.normal(size=12)
+    holes[[1, 4, 5]] = math.nan
+    resampled = PooledPearson({"whole": whole, "holes": holes}, target, owner)
+    known = ~np.isnan(holes)
+    expected = stats.pearsonr(holes[known], target[known])
+    assert resampled.pearson("holes", range(4)) == pytest.approx(expected.statistic)
+    assert resampled.p_value("holes") == pytest.approx(expected.pvalue)
+    beside = stats.pearsonr(whole[known], target[known]).statistic  # both over the contexts that have both
+    assert resampled.lead("whole", "holes", range(4)) == pytest.approx(beside - expected.statistic)
+    low, high = resampled.described("holes")["interval"]
+    assert low < expected.statistic < high
+    constant = PooledPearson({"one": [1.0, 1.0, math.nan]}, [0.0, 1.0, 0.5], [0, 1, 1])
+    assert constant.described("one") == {"pearson": None, "interval": None}
+    assert constant.p_value("one") is None

@@ -1,0 +1,239 @@
+"""Correlation with relevance marks and planted answers, as functions and as commands."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from scipy.stats import pearsonr
+
+from seper_reward import SePerScorer
+from seper_reward.cli import main
+from seper_reward.commands.validity import CorrelationConfig, load_judge
+from seper_reward.data.queries import as_query
+from seper_reward.evaluate.validity.contexts import choose_passages, contexts_of
+from seper_reward.evaluate.validity.correlation import correlation, unknown_to
+from seper_reward.evaluate.validity.llm_judge import LLMJudge
+from seper_reward.evaluate.validity.measures import share_right
+from seper_reward.reader.prompted import PromptedReader
+from seper_reward.types import Belief, Estimate, Passage, Query, Responses
+from tests.helpers import ScriptedSampler
+from tests.helpers import evaluation_arguments as arguments
+
+RECORD = {
+    "question": "Who?",
+    "answers": ["Ann"],
+    "passages": [{"id": str(n), "text": f"text {n}", "relevant": n in (1, 3)} for n in range(5)],
+}
+ONE_RELEVANT = [{"id": str(n), "text": f"text {n}", "relevant": n == 2} for n in range(4)]
+
+
+def test_relevant_passages_are_kept_first_in_their_order():
+    assert [p.id for p in choose_passages(as_query(RECORD), 3).passages] == ["0", "1", "3"]
+    with pytest.raises(ValueError, match="has 2 relevant passages, more than 1"):
+        choose_passages(as_query(RECORD), 1)
+    assert [p.id for p in choose_passages(as_query(RECORD), 9).passages] == list("01234")
+
+
+def test_several_supporting_passages_share_the_worth_and_are_judged_together():
+    contexts = contexts_of(as_query(RECORD))
+    assert [context.relevance for context in contexts] == [0, 0.5, 0, 0.5, 0, 1]
+    assert [passage.id for passage in contexts[-1].passages] == ["1", "3"]
+    assert [c.relevance for c in contexts_of(as_query({**RECORD, "passages": ONE_RELEVANT}))] == [0, 0, 1, 0]
+
+
+def test_the_command_agrees_with_scipy(tiny_reader, tiny_entailment, tiny_scorer, tmp_path, capsys):
+    records = [{**RECORD, "id": f"q{n}", "question": f"Who {n}?", "passages": ONE_RELEVANT} for n in range(4)]
+    (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    words = ["evaluate", "correlation", "--limit", "3", "--passages_per_question", "3"]
+    words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
+    assert main(words) == 0
+    result = json.loads((tmp_path / "out.json").read_text())["files"]["qa"]
+    queries = [choose_passages(as_query(record), 3) for record in records[:3]]
+    utilities = [judged for row in tiny_scorer.utilities(queries) for judged in row]
+    marks = [passage.metadata["relevant"] for query in queries for passage in query.passages]
+    columns = {
+        "delta_seper_soft": [judged.delta_seper for judged in utilities],
+        "delta_seper_hard": [judged.delta_seper_hard for judged in utilities],
+        "delta_log_odds": [judged.delta_log_odds for judged in utilities],
+        "delta_belief": [judged.combined.value for judged in utilities],
+        "predictive_entropy": [judged.baseline.entropy - judged.belief.entropy for judged in utilities],
+        "semantic_entropy": [
+            judged.baseline.semantic_entropy - judged.belief.semantic_entropy for judged in utilities
+        ],
+    }
+    for name, values in columns.items():
+        assert result["pearson"][name] == pytest.approx(pearsonr(values, marks).statistic, abs=1e-3)
+        assert result["p_value"][name] == pytest.approx(pearsonr(values, marks).pvalue, abs=1e-2)
+        low, high = result["interval"][name]
+        assert low <= result["pearson"][name] <= high
+    rivals = {"exact_match", "bleu", "rouge_l", "bert_score", "answer_log_prob", "answer_perplexity"}
+    assert rivals | {"response_perplexity"} == set(result["pearson"]) - set(columns)
+    assert result["n"] == 9
+    assert result["contexts"]["bleu"] == 9
+    table = capsys.readouterr().out
+    assert "| **delta_seper_soft** " in table
+    assert "qa (n=9)" in table
+
+
+def test_several_files_are_columns_of_one_table(tiny_reader, tiny_entailment, tmp_path, capsys):
+    for name, count in (("one", 2), ("two", 3)):
+        records = [{**RECORD, "id": f"q{n}", "question": f"Who {n}?", "passages": ONE_RELEVANT} for n in range(count)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    words = arguments(tiny_reader, tiny_entailment, tmp_path / "one.jsonl", tmp_path / "out.json")
+    words[2:2] = [str(tmp_path / "two.jsonl")]
+    words += ["--plot", str(tmp_path / "plot.svg"), "--judge", "reader", "--leave_out_known", "true"]
+    assert main(["evaluate", "correlation", *words]) == 0
+    files = json.loads((tmp_path / "out.json").read_text())["files"]
+    assert {name: found["n"] for name, found in files.items()} == {"one": 8, "two": 12}
+    assert all(found["known_left_out"] == 0 for found in files.values())
+    # a random reader never replies yes or no
+    assert all(found["judge"]["asked"] == found["judge"]["not_understood"] > 0 for found in files.values())
+    assert all(found["pearson"]["llm_judge"] is None for found in files.values())
+    assert all(found["lead"]["over"] != "llm_judge" for found in files.values())
+    out = capsys.readouterr().out
+    assert "one (n=8)" in out
+    assert "replies of the LLM judge not understood" in out
+    assert (tmp_path / "plot.svg").stat().st_size > 1000
+    assert main(["evaluate", "correlation", "--file", "a/q.jsonl", "a/q.jsonl"]) == 2
+    assert "expected different files" in capsys.readouterr().err
+
+
+def test_a_list_among_the_answers_leaves_out_what_is_not_known_of_it(tiny_scorer):
+    plain = as_query({**RECORD, "id": "plain", "passages": ONE_RELEVANT})
+    listed = as_query({**RECORD, "id": "list", "answers": [["Ann"], ["Bob"]], "passages": ONE_RELEVANT})
+    for queries in ([plain, listed], [listed, plain]):
+        assert "delta_belief" not in correlation(tiny_scorer, queries)["pearson"]
+    assert "delta_belief" in correlation(tiny_scorer, [plain])["pearson"]
+
+
+def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
+    """Responses are given; what follows from them alone is computed by hand."""
+    query = as_query({**RECORD, "answers": ["Ann Lee"], "passages": ONE_RELEVANT})
+    said = {(): ("Bob", "Bob", "Bob", "Ann Lee"), ("2",): ("ann lee.", "Ann Lee", "Ann Ray", "Ann Lee")}
+    tokens = {(): [1 / 4] * 4, ("2",): [1 / 2, 1 / 8, 1 / 2, 1 / 8]}  # probability of the one token of each
+    real = tiny_scorer.beliefs
+
+    def beliefs(question, answers, sets):
+        found = real(question, answers, sets)
+        keys = [tuple(passage.id for passage in shown) for shown in sets]
+        rows = [
+            Responses(said.get(key, said[()]), tuple(torch.tensor([math.log(p)]) for p in tokens.get(key, tokens[()])))
+            for key in keys
+        ]
+        return [
+            replace(b, sampled=row, weights=(0.25,) * 4, counts=(1,) * 4) for b, row in zip(found, rows, strict=True)
+        ]
+
+    monkeypatch.setattr(tiny_scorer, "beliefs", beliefs)
+    replies = {"Bob": "no", "Ann Lee": "Yes.", "ann lee.": "yes", "Ann Ray": "maybe"}
+    judging = ScriptedSampler(tiny_scorer.sampler.tokenizer, lambda prompt: replies[_line(prompt, "Response: ")])
+    judge = LLMJudge(PromptedReader(judging, prompt="brief"))
+    result = correlation(tiny_scorer, [query], judge=judge)
+    assert result["mean"]["exact_match"] == {"0": 0.0, "1": 0.5}  # 3 of 4 less 1 of 4
+    # ROUGE-L of "Ann Ray" is 1/2, so 3.5 of 4 less 1 of 4
+    assert result["mean"]["rouge_l"]["1"] == pytest.approx(0.625)
+    assert result["pearson"]["exact_match"] == 1.0
+    # BLEU of "ann lee." has 2 of 3 words, 1 of 2 pairs and half of a triple; of "Ann Ray" 1 of 2, and half a pair
+    assert result["mean"]["bleu"]["1"] == pytest.approx((6 ** (-1 / 3) + 2 + 0.5) / 4 - 0.25, abs=1e-4)
+    assert result["mean"]["bert_score"]["0"] == 0
+    assert 0.5 < result["mean"]["bert_score"]["1"] < 0.75
+    assert result["mean"]["llm_judge"] == {"0": 0.0, "1": 0.75}  # 3 of 3 with a verdict less 1 of 4
+    assert result["judge"] == {"asked": 4, "not_understood": 1}
+    # perplexity 4 either way: 4 of each token, and the geometric mean of 2 and 8
+    assert result["mean"]["response_perplexity"]["1"] == pytest.approx(0, abs=1e-6)
+    assert result["mean"]["answer_perplexity"].keys() == {"0", "1"}
+
+
+def _line(prompt, start):
+    return next(line.removeprefix(start) for line in prompt.splitlines() if line.startswith(start))
+
+
+def test_what_the_judge_does_not_say_is_left_out():
+    belief = Belief(Estimate(0, 0, 0, 0), Estimate(0, 0, 0, 0), sampled=Responses(("a", "b", "c"), ()))
+    belief = replace(belief, weights=(0.5, 0.3, 0.2))
+    assert share_right(belief, {"a": 1.0, "c": 0.0}) == pytest.approx(0.5 / 0.7)
+    assert math.isnan(share_right(belief, {}))
+
+
+def test_contexts_without_a_verdict_lack_only_that_measure(tiny_scorer):
+    query = as_query({**RECORD, "id": "q", "passages": ONE_RELEVANT})
+    (baseline,) = tiny_scorer.beliefs(query.question, query.answers, [()])
+    texts = {text for text in baseline.responses if text != "Ann"}  # which is known wherever it is not drawn
+    understood = ScriptedSampler(
+        tiny_scorer.sampler.tokenizer,
+        lambda prompt: "yes" if _line(prompt, "Response:").strip() in texts else "perhaps",
+    )
+    result = correlation(tiny_scorer, [query], judge=LLMJudge(PromptedReader(understood, prompt="brief")))
+    assert result["n"] == 4
+    assert result["contexts"]["llm_judge"] < 4  # all responses to some passages are new
+    assert result["contexts"]["bleu"] == 4
+
+
+def test_a_judge_that_says_too_much_is_not_understood(tiny_scorer):
+    asked = ScriptedSampler(tiny_scorer.sampler.tokenizer, lambda prompt: "Yes, it does." if "Ann" in prompt else "No")
+    judge = LLMJudge(PromptedReader(asked, prompt="brief"))
+    assert judge.verdicts("Who?", [["Bob", "Rob"], ["Eve"]], ["Ann", "Bob", " ", "Bob"]) == {"Bob": 0.0, " ": 0.0}
+    assert (judge.asked, judge.not_understood) == (2, 1)
+    (prompt,) = {each for batch in asked.asked for each in batch if "Ann" in each}
+    assert "Question: Who?\nRight answer: Bob or Rob; Eve\nResponse: Ann\n" in prompt
+    long = "Ann " * 5000
+    assert judge.verdicts("Who?", ["Bob"], [long]) == {}  # it does not fit into the window
+    assert (judge.asked, judge.not_understood) == (3, 2)
+
+
+def test_the_judge_may_be_a_model_of_its_own_here_or_on_servers(tiny_reader, tiny_scorer, serve):
+    config = CorrelationConfig(judge=str(tiny_reader), dtype="float32", device="cpu")
+    here = load_judge(config, tiny_scorer)
+    there = load_judge(replace(config, judge_engine=[serve().url]), tiny_scorer)
+    assert [reader.sampler.backend for reader in (here, there)] == ["process", "engine"]
+    for judge in map(LLMJudge, (here, there)):
+        assert judge.verdicts("Who?", ["Ann"], ["Ann", ""]) == {"": 0.0}  # a random model says neither yes nor no
+        assert (judge.asked, judge.not_understood) == (1, 1)
+    assert load_judge(replace(config, judge="none"), tiny_scorer) is None
+    assert load_judge(replace(config, judge="reader"), tiny_scorer) is tiny_scorer.reader
+    with pytest.raises(ValueError, match="'reader' does not run on a judge_engine"):
+        CorrelationConfig(judge="reader", judge_engine=["http://localhost:1/v1"])
+
+
+def test_questions_that_the_reader_answers_are_left_out(tiny_sampler, tiny_judge):
+    queries = [Query(f"q{n}", f"Who is {n}?", ("Ann",), (Passage("Ann"),)) for n in range(3)]
+
+    def reply(prompt):
+        return "ann." if "is 1" in prompt else "Bob"
+
+    scorer = SePerScorer(ScriptedSampler(tiny_sampler.tokenizer, reply), tiny_judge, prompt="brief")
+    assert [query.id for query in unknown_to(scorer, queries)] == ["q0", "q2"]
+    assert scorer.sampler.asked == [[scorer.reader.prompts.build(query.question, ())] for query in queries]
+    with pytest.raises(ValueError, match="answers all 1 questions without passages"):
+        unknown_to(scorer, queries[1:2])
+
+
+def test_questions_that_are_too_long_are_left_out(tiny_scorer, capsys):
+    fine = as_query({**RECORD, "id": "fine", "passages": ONE_RELEVANT})
+    long = as_query({**RECORD, "id": "long", "question": "Who? " * 500, "passages": ONE_RELEVANT})
+    result = correlation(tiny_scorer, [long, fine])
+    assert (result["questions"], result["left_out"], result["n"]) == (1, 1, 4)
+    told = capsys.readouterr()
+    assert "question id='long' is left out" in told.err
+    assert not told.out  # where tables are
+    with pytest.raises(ValueError, match="can be asked none of the 1 questions"):
+        correlation(tiny_scorer, [long])
+
+
+@pytest.mark.parametrize(
+    ("passages", "message"),
+    [(["text"], "expected 'relevant'"), ([{"text": "a", "relevant": True}], "relevant and not relevant")],
+)
+def test_missing_marks_are_named(tiny_scorer, passages, message):
+    with pytest.raises(ValueError, match=message):
+        correlation(tiny_scorer, [as_query({**RECORD, "passages": passages})])
+
+
+@pytest.mark.parametrize("kind", ["correlation", "counterfactual"])
+def test_a_file_and_a_known_split_are_needed(kind, capsys):
+    assert main(["evaluate", kind]) == 2
+    assert "--file is required" in capsys.readouterr().err
+    assert main(["evaluate", kind, "--split", "validation"]) == 2
+    assert "--split: invalid choice: 'validation' (choose from" in capsys.readouterr().err

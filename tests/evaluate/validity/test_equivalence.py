@@ -1,0 +1,149 @@
+"""Agreement with human verdicts: reading them, thresholds from one split, calibration."""
+
+import gzip
+import json
+from dataclasses import replace
+
+import pytest
+
+from seper_reward.data.answers import normalize_answer
+from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
+from seper_reward.data.rows import BadRowError, read_valid_rows
+from seper_reward.data.splits import split_of
+from seper_reward.evaluate.validity.equivalence import (
+    Verdict,
+    best_alias_probs,
+    best_threshold,
+    calibration,
+    equivalence,
+    read_verdicts,
+)
+from trainers.adapters.entailment_data import common_facts
+
+EVOUNA_ROW = {
+    "question": "who?",
+    "golden_answer": "Ann Lee/A. Lee",
+    "answer_fid": "Ann",
+    "judge_fid": True,
+    "answer_gpt4": "Bob",
+    "judge_gpt4": False,
+    "answer_newbing": "Ann",
+    "judge_newbing": None,
+    "improper": False,
+}
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def own(number, **changes):
+    row = {"question": f"who {number}?", "answers": ["Ann"], "response": "It is Ann", "equivalent": True}
+    return {**row, **changes}
+
+
+def test_evouna_rows_give_one_judgement_per_verdict(tmp_path):
+    with gzip.open(tmp_path / "nq.json.gz", "wt") as file:
+        json.dump([EVOUNA_ROW, {**EVOUNA_ROW, "improper": True}], file)
+    assert read_verdicts(tmp_path / "nq.json.gz") == [
+        Verdict("who?", ("Ann Lee", "A. Lee"), "Ann", True, "fid"),
+        Verdict("who?", ("Ann Lee", "A. Lee"), "Bob", False, "gpt4"),
+    ]
+
+
+def test_own_rows_are_grouped_by_a_field(tmp_path):
+    path = write(tmp_path / "own.jsonl", [own(1, system="mine"), own(2)])
+    assert [row.column for row in read_verdicts(path)] == ["mine", "response"]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (own(1, equivalent="yes"), "line 2: expected 'equivalent' as bool, got 'yes'"),
+        (own(1, answers=[]), "line 2: answers must hold at least one text"),
+        (own(1, answers=["Ann", 1912]), "line 2: answers must hold at least one text and nothing else"),
+        ({**EVOUNA_ROW, "golden_answer": None}, "line 2: expected 'golden_answer' as a text"),
+        ({**EVOUNA_ROW, "golden_answer": "/"}, "line 2: expected 'golden_answer' as a text"),
+        ({**EVOUNA_ROW, "judge_fid": "yes"}, "line 2: expected 'judge_fid' as true, false or null"),
+        ({"question": "who?"}, "line 2: expected 'answers' as list, got None"),
+        ("text", "line 2: expected an object"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path, row, message):
+    with pytest.raises(BadRowError, match=message):
+        read_verdicts(write(tmp_path / "own.jsonl", [own(0), row]))
+
+
+def test_a_json_file_must_hold_an_array(tmp_path):
+    (tmp_path / "a.json").write_text('{"a": 1}')
+    with pytest.raises(ValueError, match="expected a JSON array of rows"):
+        read_verdicts(tmp_path / "a.json")
+    (tmp_path / "a.json").write_text("[1, 2")
+    with pytest.raises(ValueError, match="JSON lines end in"):
+        read_verdicts(tmp_path / "a.json")
+
+
+def test_best_threshold_by_hand():
+    # at .6: precision 2/3, recall 1, F1 .8; at .7: 1, 1/2, .67; at .2: 1/2, 1, .67
+    assert best_threshold([0.7, 0.65, 0.6, 0.2], [True, False, True, False]) == pytest.approx(0.6)
+
+
+def test_thresholds_out_of_range_or_reach_are_refused(tiny_judge):
+    with pytest.raises(ValueError, match="verdicts of both kinds"):
+        best_threshold([0.1, 0.9], [True, True])
+    for threshold in (0, 50):
+        with pytest.raises(ValueError, match="must be in"):
+            equivalence(tiny_judge, [Verdict("who?", ("Ann",), "Ann", True)], threshold=threshold)
+
+
+def test_calibration_by_hand():
+    result = calibration([0.05, 0.15, 0.15, 0.95, 1.0], [False, True, False, True, False], bins=10)
+    # bins: .05 (n=1, share 0), .15 (n=2, share .5), .975 (n=2, share .5)
+    assert result["ece"] == pytest.approx((1 * 0.05 + 2 * 0.35 + 2 * 0.475) / 5, abs=1e-4)
+    assert [row["n"] for row in result["reliability"]] == [1, 2, 2]
+
+
+def test_thresholds_come_from_train_and_numbers_from_test(tiny_judge):
+    rows = [
+        Verdict(f"who {n}?", ("Ann",), "Ann" if n % 3 else "Bob", n % 3 > 0, "one" if n % 2 else "two")
+        for n in range(60)
+    ]
+    test = [row for row in rows if split_of(row.question) == "test"]
+    before = equivalence(tiny_judge, rows)
+    assert sum(column["n"] for column in before["columns"].values()) == len(test)
+    turned = [replace(row, equivalent=row.equivalent ^ (row in test)) for row in rows]
+    assert equivalence(tiny_judge, turned)["thresholds"] == before["thresholds"]  # test verdicts do not reach them
+    untaught = [replace(row, equivalent=row.equivalent ^ (split_of(row.question) == "train")) for row in rows]
+    assert equivalence(tiny_judge, untaught)["thresholds"] != before["thresholds"]
+    assert before["support"]["right"] == 1.0  # all say "Ann"
+    assert all(column["lexical_accuracy"] == 100 for column in before["columns"].values())
+    with pytest.raises(ValueError, match="got 0 and"):
+        equivalence(tiny_judge, test)
+    assert equivalence(tiny_judge, test, threshold=0.5)["thresholds"]["cosine"] == 0.5
+
+
+def test_the_best_alias_counts(tiny_judge):
+    one = Verdict("who?", ("Zed",), "Ann", True)
+    both = Verdict("who?", ("Zed", "Ann"), "Ann", True)
+    alone, best = best_alias_probs(tiny_judge, [one, both])[:, 0].tolist()
+    assert best == 1.0 > alone
+
+
+def test_our_own_set_is_large_mixed_and_apart_from_what_is_trained_on(shared_data):
+    rows = read_verdicts(EQUIVALENCE, column_by="kind")
+    assert len(rows) >= 200
+    forms = {
+        "short_long", "number", "date", "negation", "yes_no", "alias", "answer_list", "other_entity", "abstention",
+        "modified",
+    }  # fmt: skip
+    traps = {"unrelated", "gibberish", "echo", "shotgun", "not_gold", "politeness", "question_mark"}
+    assert {row.column for row in rows} == forms | traps
+    for kind in forms | {"politeness", "question_mark"}:
+        verdicts = [row.equivalent for row in rows if row.column == kind]
+        assert 0.4 <= sum(verdicts) / len(verdicts) <= 0.6
+    assert len({(row.question, row.response) for row in rows}) == len(rows)
+    asked = {normalize_answer(row.question) for row in read_verdicts(shared_data / "evouna" / "NQ.json.gz")}
+    asked |= {normalize_answer(row["question"]) for _, row in read_valid_rows(QUESTIONS)}
+    asked |= {normalize_answer(fact["question"]) for fact in common_facts()}
+    assert asked.isdisjoint(normalize_answer(row.question) for row in rows)

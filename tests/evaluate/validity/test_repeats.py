@@ -1,0 +1,161 @@
+"""Repeats against a slow reference on the same draws, which draws they share, and the whole command."""
+
+import json
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from seper_reward import Estimator, SePerScorer
+from seper_reward.cli import main
+from seper_reward.data.queries import as_query
+from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
+from seper_reward.evaluate.validity.repeats import repeats
+from seper_reward.evaluate.validity.similarity import SimilarityKernel, load_similarity
+from seper_reward.types import Leaf, Responses
+from tests.helpers import ScriptedSampler
+from tests.helpers import evaluation_arguments as arguments
+
+RECORDS = [
+    {
+        "id": f"q{n}",
+        "question": f"Who owns house {n}?",
+        "answers": ["Ann", "Bob"],
+        "passages": [{"id": str(p), "text": f"House {n}: {p}", "relevant": p == 1} for p in range(3)],
+    }
+    for n in range(2)
+]
+QUERIES = [as_query(record) for record in RECORDS]
+
+
+@pytest.fixture(scope="module")
+def scorer(tiny_scorer):
+    """A reader that is sure enough to give responses more than once."""
+    return tiny_scorer.with_sampling(temperature=0.05)
+
+
+def soft(judge, query, responses):
+    """The slow reference: whole beliefs, clusters and all."""
+    ((belief,),) = judge.beliefs([SampledQuestion(query.question, query.answers, [responses])])
+    return belief.seper
+
+
+@pytest.mark.parametrize("way", ["official", "paper", "uniform", "mass"])
+def test_repeats_are_beliefs_on_parts_of_one_pool(scorer, tiny_judge, way):
+    options = Estimator.preset(way) if way in ("official", "paper") else Estimator(weighting=way)
+    judge = BeliefJudge(tiny_judge, options, None)
+    limit = BeliefJudge(tiny_judge, Estimator(**{**vars(options), "weighting": "mass"}), None)
+    count, times = 2, 3
+    values, truth, marks = [], [], []
+    for query in QUERIES:
+        pooled = scorer.with_sampling(num_samples=4 * times)
+        (pools,) = pooled.responses([query])
+        truth.append([soft(limit, query, pool) for pool in pools])
+        values.append(
+            [
+                [
+                    soft(judge, query, _without_leaves(pool.at(range(first, first + count))))
+                    for first in range(0, count * times, count)
+                ]
+                for pool in pools
+            ]
+        )
+        marks += [float(passage.metadata["relevant"]) for passage in query.passages]
+    values, truth = np.array(values), np.array(truth)  # (Q, C, R) and (Q, C)
+    found = repeats(scorer, QUERIES, [way], counts=[count, 4], times=times, timed_questions=0)
+    row = found["ways"][way]["2"]
+    gains = (values[:, 1:] - values[:, :1]).reshape(-1, times)
+    pearson = [np.corrcoef(gains[:, repeat], marks)[0, 1] for repeat in range(times)]
+    assert row["pearson"] == pytest.approx(np.mean(pearson), abs=1e-3)
+    assert row["pearson_sd"] == pytest.approx(np.std(pearson, ddof=1), abs=1e-3)
+    assert row["seper_sd"] == pytest.approx(math.sqrt(values.var(axis=-1, ddof=1).mean()), abs=1e-3)
+    errors = values - truth[..., None]
+    assert row["rmse"] == pytest.approx(math.sqrt((errors**2).mean()), abs=1e-3)
+    assert row["bias"] == pytest.approx(errors.mean(), abs=1e-3)
+    assert row["seconds"] is None
+    assert (found["pool"], found["contexts"], found["questions"], found["left_out"]) == (12, 8, 2, 0)
+    assert 0 < found["unseen_mass"] < 0.99
+    assert found["truth_std_error"] > 0
+
+
+def _without_leaves(responses):
+    return type(responses)(**{**vars(responses), "known_leaves": ()})
+
+
+def test_the_default_uses_what_is_known_of_the_answers():
+    """Draws are given: Ann, Bob, Bob, Ann, of probability .6 and .4."""
+    probs = {"Ann": math.log(0.6), "Bob": math.log(0.4)}
+    texts = ("Ann", "Bob", "Bob", "Ann")
+    pool = Responses(
+        texts,
+        tuple(torch.tensor([probs[text]]) for text in texts),
+        tuple((("Ann", "Bob").index(text), 9) for text in texts),
+        (True,) * 4,
+        tuple(probs[text] for text in texts),
+        known_leaves=(Leaf("Ann", (0,), probs["Ann"], probs["Ann"], probs["Ann"]),),
+    )
+    scorer = SimpleNamespace(
+        with_sampling=lambda **changes: scorer,
+        responses=lambda asked: [[pool] * len(each.contexts) for each in asked],
+        entailment=SimilarityKernel("lexical", load_similarity("lexical")),
+        sampler=SimpleNamespace(device=None),
+        cache=None,
+    )
+    queries = [replace(query, answers=("Ann",)) for query in QUERIES]
+    found = repeats(scorer, queries, ["mass", "default"], counts=[1], times=4, timed_questions=0)
+    rows = {name: row["1"] for name, row in found["ways"].items()}
+    # each draw stands for all: 1, 0, 0, 1, and the truth is .6
+    assert rows["mass"]["rmse"] == pytest.approx(math.sqrt((2 * 0.4**2 + 2 * 0.6**2) / 4), abs=1e-4)
+    assert rows["mass"]["bias"] == pytest.approx(-0.1)
+    assert rows["mass"]["seper_sd"] == pytest.approx(math.sqrt(1 / 3), abs=1e-4)
+    # that Ann has .6 is known: where Bob is drawn, everything is
+    assert rows["default"]["rmse"] == pytest.approx(math.sqrt(2 * 0.4**2 / 4), abs=1e-4)
+    assert rows["default"]["bias"] == pytest.approx(0.2)
+    assert rows["default"]["pearson"] is None  # no passage changes anything
+    assert found["unseen_mass"] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_reader_that_tells_no_probabilities_is_refused(tiny_sampler, tiny_judge):
+    silent = SePerScorer(ScriptedSampler(tiny_sampler.tokenizer, lambda prompt: "Ann"), tiny_judge, prompt="brief")
+    with pytest.raises(ValueError, match="needs the probability of each response"):
+        repeats(silent, QUERIES, ["uniform"], counts=[1], times=2)
+    with pytest.raises(ValueError, match="estimators must be one of official, paper, uniform, mass"):
+        repeats(silent, QUERIES, ["best"])
+    with pytest.raises(ValueError, match="expected estimators to compare"):
+        repeats(silent, QUERIES, [])
+
+
+def test_the_command_goes_on_from_the_cache(tiny_reader, tiny_entailment, tmp_path, capsys, monkeypatch):
+    (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    words = ["evaluate", "repeats", "--counts", "1", "2", "--repeats", "2", "--cache", str(tmp_path / "cache.sqlite")]
+    words += ["--estimators", "paper", "default", "--plot", str(tmp_path / "plot.svg"), "--timed_questions", "0"]
+    words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
+    assert main(words) == 0
+    before = (tmp_path / "out.json").read_text()
+    assert set(json.loads(before)["ways"]) == {"paper", "default"}
+    table = capsys.readouterr().out
+    assert "| sd of SePer over repeats " in table
+    assert "seconds per context" not in table
+    assert (tmp_path / "plot.svg").stat().st_size > 1000
+    sampled = []
+    monkeypatch.setattr("seper_reward.reader.prompted.usage", lambda *given: sampled.append(given))
+    assert main(words) == 0
+    assert not sampled
+    assert (tmp_path / "out.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--counts", "0"], "counts must be whole numbers of at least 1"),
+        (["--repeats", "1"], "repeats must be at least 2"),
+        (["--weighting", "uniform"], "leave out the options of SePer"),
+        ([], "--file is required"),
+    ],
+)
+def test_bad_settings_are_named(words, message, capsys):
+    assert main(["evaluate", "repeats", *words]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,69 @@
+"""Similarities of texts: BERTScore by hand and by plain calls of the encoder, and kernels as entailment models."""
+
+import pytest
+import torch
+
+from seper_reward.baselines.similarity import bertscore_f1
+from seper_reward.evaluate.validity.similarity import (
+    Encoder,
+    SimilarityKernel,
+    bert_score,
+    load_similarity,
+)
+from seper_reward.runtime.pretrained import embedded_encoder_folder
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return Encoder()
+
+
+def test_bert_scores_are_those_of_plain_calls(encoder):
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = embedded_encoder_folder()
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+
+    def tokens(text):
+        with torch.no_grad():
+            hidden = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+        return torch.nn.functional.normalize(hidden[1:-1], dim=-1)
+
+    pairs = [("the old city of Paris", "Paris"), ("Paris", "Paris"), ("", "Paris")]
+    found = encoder.bert_scores(pairs)
+    assert found == pytest.approx([bertscore_f1(tokens(one), tokens(other)) for one, other in pairs], abs=1e-4)
+    assert found[1:] == pytest.approx([1.0, 0.0], abs=1e-5)
+    assert encoder.bert_scores([]) == []
+
+
+def test_the_best_alias_counts_and_lists_have_the_mean_of_their_items(encoder):
+    (near, far) = encoder.bert_scores([("Anne Lee", "Ann Lee"), ("Anne Lee", "Paris")])
+    metric = bert_score(encoder, ["Anne Lee"], ["Paris", "Ann Lee"])
+    assert metric("Anne Lee", ["Paris", "Ann Lee"]) == pytest.approx(near)
+    items = [["Ann Lee"], ["Paris"]]
+    metric = bert_score(encoder, ["Anne Lee, Paris"], items)
+    assert metric("Anne Lee, Paris", items) == pytest.approx((near + 1) / 2, abs=1e-5)
+    assert far < near
+
+
+def test_a_kernel_judges_like_an_entailment_model():
+    kernel = SimilarityKernel("lexical", load_similarity("lexical"))
+    probs = kernel.class_probs([("It is Paris", "Paris"), ("Paris", "It is Paris"), ("", " "), ("a", "")], ["Q?"] * 4)
+    assert probs.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]]
+    assert kernel.class_probs([]).shape == (0, 3)
+    half = SimilarityKernel("token_f1", load_similarity("token_f1")).class_probs([("Ann Ray", "Ann Lee")])
+    assert half.tolist() == [[0.5, 0.5, 0.0]]
+    clipped = SimilarityKernel("odd", lambda pairs: [-0.25] * len(pairs)).class_probs([("a", "b")])
+    assert clipped.tolist() == [[0, 1, 0]]
+
+
+def test_the_cosine_is_that_of_the_embeddings(encoder):
+    (same, other) = encoder.cosines([("Paris", "Paris"), ("Paris", "a kind of cheese")])
+    assert same == pytest.approx(1, abs=1e-5)
+    assert other < 0.6
+    assert load_similarity("cosine")([("Paris", "Paris")]) == pytest.approx([1], abs=1e-5)
+
+
+def test_an_unknown_similarity_is_named():
+    with pytest.raises(ValueError, match="must be one of lexical, token_f1, cosine, got 'bleu'"):
+        load_similarity("bleu")
