@@ -11,7 +11,7 @@ import pytest
 
 import seper_reward
 from seper_reward import cli
-from seper_reward.commands import export, recipes
+from seper_reward.commands import export
 from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.shipped import configs_folder, copy_configs
 from tests.helpers import labels_of
@@ -55,7 +55,7 @@ def test_an_interrupted_command_says_that_it_goes_on(words, tmp_path, monkeypatc
 
 
 def test_another_command_that_is_interrupted_promises_nothing(monkeypatch, capsys):
-    monkeypatch.setattr(export, "export_command", lambda arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(export, "command", lambda arguments: (_ for _ in ()).throw(KeyboardInterrupt))
     assert cli.main(["export"]) == 130
     assert capsys.readouterr().err == "\nseper-reward export: interrupted\n"
 
@@ -116,9 +116,9 @@ def test_output_that_is_not_utf8_has_replacements(words, monkeypatch, encoding):
         (["lable"], "unknown command 'lable'; did you mean 'label'?"),
         (["evaluate", "corelation", "--seed", "1"], "'evaluate corelation'; did you mean 'evaluate correlation'?"),
         (["evaluate"], "unknown command 'evaluate'; did you mean 'evaluate "),
-        (["--seed", "1"], "unknown command '--seed'; expected one of label, demo, evaluate correlation, "),
+        (["--seed", "1"], "unknown command '--seed'; expected one of label, demo, audit-negatives, "),
         (["train", "retreiver", "--seed", "1"], "'train retreiver'; did you mean 'train retriever'?"),
-        (["configs"], "unknown command 'configs'; did you mean 'configs copy'?"),
+        (["baseline", "erga"], "'baseline erga'; did you mean 'baseline erag'?"),
     ],
 )
 def test_an_unknown_command_is_named_with_the_nearest(capsys, arguments, message):
@@ -146,25 +146,25 @@ def test_the_next_command_finds_the_labels_without_a_word(words, tmp_path, monke
 @pytest.mark.parametrize(("rank", "said"), [("0", "next: run this\n"), ("1", "")])
 def test_one_process_says_what_to_run_next(monkeypatch, capsys, rank, said):
     monkeypatch.setenv("RANK", rank)
-    monkeypatch.setattr(export, "export_command", lambda arguments: "run this")
+    monkeypatch.setattr(export, "command", lambda arguments: "run this")
     assert cli.main(["export"]) == 0
     assert capsys.readouterr().err == said
 
 
 def test_configurations_are_copied_once_and_not_over_others(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["configs", "copy"]) == 0
+    assert cli.main(["init"]) == 0
     shown = capsys.readouterr()
     files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert shown.out.splitlines() == files
     assert "configs/label/demo.yaml" in files
     assert shown.err == "next: seper-reward train retriever --config configs/retriever/demo.yaml\n"
     assert Path("configs/label/demo.yaml").read_bytes() == (configs_folder() / "label" / "demo.yaml").read_bytes()
-    assert cli.main(["configs", "copy"]) == 0  # the same again
+    assert cli.main(["init"]) == 0  # the same again
     Path("configs/label/demo.yaml").write_text("limit: 1\n")
     Path("configs/sft/policy.yaml").unlink()
     capsys.readouterr()
-    assert cli.main(["configs", "copy"]) == 2
+    assert cli.main(["init"]) == 2
     assert (
         "configs/label/demo.yaml is there and differs from ours; name another folder with --to"
         in capsys.readouterr().err
@@ -195,10 +195,10 @@ def test_errors_of_a_recipe_are_one_line_if_they_are_ours(monkeypatch, capsys):
         configs_folder()
         copy_configs(Path("/proc/nowhere"))
 
-    monkeypatch.setattr(recipes, "run_recipe", ours)
+    monkeypatch.setattr(cli, "run_recipe", ours)
     assert cli.main(["train", "retriever"]) == 2
     assert capsys.readouterr().err.startswith("seper-reward train retriever: ")
-    monkeypatch.setattr(recipes, "run_recipe", lambda name, arguments: json.loads("{"))
+    monkeypatch.setattr(cli, "run_recipe", lambda name, arguments: json.loads("{"))
     with pytest.raises(ValueError, match="Expecting property name"):  # a library's: the traceback is needed
         cli.main(["train", "retriever"])
 
@@ -219,3 +219,15 @@ def test_a_damaged_label_file_is_named(tmp_path, capsys):
 def test_a_removed_setting_is_named_with_its_replacement(capsys):
     assert cli.main(["label", "--input", "demo", "--throughput", "true"]) == 2
     assert "'--throughput', which was removed; take --block" in capsys.readouterr().err
+
+
+def test_a_former_name_runs_the_new_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["configs", "copy", "--to", "mine"]) == 0
+    assert capsys.readouterr().err.startswith("seper-reward configs copy: is now 'seper-reward init'\n")
+    assert (tmp_path / "mine" / "label" / "demo.yaml").is_file()
+
+
+def test_former_names_name_commands():
+    assert not {*cli._FORMER} & {*cli.find_commands()}
+    assert {*cli._FORMER.values()} <= {*cli.find_commands()}

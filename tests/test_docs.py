@@ -27,28 +27,26 @@ NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
     "label",
     "demo",
-    "evaluate correlation",
-    "evaluate repeats",
-    "evaluate robustness",
-    "evaluate transfer",
-    "evaluate counterfactual",
-    "evaluate erag",
-    "evaluate judgments",
-    "evaluate consistency",
-    "evaluate ensemble",
-    "evaluate compare",
-    "evaluate components",
-    "evaluate retrievers",
-    "evaluate workflows",
-    "evaluate judge",
-    "reestimate",
-    "export",
-    "audit",
     "audit-negatives",
+    "audit-searches",
+    "export",
+    "init",
+    "merge-reader",
     "push",
     "report",
+    "rescore",
+    "serve",
+    "evaluate correlation",
+    "evaluate counterfactual",
+    "evaluate judge",
+    "evaluate retrievers",
+    "baseline compression",
+    "baseline eor",
+    "baseline erag",
+    "baseline item",
+    "baseline workflows",
+    *(f"train {recipe}" for recipe in RECIPES),
 ]
-COMMANDS += ["save-reader", "serve", "configs copy", *(f"train {recipe}" for recipe in RECIPES)]
 FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode", "--reload_multifile"}  # of vLLM and TensorBoard
 
 
@@ -97,7 +95,7 @@ def invocations(line) -> Iterator[tuple[str, list[str]]]:
         if word == "seper-reward" or (word == "seper_reward" and words[at - 1] == "-m"):
             command = [part for part in behind[:2] if re.fullmatch(r"[a-z-]+", part) and not part.startswith("-")]
             if command:
-                yield " ".join(command if command[0] in ("evaluate", "configs", "train") else command[:1]), behind
+                yield " ".join(command if command[0] in ("evaluate", "baseline", "train") else command[:1]), behind
         elif words[at - 1] == "-m" and word.startswith(("trainers.", "tests.")):
             yield word, behind
 

@@ -29,11 +29,11 @@ def command(arguments: list[str]) -> str:
     config = parse(RescoreConfig, arguments, "seper-reward rescore")
     from seper_reward.estimators.entailment import EntailmentScorer
     from seper_reward.estimators.judge import BeliefJudge
-    from seper_reward.labels.reestimate import reestimate
+    from seper_reward.labels.rescore import rescore
     from seper_reward.labels.rows import DELTA_SEPER
 
     entailment = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
     judge = BeliefJudge(entailment, config.estimator_options, Cache(config.cache) if config.cache else None)
-    summary = reestimate(config.labels, config.output_dir, judge, asdict(config), config.margin)
+    summary = rescore(config.labels, config.output_dir, judge, asdict(config), config.margin)
     show_summary(summary, DELTA_SEPER, Path(config.output_dir), config.margin)
     return after_labels(Path(config.output_dir), DELTA_SEPER)

@@ -87,7 +87,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
     try:
         settings = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        hint = "`seper-reward configs copy` writes those that ship into configs/"
+        hint = "`seper-reward init` writes those that ship into configs/"
         raise OSError(f"{path}: no such file; {hint}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)

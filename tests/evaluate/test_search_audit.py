@@ -155,4 +155,4 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     assert "--tools web: the log holds no result of it; it holds search (2), python (1)" in err
     assert json.loads((tmp_path / "out.json").read_text())["measures"]["accuracy"]["mean"] == 1.0
     assert main(["audit"]) == 2
-    assert "input is required: seper-reward audit rollouts.jsonl" in capsys.readouterr().err
+    assert "input is required: seper-reward audit-searches rollouts.jsonl" in capsys.readouterr().err

@@ -98,7 +98,7 @@ def _labels(folder: Path) -> Artifacts:
         found[f"exports/{layout}"] = path.read_text("utf-8")
     for preset in ("official", "paper"):
         out = folder / preset
-        _run("reestimate", *_flags(labels=folder / "delta_seper", output_dir=out, estimator=preset, **EXACT))
+        _run("rescore", *_flags(labels=folder / "delta_seper", output_dir=out, estimator=preset, **EXACT))
         found[f"reestimate/{preset}"] = (out / "labels.jsonl").read_text("utf-8")
     return found
 

@@ -312,7 +312,7 @@ def test_plain_answers_and_lists_in_one_run(words, tmp_path):
     given = words("delta_seper", "one")
     judge = given[given.index("--entailment") :]
     folders = ["--labels", str(tmp_path / "one"), "--output_dir", str(tmp_path / "again")]
-    assert main(["reestimate", *folders, *judge]) == 0
+    assert main(["rescore", *folders, *judge]) == 0
     for again, row in zip(labels_of(tmp_path / "again"), labels_of(tmp_path / "one"), strict=True):
         found = [passage["delta_seper"] for passage in again["passages"]]
         assert found == pytest.approx([passage["delta_seper"] for passage in row["passages"]], abs=1e-4)

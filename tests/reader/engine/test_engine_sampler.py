@@ -529,7 +529,7 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
 def test_save_reader_merges_the_adapter(tmp_path, capsys):
     from seper_reward.reader.loading import load_reader, reader_defaults
 
-    assert main(["save-reader", "--output_dir", str(tmp_path / "reader"), "--dtype", "float32"]) == 0
+    assert main(["merge-reader", "--output_dir", str(tmp_path / "reader"), "--dtype", "float32"]) == 0
     assert f"vllm serve {tmp_path / 'reader'}" in capsys.readouterr().err
     saved = load_reader(str(tmp_path / "reader"), LoadOptions(dtype="float32", device="cpu"))
     merged = load_reader("embedded", LoadOptions(dtype="float32", device="cpu"))

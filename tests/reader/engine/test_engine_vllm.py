@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PYTHON.exists(), reason=A
 def folder(tmp_path_factory):
     """The embedded reader, its adapter merged."""
     folder = tmp_path_factory.mktemp("vllm")
-    assert main(["save-reader", "--output_dir", str(folder / "reader"), "--dtype", "float32"]) == 0
+    assert main(["merge-reader", "--output_dir", str(folder / "reader"), "--dtype", "float32"]) == 0
     return folder
 
 

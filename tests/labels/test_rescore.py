@@ -1,4 +1,4 @@
-"""`seper-reward reestimate`: the same responses under other options, without the reader."""
+"""`seper-reward rescore`: the same responses under other options, without the reader."""
 
 import json
 from collections import Counter
@@ -39,7 +39,7 @@ def words(tmp_path, tiny_reader, tiny_entailment):
     def words(command, folder, *more):
         own = {
             "label": ["--input", str(tmp_path / "data.jsonl"), *sampling],
-            "reestimate": ["--labels", str(tmp_path / "labels"), *judge],
+            "rescore": ["--labels", str(tmp_path / "labels"), *judge],
         }[command]
         return [command, "--output_dir", str(tmp_path / folder), *own, *more]
 
@@ -65,7 +65,7 @@ def test_it_is_what_labelling_with_these_options_gives(words, tmp_path, monkeypa
     assert main(words("label", "labels", *other)) == 0
     assert main(words("label", "expected", "--estimator", preset)) == 0
     no_reader(monkeypatch)
-    assert main(words("reestimate", "found", "--estimator", preset)) == 0
+    assert main(words("rescore", "found", "--estimator", preset)) == 0
     for found, expected in zip(labels_of(tmp_path / "found"), labels_of(tmp_path / "expected"), strict=True):
         assert (found["century"], found["passages"][0]["page"]) == (18, 7)
         for one, other in zip(numbers(found), numbers(expected), strict=True):
@@ -81,33 +81,33 @@ def test_it_is_what_labelling_with_these_options_gives(words, tmp_path, monkeypa
 
 def test_the_default_is_no_copy_of_the_paper(words, tmp_path):
     assert main(words("label", "labels")) == 0
-    assert main(words("reestimate", "found", "--estimator", "paper")) == 0
+    assert main(words("rescore", "found", "--estimator", "paper")) == 0
     (found, *_), (known, *_) = labels_of(tmp_path / "found"), labels_of(tmp_path / "labels")
     assert found["baseline"]["seper"] != pytest.approx(known["baseline"]["seper"], abs=1e-3)
 
 
 def test_labels_that_cannot_be_estimated_again_are_refused(words, tmp_path, capsys):
     assert main(words("label", "labels", "--labeler", "erag")) == 0
-    assert main(words("reestimate", "found")) == 2
+    assert main(words("rescore", "found")) == 2
     assert "holds labels of 'erag_exact_match'; only those of ΔSePer" in capsys.readouterr().err
 
 
 def test_old_rows_and_wrong_folders_are_refused(words, tmp_path, capsys):
-    assert main(words("reestimate", "found")) == 2
+    assert main(words("rescore", "found")) == 2
     assert "holds no finished labels (no summary.json)" in capsys.readouterr().err
     assert main(words("label", "labels")) == 0
-    assert main(words("reestimate", "labels")) == 2
+    assert main(words("rescore", "labels")) == 2
     assert "output_dir must not be the folder of the labels" in capsys.readouterr().err
-    assert main(words("reestimate", "found")) == 0
-    assert main(words("reestimate", "found", "--estimator", "official")) == 2
+    assert main(words("rescore", "found")) == 0
+    assert main(words("rescore", "found", "--estimator", "official")) == 2
     assert "holds labels made otherwise; changed: " in capsys.readouterr().err
     rows = labels_of(tmp_path / "labels")
     del rows[1]["passages"][0]["responses"][0]["token_log_probs"]
     (tmp_path / "labels" / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(words("reestimate", "other")) == 2
+    assert main(words("rescore", "other")) == 2
     assert "labels.jsonl changed after the run ended; label again" in capsys.readouterr().err
     summary = json.loads((tmp_path / "labels" / "summary.json").read_text())
     summary["sha256"]["labels.jsonl"] = file_hash(tmp_path / "labels" / "labels.jsonl")
     (tmp_path / "labels" / "summary.json").write_text(json.dumps(summary))
-    assert main(words("reestimate", "other")) == 2
+    assert main(words("rescore", "other")) == 2
     assert "line 2: expected responses with their probabilities, but 'token_log_probs'" in capsys.readouterr().err

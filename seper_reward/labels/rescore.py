@@ -25,7 +25,7 @@ from seper_reward.runtime.json_files import read_json, read_lines, write_json, w
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
 
 
-def reestimate(
+def rescore(
     labels: str | Path,
     output_dir: str | Path,
     judge: BeliefJudge,
@@ -80,7 +80,7 @@ def reestimate(
         )
         again = {
             name: [
-                _reestimated(row, judge, f"{source / name}, line {number}")
+                _rescored(row, judge, f"{source / name}, line {number}")
                 for number, row in enumerate(tqdm(rows[name], desc=name, unit="question"), 1)
             ]
             for name in files
@@ -96,7 +96,7 @@ def reestimate(
     return summary
 
 
-def _reestimated(row: Mapping[str, Any], judge: BeliefJudge, where: str) -> dict[str, Any]:
+def _rescored(row: Mapping[str, Any], judge: BeliefJudge, where: str) -> dict[str, Any]:
     """Return a label row with its beliefs computed again; what else it holds stays."""
     try:
         contexts = [sampled_responses(fields) for fields in (row["baseline"], *row["passages"])]
