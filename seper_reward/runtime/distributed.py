@@ -26,9 +26,26 @@ def process_state() -> Any:
     return PartialState(cpu=not torch.accelerator.is_available(), timeout=_COLLECTIVE)
 
 
+def _gather_object(local: list[T]) -> list[T]:
+    """Return the lists of all processes as one, by process."""
+    from accelerate.utils import gather_object
+
+    return cast(list[T], gather_object(local))
+
+
+def _broadcast_object_list(objects: list[Any]) -> list[Any]:
+    """Return the main process's objects."""
+    from accelerate.utils import broadcast_object_list
+
+    return cast(list[Any], broadcast_object_list(objects))
+
+
 @functools.cache
 def _store() -> Any:
-    """Return the key-value store of all processes, served where ``torchrun`` or the main process listens."""
+    """Return the key-value store of all processes, served where ``torchrun`` or the main process listens.
+
+    Accelerate has no queue that processes take work from, nor a wait that outlasts a collective call's.
+    """
     from torch.distributed.rendezvous import rendezvous
 
     process_state()
@@ -104,9 +121,8 @@ def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) ->
     state = process_state()
     if state.num_processes == 1:
         return list(local)
-    shares: list[Any] = [None] * state.num_processes
     wait_for_all()
-    torch.distributed.all_gather_object(shares, list(local))
+    shares: list[list[T]] = _gather_object([list(local)])
     if costs is None:
         longest = max(map(len, shares))
         return [share[row] for row in range(longest) for share in shares if row < len(share)]
@@ -133,7 +149,7 @@ def together(act: Callable[[], T]) -> T:
             failure = error
     outcome = [result, None if failure is None else str(failure)]
     wait_for_all()
-    torch.distributed.broadcast_object_list(outcome, src=0)
+    outcome = _broadcast_object_list(outcome)
     if failure is not None:
         raise failure
     if outcome[1] is not None:
@@ -144,8 +160,9 @@ def together(act: Callable[[], T]) -> T:
 def met() -> tuple[int, int]:
     """Return which process this is and of how many, among those that have met: (0, 1) where none have.
 
-    Unlike ``process_state`` it waits for nobody: a process that a trainer starts beside its ranks is alone.
+    Unlike ``process_state`` it waits for nobody: a process that a trainer starts next to its ranks is alone.
     """
+    # not PartialState: under a launcher's variables it would wait for processes that may never come
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return 0, 1
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
@@ -165,9 +182,9 @@ def gathered(act: Callable[[], T]) -> list[T]:
         result = act()
     except Exception as error:  # raised below: the other processes wait
         failure = error
-    outcomes: list[Any] = [None] * processes
     problem = None if failure is None else f"{type(failure).__name__}: {failure}"
-    torch.distributed.all_gather_object(outcomes, (result, problem))
+    outcomes: list[Any] = [None] * processes
+    torch.distributed.all_gather_object(outcomes, (result, problem))  # of a trainer's group, also without Accelerate
     if failure is not None:
         raise failure
     for other, (_, problem) in enumerate(outcomes):
