@@ -119,9 +119,9 @@ class EstimatorConfig(JudgeConfig):
     )
     match: Match | None = setting(
         None,
-        "Condition of a right response in hard SePer: threshold (its support reaches --threshold), argmax (entailment "
-        "is its likeliest class) or no_contradiction (neither direction's likeliest class is contradiction, and not "
-        "both are neutral); not given: the preset's.",
+        "Condition of a right response in hard SePer: threshold (its support reaches --threshold), equivalent (each "
+        "entails the other by as much), argmax (entailment is its likeliest class) or no_contradiction (neither "
+        "direction's likeliest class is contradiction, and not both are neutral); not given: the preset's.",
     )
     floor: float | None = setting(
         None,
@@ -133,8 +133,9 @@ class EstimatorConfig(JudgeConfig):
     )
     clusters: Clusters | None = setting(
         None,
-        "Grouping of responses that mean the same: components (linked through others too) or greedy (in the order of "
-        "the samples, later clusters take members of earlier ones); not given: the preset's.",
+        "Grouping of responses that mean the same: components (linked through others too), complete (all pairs of a "
+        "cluster are linked) or greedy (in the order of the samples, later ones take members of earlier ones); not given: "
+        "the preset's.",
     )
     judged_by: JudgedBy | None = setting(
         None,

@@ -142,11 +142,13 @@ def _support(
     support = ((kernel(_probability) - options.floor) / (1 - options.floor)).clamp(min=0.0)
     if options.match == "no_contradiction" and backward is not None:
         return support, no_contradiction(forward, backward).float()
+    if options.match == "equivalent" and backward is not None:
+        return support, torch.minimum(_probability(forward), _probability(backward))
     return support, kernel(_agreement(options))
 
 
 def _reads_backward(options: Estimator) -> bool:
-    return options.kernel != "forward" or options.match == "no_contradiction"
+    return options.kernel != "forward" or options.match in ("equivalent", "no_contradiction")
 
 
 def _equivalent(options: Estimator, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
@@ -160,12 +162,12 @@ def _entails(options: Estimator, class_probs: Tensor) -> bool:
 
 
 def _agreement(options: Estimator) -> Callable[[Tensor], Tensor]:
-    return _probability if options.match == "threshold" else _likeliest
+    return _probability if options.match in ("threshold", "equivalent") else _likeliest
 
 
 def _threshold(options: Estimator) -> float:
     """Return the least agreement that counts; where it is 0 or 1, half of a cluster's members are enough."""
-    return options.threshold if options.match == "threshold" else 0.5
+    return options.threshold if options.match in ("threshold", "equivalent") else 0.5
 
 
 def _table(probs: Mapping[Pair, Tensor], premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:

@@ -12,15 +12,16 @@ from seper_reward.estimators.seper import Clusters, check_choice
 def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:
     """Group responses that mean the same, by mutual entailment.
 
-    ``components`` are the connected components, whatever the order of the samples. ``greedy`` goes through the samples
-    in their order, as the official code does: each that has no cluster yet opens one, and all later samples linked to
-    it join, even those that an earlier cluster had. The paper (after Kuhn et al., arXiv:2302.09664) too compares each
-    response with the first member of each cluster, but leaves it in the first that fits.
+    ``components`` are the connected components, whatever the order of the samples. The others go through the samples
+    in their order. With ``complete`` a sample joins the first cluster if it is linked to all of its members, else the
+    next, or opens one: all pairs of a cluster are equivalent (arXiv:2503.01478, eq. 4). With ``greedy``, as in the
+    official code, each that has no cluster yet opens one, and all later samples linked to it join, even those that an
+    earlier cluster had.
 
     Args:
         equivalent: ``(S, S)`` bool, whether response i entails response j; a link needs both directions, and each
             response is linked to itself.
-        clusters: ``"components"`` or ``"greedy"``.
+        clusters: ``"components"``, ``"complete"`` or ``"greedy"``.
 
     Returns:
         ``(S,)`` integers in [0, C), numbered in order of first appearance.
@@ -35,7 +36,7 @@ def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:
     if equivalent.ndim != 2 or equivalent.shape[0] != equivalent.shape[1]:
         raise ValueError(f"equivalent must be square (S, S), got {tuple(equivalent.shape)}")
     linked = equivalent & equivalent.T | torch.eye(len(equivalent), dtype=torch.bool)
-    return _greedy(linked) if clusters == "greedy" else _components(linked)
+    return {"components": _components, "complete": _complete, "greedy": _greedy}[clusters](linked)
 
 
 def _components(linked: Tensor) -> Tensor:
@@ -48,6 +49,18 @@ def _components(linked: Tensor) -> Tensor:
             break
         first = smallest
     ids: Tensor = torch.unique(first, sorted=True, return_inverse=True)[1]
+    return ids
+
+
+def _complete(linked: Tensor) -> Tensor:
+    clusters: list[list[int]] = []
+    ids = torch.zeros(len(linked), dtype=torch.long)
+    for sample, others in enumerate(linked):
+        fitting = (cluster for cluster, members in enumerate(clusters) if bool(others[members].all()))
+        ids[sample] = cluster = next(fitting, len(clusters))
+        if cluster == len(clusters):
+            clusters.append([])
+        clusters[cluster].append(sample)
     return ids
 
 

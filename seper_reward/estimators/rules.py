@@ -94,7 +94,8 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
     if (polarity := _YES_OR_NO.get(normal_form(hypothesis))) is not None:
         stated_polarity = _polarity(premise, question)
         return claim if stated_polarity is None else stated_polarity == polarity
-    if len(premise.split()) <= _SHORT and _changes(claim.premise, claim.hypothesis, _words(question)):
+    changed = _changes(claim.premise, claim.hypothesis, _words(question)) or _other_capital(premise, hypothesis)
+    if changed and len(premise.split()) <= _SHORT:
         return False
     asked, stated, wanted = _words(question), _content(claim.premise), _content(claim.hypothesis)
     if _only_values(hypothesis) and wanted <= stated and stated - wanted - asked <= words_named("measures"):
@@ -277,6 +278,21 @@ def _same_names() -> dict[str, str]:
 def _regions() -> frozenset[str]:
     countries = (line.split(", ")[0] for line in names_table()["countries"])
     return frozenset((*names_table()["regions"].split(", "), *countries))
+
+
+@functools.cache
+def _capitals() -> frozenset[str]:
+    return frozenset(names_table()["capitals"].split(", "))
+
+
+def _other_capital(text: str, answer: str) -> bool:
+    """Return whether a text names a capital, and not the answer, which is another one."""
+    wanted = normal_form(answer)
+    if wanted not in _capitals():
+        return False
+    words = normal_form(text).split()
+    named = {" ".join(words[at : at + length]) for at in range(len(words)) for length in (1, 2, 3)}
+    return wanted not in named and not named.isdisjoint(_capitals())
 
 
 def _initials(short: str, name: str) -> bool:

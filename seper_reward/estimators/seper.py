@@ -9,8 +9,8 @@ Paper and official code (sepermetric/seper) differ. Each difference is a named o
 | `aliases`      | `mean`       | `max`              | how several gold answers are joined (eq. 10)         |
 | `hard_aliases` | as `aliases` | `any`              | the same for hard SePer                              |
 | `kernel`       | `forward`    | `max`              | which direction of entailment supports an answer     |
-| `match`        | `threshold`  | `no_contradiction` | when a response matches an answer (hard SePer)       |
-| `clusters`     | `components` | `greedy`           | how responses that mean the same are grouped         |
+| `match`        | `equivalent` | `no_contradiction` | when a response matches an answer (hard SePer)       |
+| `clusters`     | `complete`   | `greedy`           | how responses that mean the same are grouped         |
 | `judged_by`    | `members`    | `first`            | which members decide whether a cluster is gold       |
 | `judged_texts` | `cleaned`    | `verbatim`         | the texts that the entailment model reads            |
 """
@@ -26,8 +26,8 @@ Weighting = Literal["mass", "uniform", "sequence", "mean_token"]
 EndToken = Literal["counted", "left_out"]
 Aliases = Literal["mean", "max", "any"]
 Kernel = Literal["forward", "max", "bidirectional"]
-Match = Literal["threshold", "argmax", "no_contradiction"]
-Clusters = Literal["components", "greedy"]
+Match = Literal["threshold", "equivalent", "argmax", "no_contradiction"]
+Clusters = Literal["components", "complete", "greedy"]
 JudgedBy = Literal["members", "first"]
 JudgedTexts = Literal["cleaned", "verbatim"]
 Preset = Literal["default", "paper", "official"]
@@ -52,11 +52,12 @@ class Estimator:
             ``None`` takes ``aliases``.
         kernel: Which direction of entailment supports an answer, one of those of ``entailment_kernel``.
         floor: Support, in [0, 1), that says nothing: soft SePer takes max(0, (k - floor) / (1 - floor)) for k.
-        match: For hard SePer, a response matches an answer when the kernel reaches ``threshold``, when entailment is
-            the most probable class (``"argmax"``), or by the rule of ``no_contradiction``, which reads both directions
-            whatever the kernel. Two responses mean the same when each entails the other, with probability
-            ``threshold`` or as the most probable class.
-        threshold: The threshold τ of ``match="threshold"``, in (0, 1].
+        match: For hard SePer, a response matches an answer when the kernel reaches ``threshold``, when each entails
+            the other with at least that probability (``"equivalent"``, Definition 2 and eq. 8), when entailment is
+            the most probable class (``"argmax"``), or by the rule of ``no_contradiction``. The second and the last
+            read both directions whatever the kernel. Two responses mean the same when each entails the other, with
+            probability ``threshold`` or as the most probable class.
+        threshold: The threshold τ of ``match="threshold"`` and ``"equivalent"``, in (0, 1].
         clusters: How responses that mean the same are grouped, one of those of ``cluster_ids``.
         judged_by: Which members decide whether a cluster is gold, one of those of ``match_clusters``.
         judged_texts: ``"cleaned"`` drops what never changes an answer (quotes, a full stop at the end) and decides
@@ -108,7 +109,13 @@ class Estimator:
 
 _PRESETS: dict[str, dict[str, object]] = {
     "default": {},
-    "paper": {"weighting": "sequence", "aliases": "mean", "kernel": "forward", "match": "threshold"},
+    "paper": {
+        "weighting": "sequence",
+        "aliases": "mean",
+        "kernel": "forward",
+        "match": "equivalent",
+        "clusters": "complete",
+    },
     "official": {
         "weighting": "mean_token",
         "end_token": "left_out",

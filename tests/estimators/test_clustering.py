@@ -56,8 +56,36 @@ def test_a_later_cluster_takes_members_of_an_earlier_one():
     assert cluster_ids(matrix(4, links), "components").tolist() == [0, 0, 0, 0]
 
 
+def test_complete_clusters_by_hand():
+    # 1 is linked to 0 and to 2, which are not linked: it joins the first; 3 is linked to 2 only, 4 to 0 and 1
+    links = [(0, 1), (1, 2), (2, 3), (0, 4), (1, 4)]
+    assert cluster_ids(matrix(5, links), "complete").tolist() == [0, 0, 1, 1, 0]
+    assert cluster_ids(matrix(0, []), "complete").tolist() == []
+
+
+def slow_complete(samples, links):
+    linked = {(i, j) for i, j in links} | {(j, i) for i, j in links}
+    labels = []
+    for sample in range(samples):
+        for label in range(sample + 1):
+            if all((sample, other) in linked for other in range(sample) if labels[other] == label):
+                labels.append(label)
+                break
+    return labels
+
+
+@given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))))
+def test_complete_clusters_against_a_slow_loop(case):
+    samples, links = case
+    ids = cluster_ids(matrix(samples, links), "complete").tolist()
+    assert ids == slow_complete(samples, links)
+    linked = matrix(samples, links)
+    pairs = [(i, j) for i in range(samples) for j in range(i) if ids[i] == ids[j]]
+    assert all(linked[i, j] for i, j in pairs)  # eq. 4
+
+
 def test_the_way_to_cluster_is_checked():
-    with pytest.raises(ValueError, match="clusters must be one of components, greedy, got 'first'"):
+    with pytest.raises(ValueError, match="clusters must be one of components, complete, greedy, got 'first'"):
         cluster_ids(matrix(2, []), "first")
 
 

@@ -8,7 +8,7 @@ from seper_reward.estimators.statements import Statement, StatementEncoder, aski
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.pretrained import LoadOptions
 
-PAIRS = [("Paris", "London"), ("it was built in 1840 by monks", "1840"), ("1840", "it was built in 1840 by monks")]
+PAIRS = [("Elmwick", "Thornby"), ("it was built in 1840 by monks", "1840"), ("1840", "it was built in 1840 by monks")]
 
 
 def count_forward(scorer, monkeypatch):

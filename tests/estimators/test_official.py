@@ -179,6 +179,15 @@ def test_the_rule_reads_both_directions_whatever_the_kernel():
     assert (found.seper, found.seper_hard) == (pytest.approx(0.8), 0.0)
 
 
+@pytest.mark.parametrize(("backward", "hard"), [(0.49, 0.0), (0.5, 1.0)])
+def test_the_papers_hard_seper_needs_entailment_both_ways(backward, hard):
+    """Definition 2 and eq. 8; soft SePer reads the forward direction (eq. 9)."""
+    longer, gold = "Rabaul, East New Britain", "Rabaul"
+    probs = {(longer, gold): (0.98, 0.01, 0.01), (gold, longer): (backward, 0.4, 0.1)}
+    found = believed(Estimator.preset("paper"), responses((longer, 0.5)), [gold], probs)
+    assert (found.seper, found.seper_hard) == (pytest.approx(0.98), hard)
+
+
 def test_an_entailment_model_of_two_classes_is_refused_at_once():
     class TwoClasses(Table):
         def class_probs(self, pairs, questions=None, *, verbatim=False):

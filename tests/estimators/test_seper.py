@@ -152,8 +152,8 @@ def test_kernels():
 
 def test_presets_differ_where_paper_and_code_do():
     paper, official = Estimator.preset("paper"), Estimator.preset("official")
-    assert (paper.weighting, paper.aliases, paper.kernel, paper.match) == (
-        "sequence", "mean", "forward", "threshold",
+    assert (paper.weighting, paper.aliases, paper.kernel, paper.match, paper.clusters) == (
+        "sequence", "mean", "forward", "equivalent", "complete",
     )  # fmt: skip
     assert vars(official) == {
         "weighting": "mean_token", "end_token": "left_out", "aliases": "max", "hard_aliases": "any", "kernel": "max",
