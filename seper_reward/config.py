@@ -134,8 +134,8 @@ class EstimatorConfig(JudgeConfig):
     clusters: Clusters | None = setting(
         None,
         "Grouping of responses that mean the same: components (linked through others too), complete (all pairs of a "
-        "cluster are linked) or greedy (in the order of the samples, later ones take members of earlier ones); not given: "
-        "the preset's.",
+        "cluster are linked) or greedy (in the order of the samples, later ones take members of earlier ones); not "
+        "given: the preset's.",
     )
     judged_by: JudgedBy | None = setting(
         None,
