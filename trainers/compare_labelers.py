@@ -22,7 +22,7 @@ from sentence_transformers import SentenceTransformer
 
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
-from seper_reward.evaluate.statistics import interval_over_questions_and_seeds, rounded
+from seper_reward.statistics import interval_over_questions_and_seeds, rounded
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table

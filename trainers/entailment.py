@@ -34,8 +34,8 @@ from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
 from seper_reward.estimators.statements import Statement, StatementEncoder
-from seper_reward.evaluate.validity.equivalence import METHODS, Verdict, best_alias_probs, equivalence, read_verdicts
-from seper_reward.evaluate.validity.judge import traps
+from seper_reward.evaluate.equivalence import METHODS, Verdict, best_alias_probs, equivalence, read_verdicts
+from seper_reward.evaluate.judge import traps
 from seper_reward.reports.validity_tables import trap_rows
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings

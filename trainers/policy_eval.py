@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from seper_reward.evaluate.statistics import (
+from seper_reward.statistics import (
     interval_over_questions_and_seeds,
     interval_over_seeds,
     lead_over_questions,

@@ -35,8 +35,8 @@ def judge_command(arguments: list[str]) -> str:
     from seper_reward.estimators.entailment import EntailmentScorer
     from seper_reward.estimators.judge import BeliefJudge
     from seper_reward.estimators.seper import Estimator
-    from seper_reward.evaluate.validity.equivalence import equivalence, read_verdicts
-    from seper_reward.evaluate.validity.judge import measure_judge
+    from seper_reward.evaluate.equivalence import equivalence, read_verdicts
+    from seper_reward.evaluate.judge import measure_judge
     from seper_reward.reports.validity_figures import plot_judge
     from seper_reward.reports.validity_tables import judge_tables
 

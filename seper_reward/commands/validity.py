@@ -156,8 +156,8 @@ class CounterfactualConfig(MarkedConfig):
 def correlation_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate correlation``."""
     config = parse(CorrelationConfig, arguments, "seper-reward evaluate correlation")
-    from seper_reward.evaluate.validity.correlation import correlation, unknown_to
-    from seper_reward.evaluate.validity.llm_judge import LLMJudge
+    from seper_reward.evaluate.correlation import correlation, unknown_to
+    from seper_reward.evaluate.llm_judge import LLMJudge
     from seper_reward.reports.validity_figures import plot_correlation
     from seper_reward.reports.validity_tables import correlation_tables
 
@@ -183,7 +183,7 @@ def correlation_command(arguments: list[str]) -> str:
 
 def with_passages(queries: list[Any], count: int | None) -> list[Any]:
     """Return the questions with ``count`` passages each, the relevant ones first; ``None`` leaves them as they are."""
-    from seper_reward.evaluate.validity.contexts import choose_passages
+    from seper_reward.evaluate.contexts import choose_passages
 
     return queries if count is None else [choose_passages(query, count) for query in queries]
 
@@ -209,7 +209,7 @@ def load_judge(config: CorrelationConfig, scorer: SePerScorer) -> PromptedReader
 def repeats_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate repeats``."""
     config = parse(RepeatsConfig, arguments, "seper-reward evaluate repeats")
-    from seper_reward.evaluate.validity.repeats import repeats
+    from tests.benchmarks.experiments.repeats import repeats
     from seper_reward.reports.validity_figures import plot_repeats
     from seper_reward.reports.validity_tables import repeats_tables
 
@@ -233,8 +233,8 @@ def robustness_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate robustness``."""
     config = parse(RobustnessConfig, arguments, "seper-reward evaluate robustness")
     from seper_reward.estimators.entailment import EntailmentScorer
-    from seper_reward.evaluate.validity.robustness import robustness
-    from seper_reward.evaluate.validity.similarity import SIMILARITIES, SimilarityKernel, load_similarity
+    from tests.benchmarks.experiments.robustness import robustness
+    from seper_reward.evaluate.similarity import SIMILARITIES, SimilarityKernel, load_similarity
     from seper_reward.reports.validity_figures import plot_robustness
     from seper_reward.reports.validity_tables import robustness_tables
 
@@ -261,8 +261,8 @@ def robustness_command(arguments: list[str]) -> str:
 def transfer_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate transfer``."""
     config = parse(TransferConfig, arguments, "seper-reward evaluate transfer")
-    from seper_reward.evaluate.validity.reader_labels import read_reader
-    from seper_reward.evaluate.validity.transfer import transfer
+    from tests.benchmarks.experiments.reader_labels import read_reader
+    from tests.benchmarks.experiments.transfer import transfer
     from seper_reward.reports.validity_figures import plot_transfer
     from seper_reward.reports.validity_tables import transfer_tables
     from seper_reward.runtime.json_files import write_lines
@@ -292,7 +292,7 @@ def transfer_command(arguments: list[str]) -> str:
 def counterfactual_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate counterfactual``."""
     config = parse(CounterfactualConfig, arguments, "seper-reward evaluate counterfactual")
-    from seper_reward.evaluate.validity.counterfactual import counterfactual
+    from seper_reward.evaluate.counterfactual import counterfactual
 
     file = needed_file(config)
     result = counterfactual(load_scorer(config, config.seed), marked_questions(config, file))

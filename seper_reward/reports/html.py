@@ -14,7 +14,7 @@ import jinja2
 from seper_reward.data.marks import role_order
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
-from seper_reward.evaluate.overview import (
+from seper_reward.reports.overview import (
     VERDICTS,
     LabeledPassage,
     by_group_and_role,

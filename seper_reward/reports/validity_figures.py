@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seper_reward.evaluate.validity.equivalence import METHODS
+from seper_reward.evaluate.equivalence import METHODS
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 
 _OURS, _RIVAL = "#4c9f70", "#7f8c8d"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from seper_reward.evaluate.validity.equivalence import METHODS
+from seper_reward.evaluate.equivalence import METHODS
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
 
 _OURS = ("delta_seper_soft", "delta_seper_hard")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from seper_reward.evaluate.statistics import interval_over_questions_and_seeds
+from seper_reward.statistics import interval_over_questions_and_seeds
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reports.policy_figures import smoothed

@@ -14,7 +14,7 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from seper_reward.evaluate.rankings import downstream, gold_relevance
-from seper_reward.evaluate.statistics import (
+from seper_reward.statistics import (
     lead_beyond_seeds,
     lead_over_questions,
     mean_over_questions,

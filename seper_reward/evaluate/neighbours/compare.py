@@ -11,7 +11,7 @@ from seper_reward.data.marks import is_relevant, relevance_of, role_order, type_
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.neighbours.erag import end_to_end
 from seper_reward.evaluate.neighbours.labelled import Labelled, label_all
-from seper_reward.evaluate.statistics import PooledPearson, mean, mean_over_questions, rank_correlation
+from seper_reward.statistics import PooledPearson, mean, mean_over_questions, rank_correlation
 from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, LabelerOptions, load_labeler, needs_answers
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.provenance import query_key

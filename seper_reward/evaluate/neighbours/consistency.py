@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tqdm.auto import tqdm
 
 from seper_reward.data.answers import abstains, exact_match, share_held, stated_parts
-from seper_reward.evaluate.statistics import (
+from seper_reward.statistics import (
     interval_over_questions,
     mean_over_questions,
     rounded,

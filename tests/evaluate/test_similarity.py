@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seper_reward.baselines.similarity import bertscore_f1
-from seper_reward.evaluate.validity.similarity import (
+from seper_reward.evaluate.similarity import (
     Encoder,
     SimilarityKernel,
     bert_score,

@@ -16,8 +16,8 @@ from tqdm.auto import tqdm
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.evaluate.statistics import mean
-from seper_reward.evaluate.validity.similarity import SIMILARITIES, load_similarity
+from seper_reward.statistics import mean
+from seper_reward.evaluate.similarity import SIMILARITIES, load_similarity
 from seper_reward.runtime.imports import need
 
 # ways to compare answers, each with the prefix of its numbers' names in the result

@@ -15,9 +15,9 @@ from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.validity import judge
-from seper_reward.evaluate.validity.equivalence import read_verdicts
-from seper_reward.evaluate.validity.judge import Case, Judged, fact_cases, judged, measure_judge, rates, traps
-from seper_reward.evaluate.validity.near_values import KINDS, near_values
+from seper_reward.evaluate.equivalence import read_verdicts
+from seper_reward.evaluate.judge import Case, Judged, fact_cases, judged, measure_judge, rates, traps
+from seper_reward.evaluate.near_values import KINDS, near_values
 from seper_reward.runtime.pretrained import LoadOptions
 from trainers.adapters.entailment_data import common_facts
 

@@ -15,8 +15,8 @@ from seper_reward.data.demo import EQUIVALENCE, WORDINGS
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.stated import stated_answer
 from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.evaluate.statistics import mean
-from seper_reward.evaluate.validity.near_values import near_values
+from seper_reward.statistics import mean
+from seper_reward.evaluate.near_values import near_values
 
 GOLDS = 60  # gold answers per kind of value
 SUPPORTED, PAID, HALF_PAID = 0.5, 0.05, 0.5

@@ -12,10 +12,10 @@ from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.commands.validity import CorrelationConfig, load_judge
 from seper_reward.data.queries import as_query
-from seper_reward.evaluate.validity.contexts import choose_passages, contexts_of
-from seper_reward.evaluate.validity.correlation import correlation, unknown_to
-from seper_reward.evaluate.validity.llm_judge import LLMJudge
-from seper_reward.evaluate.validity.measures import share_right
+from seper_reward.evaluate.contexts import choose_passages, contexts_of
+from seper_reward.evaluate.correlation import correlation, unknown_to
+from seper_reward.evaluate.llm_judge import LLMJudge
+from seper_reward.evaluate.measures import share_right
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.types import Belief, Estimate, Passage, Query, Responses
 from tests.helpers import ScriptedSampler

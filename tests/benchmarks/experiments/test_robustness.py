@@ -9,8 +9,8 @@ from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.evaluate.validity.robustness import robustness
-from seper_reward.evaluate.validity.similarity import SimilarityKernel, load_similarity
+from tests.benchmarks.experiments.robustness import robustness
+from seper_reward.evaluate.similarity import SimilarityKernel, load_similarity
 from seper_reward.reader.prompts import STYLES
 from tests.helpers import evaluation_arguments as arguments
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seper_reward.evaluate.overview import (
+from seper_reward.reports.overview import (
     by_group_and_role,
     extremes,
     histogram,
