@@ -209,9 +209,9 @@ def load_judge(config: CorrelationConfig, scorer: SePerScorer) -> PromptedReader
 def repeats_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate repeats``."""
     config = parse(RepeatsConfig, arguments, "seper-reward evaluate repeats")
-    from tests.benchmarks.experiments.repeats import repeats
     from seper_reward.reports.validity_figures import plot_repeats
     from seper_reward.reports.validity_tables import repeats_tables
+    from tests.benchmarks.experiments.repeats import repeats
 
     queries = with_passages(marked_questions(config, needed_file(config)), config.passages_per_question)
     result = repeats(
@@ -233,10 +233,10 @@ def robustness_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate robustness``."""
     config = parse(RobustnessConfig, arguments, "seper-reward evaluate robustness")
     from seper_reward.estimators.entailment import EntailmentScorer
-    from tests.benchmarks.experiments.robustness import robustness
     from seper_reward.evaluate.similarity import SIMILARITIES, SimilarityKernel, load_similarity
     from seper_reward.reports.validity_figures import plot_robustness
     from seper_reward.reports.validity_tables import robustness_tables
+    from tests.benchmarks.experiments.robustness import robustness
 
     file = needed_file(config)
     styles = {name: prompt_style(name, baseline=config.baseline, placebo=config.placebo) for name in config.prompts}
@@ -261,11 +261,11 @@ def robustness_command(arguments: list[str]) -> str:
 def transfer_command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate transfer``."""
     config = parse(TransferConfig, arguments, "seper-reward evaluate transfer")
-    from tests.benchmarks.experiments.reader_labels import read_reader
-    from tests.benchmarks.experiments.transfer import transfer
     from seper_reward.reports.validity_figures import plot_transfer
     from seper_reward.reports.validity_tables import transfer_tables
     from seper_reward.runtime.json_files import write_lines
+    from tests.benchmarks.experiments.reader_labels import read_reader
+    from tests.benchmarks.experiments.transfer import transfer
 
     result = transfer(
         [read_reader(folder, name) for name, folder in by_name(config.labels).items()],

@@ -90,7 +90,8 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfact
     kinds = [(query, *_kinds(query)) for query in queries]
     both = [each for each in kinds if each[1] and each[2]]
     contexts = [
-        [(), *((passage,) for passage in query.passages if passage in (*right, *wrong))] for query, right, wrong in both
+        [(), *((passage,) for passage in query.passages if passage in (*right, *wrong))]
+        for query, right, wrong in both
     ]
     beliefs = measured(scorer, [query for query, _, _ in both], contexts)
     supporting: list[float] = []

@@ -227,7 +227,8 @@ def _answered(
     depths: Sequence[int],
 ) -> Iterator[_Question]:
     """Yield the questions that were measured, with the reader's greedy answers; one without answers is left out."""
-    kept = [each for each in zip(queries, shown, beliefs, strict=True) if each[2] is not None]
+    rows = zip(queries, shown, beliefs, strict=True)
+    kept = [(query, own, row) for query, own, row in rows if row is not None]
     asked = [Asked(query.question, (), tuple(own.together(depths))) for query, own, _ in kept]
     answered = measure_shared(asked, scorer.with_sampling(**GREEDY).reader.responses, "answering")
     for (query, own, row), each, found in zip(kept, asked, answered, strict=True):
@@ -236,7 +237,7 @@ def _answered(
             continue
         said = [responses.texts[0] for responses in found]
         right = {context: exact_match(text, query.answers) for context, text in zip(each.contexts, said, strict=True)}
-        yield _Question(query, own.lists, row or {}, right)
+        yield _Question(query, own.lists, row, right)
 
 
 def _columns(name: str, k: int, rows: Sequence[_Question], margin: float) -> dict[str, Any]:

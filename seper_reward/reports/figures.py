@@ -1,6 +1,5 @@
 """Plots of beliefs, of measures of rankings, of agreement with people, and of gates."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import pytest
+from seper_reward.evaluate.validity import judge
 
 from seper_reward.cli import main
 from seper_reward.data.answers import normalize_answer
@@ -14,7 +15,6 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
-from seper_reward.evaluate.validity import judge
 from seper_reward.evaluate.equivalence import read_verdicts
 from seper_reward.evaluate.judge import Case, Judged, fact_cases, judged, measure_judge, rates, traps
 from seper_reward.evaluate.near_values import KINDS, near_values

@@ -7,8 +7,8 @@ import pytest
 from seper_reward.cli import main
 from seper_reward.evaluate import search_audit
 from seper_reward.evaluate.search_audit import Played, audit_searches
-from seper_reward.statistics import ratio_over_questions
 from seper_reward.reports.search_audit import plot_search_audit, search_audit_tables
+from seper_reward.statistics import ratio_over_questions
 from seper_reward.types import Belief, Estimate, Passage, Query
 
 A, B = Passage("Ida runs it.", id="a"), Passage("Rain fell.", id="b")

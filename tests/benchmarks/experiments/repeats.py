@@ -18,10 +18,10 @@ from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import has_mass
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.seper import Estimator, check_choice
-from seper_reward.statistics import mean, rounded, rounded_or_none
 from seper_reward.evaluate.contexts import marked_contexts, none_asked
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import mean, rounded, rounded_or_none
 from seper_reward.types import Asked, Estimate, Passage, Query, Responses, UnscorableError, unwrap
 
 

@@ -7,13 +7,13 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from seper_reward.estimators.judge import BeliefJudge, EntailmentModel, SampledQuestion
-from seper_reward.statistics import PooledPearson, mean
 from seper_reward.evaluate.contexts import marked_contexts, none_asked
 from seper_reward.evaluate.similarity import SimilarityKernel
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import PooledPearson, mean
 from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, unwrap
 
 _SOFT, _HARD = "delta_seper_soft", "delta_seper_hard"

@@ -13,9 +13,9 @@ from seper_reward import Estimator, SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
-from tests.benchmarks.experiments.repeats import repeats
 from seper_reward.evaluate.similarity import SimilarityKernel, load_similarity
 from seper_reward.types import Leaf, Responses
+from tests.benchmarks.experiments.repeats import repeats
 from tests.helpers import ScriptedSampler
 from tests.helpers import evaluation_arguments as arguments
 

@@ -9,9 +9,9 @@ from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.estimators.judge import BeliefJudge
-from tests.benchmarks.experiments.robustness import robustness
 from seper_reward.evaluate.similarity import SimilarityKernel, load_similarity
 from seper_reward.reader.prompts import STYLES
+from tests.benchmarks.experiments.robustness import robustness
 from tests.helpers import evaluation_arguments as arguments
 
 RECORDS = [

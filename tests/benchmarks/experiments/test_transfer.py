@@ -12,10 +12,10 @@ from seper_reward import Estimator
 from seper_reward.cli import main
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import difference, estimate
+from seper_reward.labels.rows import interval_fields, sampled_responses
 from tests.benchmarks.experiments.agreement import sign_shares
 from tests.benchmarks.experiments.reader_labels import read_reader
 from tests.benchmarks.experiments.transfer import joint_verdict, transfer, verdict
-from seper_reward.labels.rows import interval_fields, sampled_responses
 
 OPTIONS = Estimator(weighting="uniform")
 QUESTIONS = 80

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from tqdm.auto import tqdm
 
+from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.statistics import interval_over_questions, rounded_or_none
 from tests.benchmarks.experiments.agreement import NoisyLabels, TrueSigns, correlation, pairs_within, sign_shares
 from tests.benchmarks.experiments.reader_labels import Key, ReaderLabels
-from seper_reward.labels.rows import DELTA_SEPER
 
 Verdict = Literal["helps", "harms", "useless", "unsure"]
 _CORRELATION_RESAMPLES = 1000
