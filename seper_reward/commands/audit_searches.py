@@ -7,7 +7,7 @@ from pathlib import Path
 from seper_reward.command import ResultConfig, check_margin, parse, reporting
 from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
-from seper_reward.runtime.messages import say
+from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.settings import setting
 
 
@@ -69,11 +69,13 @@ def command(arguments: list[str]) -> str:
         raise ValueError(f"{config.input}: {results}: name those that search with --tools {most}") from error
     for name in tools.names or ():
         if name not in tools.seen:
-            say(f"--tools {name}: the log holds no result of it; it holds {counted(tools.seen) or 'none of any tool'}")
+            say_once(
+                f"--tools {name}: the log holds no result of it; it holds {counted(tools.seen) or 'none of any tool'}"
+            )
     problems = Counter(each.rollout.problem for each in logged if each.rollout.problem)
     for problem, count in problems.items():
         where = next(each.where for each in logged if each.rollout.problem == problem)
-        say(f"{count} rows cannot be used; {where}: {problem}")
+        say_once(f"{count} rows cannot be used; {where}: {problem}")
     played = [
         Played(
             Query(each.rollout.question, each.rollout.question, each.rollout.answers),

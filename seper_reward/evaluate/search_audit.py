@@ -95,8 +95,8 @@ class SearchAudit:
         left_out: Number of rollouts that cannot be measured.
         needed_below: SePer without a passage below which a question needs a search.
         margin: Least distance of ΔSePer from 0 of a search that helped or harmed.
-        measures: Each ``mean`` and 95 % bootstrap ``interval`` over questions: ``accuracy`` (exact match of the agent's
-            answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts whose
+        measures: Each ``mean`` and 95 % bootstrap ``interval`` over questions: ``accuracy`` (exact match of the
+            agent's answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts whose
             question needs a search), ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of the
             decision to search, right where it is needed), ``unsure_before`` (share of searches before which SePer was
             below ``needed_below``), ``break_even_price`` (mean ΔSePer of a search: at this price, in units of belief,

@@ -1,19 +1,192 @@
-"""Do labels hold for other readers? Agreement of two readers' labels, corrected for the noise of sampling."""
+"""Do labels hold for other readers? Agreement of two readers' labels, corrected for the noise of sampling.
+
+python -m tests.benchmarks.experiments.transfer --config tests/benchmarks/experiments/configs/transfer.yaml
+"""
 
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from tqdm.auto import tqdm
 
+from seper_reward.command import ResultConfig, by_name, parse, reporting
 from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.reports.figures import legend_beside, new_figure, save_figure
+from seper_reward.reports.tables import cell, interval_cell, markdown_table
+from seper_reward.runtime.json_files import write_lines
+from seper_reward.runtime.settings import check_types, setting
 from seper_reward.statistics import interval_over_questions, rounded_or_none
 from tests.benchmarks.experiments.agreement import NoisyLabels, TrueSigns, correlation, pairs_within, sign_shares
 from tests.benchmarks.experiments.reader_labels import Key, ReaderLabels
 
 Verdict = Literal["helps", "harms", "useless", "unsure"]
+NAME = "tests.benchmarks.experiments.transfer"
 _CORRELATION_RESAMPLES = 1000
+
+
+_MEANINGS = {
+    "helps": "surely helps all readers",
+    "harms": "surely harms all readers",
+    "useless": "surely does nothing to any reader",
+    "opposite": "surely helps one and harms another",
+    "depends": "surely helps or harms one, and surely does nothing to another",
+    "unsure": "some label is too noisy to tell",
+}
+_COLORS = {
+    "helps": "#4c9f70",
+    "harms": "#c0392b",
+    "useless": "#34495e",
+    "opposite": "#8e44ad",
+    "depends": "#e08e3a",
+    "unsure": "#c8ccd0",
+}
+
+
+@dataclass
+class TransferConfig(ResultConfig):
+    """Do labels hold for other readers? Agreement of their labels, corrected for sampling noise."""
+
+    labels: list[str] = setting(
+        [],
+        "Folders written by `seper-reward label`, two or more, of the same questions and passages with other readers "
+        "(or prompts), each with a --seed of its own. Required.",
+    )
+    margin: float = setting(
+        0.05, "Distance from 0 from which on a label is help or harm, and two labels differ, in [0.01, 0.5]."
+    )
+    splits: int = setting(10, "How often a label's responses are split into random halves, >= 1.")
+    resamples: int = setting(200, "Resamples of the questions for intervals of signs and orders, >= 20.")
+    seed: int = setting(0, "Seed of the halves.")
+    verdicts: str | None = setting(
+        None,
+        "JSONL file to write the verdict on each passage to, whether its label is safe for all readers; not given: "
+        "none.",
+    )
+    plot: str | None = setting(None, "Image file to plot the labels of each pair of readers into; not given: none.")
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if len(self.labels) < 2:
+            raise ValueError(f"labels must be the folders of two readers or more, got {self.labels}")
+        if not 0.01 <= self.margin <= 0.5:
+            raise ValueError(f"margin must be in [0.01, 0.5], got {self.margin}")
+        if self.splits < 1 or self.resamples < 20:
+            raise ValueError(
+                f"splits must be at least 1 and resamples at least 20, got {self.splits} and {self.resamples}"
+            )
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """How far the labels of several readers agree.
+
+    Attributes:
+        readers: By name ``reader``, ``seed``, and ``reliability``, the share of the variance of labels that is not
+            noise.
+        pairs: Of each two readers: ``labels`` (correlation over all passages), ``within_questions`` (labels less their
+            question's mean), both with ``observed``, ``corrected`` and the 95 % bootstrap ``interval`` of the latter
+            over questions; ``sign``: of labels beyond the margin for both, the share with the same sign; and
+            ``order``: of passages of one question that differ by more than the margin for both, the share in the same
+            order, each with ``observed``, ``corrected`` and ``interval``.
+        same_noise: Pairs with the same prompt and seed.
+        verdicts: Number of passages by verdict (``joint_verdict``).
+        passages: ``id``, ``passage_id``, ``verdict`` and ``labels`` by reader.
+        questions: Number of questions.
+        labels: Number of labels of each reader.
+        left_out: Number of labels of passages that not all readers labelled.
+    """
+
+    readers: Mapping[str, Mapping[str, Any]]
+    pairs: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    same_noise: Sequence[str]
+    verdicts: Mapping[str, int]
+    passages: Sequence[Mapping[str, Any]]
+    questions: int
+    labels: int
+    left_out: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file, without the single passages."""
+        return {name: value for name, value in asdict(self).items() if name != "passages"}
+
+    def table(self) -> str:
+        """Return how far readers' labels agree, as observed and without the noise of sampling."""
+        readers = [
+            [name, row["reader"], str(row["seed"]), cell(row["reliability"])] for name, row in self.readers.items()
+        ]
+        titles = {
+            "labels": "correlation of labels",
+            "within_questions": "within questions",
+            "sign": "same sign",
+            "order": "same order",
+        }
+        agreement = [
+            [name, title, cell(pair[kind]["observed"]), _corrected_cell(pair[kind])]
+            for name, pair in self.pairs.items()
+            for kind, title in titles.items()
+        ]
+        counts = [[name, str(self.verdicts.get(name, 0)), meaning] for name, meaning in _MEANINGS.items()]
+        return "\n\n".join(
+            [
+                markdown_table(["labels", "reader", "seed", "reliability"], readers),
+                markdown_table(["pair", "agreement", "observed", "without noise"], agreement),
+                markdown_table(["verdict", "passages", "which means"], counts),
+                f"{self.questions} questions, {self.labels} labels of each reader; {self.left_out} others "
+                "that not all readers have",
+            ]
+        )
+
+    def plot(self, path: Path) -> None:
+        """Plot the labels of each pair of readers against each other, with how far they agree."""
+        pairs = self.pairs
+        figure = new_figure(4.6 * len(pairs) + 1.4, 4.6)
+        for axes, (name, pair) in zip(figure.subplots(1, len(pairs), squeeze=False)[0], pairs.items(), strict=True):
+            one, other = name.split(" / ")
+            for verdict, color in _COLORS.items():
+                labels = [row["labels"] for row in self.passages if row["verdict"] == verdict]
+                if labels:
+                    axes.scatter(
+                        [row[one] for row in labels], [row[other] for row in labels], s=14, color=color, label=verdict
+                    )
+            for line in (axes.axhline, axes.axvline):
+                line(0, color="#d5d8dc", zorder=0)
+            axes.set(xlabel=f"ΔSePer, {one}", ylabel=f"ΔSePer, {other}", xlim=(-1.05, 1.05), ylim=(-1.05, 1.05))
+            axes.set_aspect("equal")
+            told = [
+                f"{title} {_number(pair[kind]['observed'])} → {_number(pair[kind]['corrected'])}"
+                for kind, title in (("labels", "correlation"), ("sign", "same sign"))
+            ]
+            axes.set_title("observed → without noise\n" + ", ".join(told), fontsize=9)
+            axes.spines[["top", "right"]].set_visible(False)
+        legend_beside(figure.axes[-1], title="for all readers")
+        save_figure(figure, path)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compare the labels of several readers; return 0."""
+    config = parse(TransferConfig, list(sys.argv[1:] if argv is None else argv), f"python -m {NAME}")
+    with reporting("transfer", config) as report:
+        found = transfer(
+            [read_reader(folder, name) for name, folder in by_name(config.labels).items()],
+            margin=config.margin,
+            splits=config.splits,
+            resamples=config.resamples,
+            seed=config.seed,
+        )
+        report(found)
+    for pair in found.same_noise:
+        print(
+            f"warning: {pair} were labelled with one prompt and seed; if their tokenizers are the same, so is their "
+            "sampling noise, and they seem to agree more than they do; label one of them with another --seed",
+            file=sys.stderr,
+        )
+    if config.verdicts:
+        write_lines(Path(config.verdicts), found.passages)
+    return 0
 
 
 def transfer(
@@ -23,7 +196,7 @@ def transfer(
     splits: int = 10,
     resamples: int = 200,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> Transfer:
     """Compare the labels (ΔSePer) of readers, passage by passage.
 
     Noise is what a label's responses owe to chance: labels on halves of them differ by it, and it is taken out of the
@@ -36,17 +209,6 @@ def transfer(
         splits: How often responses are split into random halves, >= 1.
         resamples: Resamples of the questions for intervals of signs and orders; correlations have 1,000.
         seed: Seed of the halves.
-
-    Returns:
-        ``readers`` by name: ``reader``, ``seed``, and ``reliability``, the share of the variance of labels that is not
-        noise. ``pairs``, of each two readers: ``labels`` (correlation over all passages), ``within_questions``
-        (labels less their question's mean), both with ``observed``, ``corrected`` and the 95 % bootstrap ``interval``
-        of the latter over questions; ``sign``: of labels beyond the margin for both, the share with the same sign; and
-        ``order``: of passages of one question that differ by more than the margin for both, the share in the same
-        order, each with ``observed``, ``corrected`` and ``interval``.
-        ``same_noise``: pairs with the same prompt and seed. ``verdicts``: how many passages have which
-        (``joint_verdict``); ``passages``: ``id``, ``passage_id``, ``verdict`` and ``labels`` by reader. ``questions``,
-        ``labels``, and ``left_out``, the labels of passages that not all readers labelled.
 
     Raises:
         ValueError: There are fewer than two questions in common, a question or passage has one id and two texts, or a
@@ -67,8 +229,8 @@ def transfer(
         orders[reader.name] = alone.differences(pairs)
     compare = _Comparison(owner, pairs, margin, resamples)
     passages = _passages(readers, keys, margin)
-    return {
-        "readers": {
+    return Transfer(
+        readers={
             each.name: {
                 "reader": each.reader,
                 "seed": each.seed,
@@ -76,21 +238,21 @@ def transfer(
             }
             for each in readers
         },
-        "pairs": {
+        pairs={
             f"{one} / {other}": compare.compared(labels[one], labels[other], orders[one], orders[other])
             for one, other in itertools.combinations(labels, 2)
         },
-        "same_noise": [
+        same_noise=[
             f"{one.name} / {other.name}"
             for one, other in itertools.combinations(readers, 2)
             if (one.prompt, one.seed) == (other.prompt, other.seed)
         ],
-        "verdicts": dict(Counter(row["verdict"] for row in passages)),
-        "passages": passages,
-        "questions": len(set(owner)),
-        "labels": len(keys),
-        "left_out": len({key for reader in readers for key in reader.texts}) - len(keys),
-    }
+        verdicts=dict(Counter(row["verdict"] for row in passages)),
+        passages=passages,
+        questions=len(set(owner)),
+        labels=len(keys),
+        left_out=len({key for reader in readers for key in reader.texts}) - len(keys),
+    )
 
 
 def verdict(passage: Mapping[str, Any], margin: float) -> Verdict:
@@ -220,3 +382,15 @@ def _passages(readers: Sequence[ReaderLabels], keys: Sequence[Key], margin: floa
 def _numbered(questions: Sequence[str]) -> list[int]:
     numbers = {question: number for number, question in enumerate(dict.fromkeys(questions))}
     return [numbers[question] for question in questions]
+
+
+def _corrected_cell(row: Mapping[str, Any]) -> str:
+    return interval_cell({"mean": row["corrected"], "interval": row["interval"]})
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
