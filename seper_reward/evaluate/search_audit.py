@@ -96,12 +96,12 @@ class SearchAudit:
         needed_below: SePer without a passage below which a question needs a search.
         margin: Least distance of ΔSePer from 0 of a search that helped or harmed.
         measures: Each ``mean`` and 95 % bootstrap ``interval`` over questions: ``accuracy`` (exact match of the
-            agent's answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts whose
-            question needs a search), ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of the
-            decision to search, right where it is needed), ``unsure_before`` (share of searches before which SePer was
-            below ``needed_below``), ``break_even_price`` (mean ΔSePer of a search: at this price, in units of belief,
-            the searches earn what they cost, failed calls apart) and that of questions that ``_needed`` one and did
-            ``_not_needed``.
+            agent's answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts
+            whose question needs a search), ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of
+            the decision to search, right where it is needed), ``unsure_before`` (share of searches before which SePer
+            was below ``needed_below``), ``break_even_price`` (mean ΔSePer of a search: at this price, in units of
+            belief, the searches earn what they cost, failed calls apart) and that of questions that ``_needed`` one
+            and did ``_not_needed``.
         kinds: Share of searches that were ``helpful``, ``useless`` (within ``margin``) and ``harmful``, and how many
             were ``surely`` so (the whole interval is on that side of 0).
         by_search: The searches.

@@ -55,7 +55,7 @@ def main() -> None:
     result = {}
     for name, estimator in named:
         scorer = SePerScorer(base.sampler, base.entailment, prompt=prompt, estimator=estimator, cache=base.cache)
-        found = correlation(scorer, queries)["pearson"]
+        found = correlation(scorer, queries).pearson
         result[name] = {kind: round(found[f"delta_seper_{kind}"], 3) for kind in ("soft", "hard")}
     finish({"questions": len(queries), "split": options.split, "pearson": result}, options.json)
 

@@ -7,7 +7,6 @@ import pytest
 from seper_reward.cli import main
 from seper_reward.evaluate import search_audit
 from seper_reward.evaluate.search_audit import Played, audit_searches
-from seper_reward.reports.search_audit import plot_search_audit, search_audit_tables
 from seper_reward.statistics import ratio_over_questions
 from seper_reward.types import Belief, Estimate, Passage, Query
 
@@ -50,12 +49,12 @@ ROLLOUTS = [
 
 def test_by_hand(scripted):
     found = audit_searches(None, ROLLOUTS)
-    assert (found["rollouts"], found["questions"], found["searches"], found["left_out"]) == (5, 2, 4, 1)
+    assert (found.rollouts, found.questions, found.searches, found.left_out) == (5, 2, 4, 1)
     gains = [0.8, 0.02, 0.58, -0.5]
-    assert [row["delta_seper"] for row in found["by_search"]] == pytest.approx(gains)
-    assert [row["kind"] for row in found["by_search"]] == ["helpful", "useless", "helpful", "harmful"]
-    assert [row["search"] for row in found["by_search"]] == [1, 1, 2, 1]
-    measures = {name: row["mean"] for name, row in found["measures"].items()}
+    assert [row.delta_seper for row in found.by_search] == pytest.approx(gains)
+    assert [row.kind for row in found.by_search] == ["helpful", "useless", "helpful", "harmful"]
+    assert [row.search for row in found.by_search] == [1, 1, 2, 1]
+    measures = {name: row["mean"] for name, row in found.measures.items()}
     assert measures == pytest.approx(
         {
             "accuracy": 0.8, "searches_per_rollout": 0.8, "needed": 0.6, "search_rate_needed": 2 / 3,
@@ -66,34 +65,34 @@ def test_by_hand(scripted):
         },
         abs=1e-4,
     )  # fmt: skip
-    kinds = {kind: (row["searches"], row["mean"], row.get("surely")) for kind, row in found["kinds"].items()}
+    kinds = {kind: (row["searches"], row["mean"], row.get("surely")) for kind, row in found.kinds.items()}
     assert kinds == {"helpful": (2, 0.5, 2), "useless": (1, 0.25, None), "harmful": (1, 0.25, 1)}
 
 
 def test_at_the_break_even_price_searches_earn_what_they_cost(scripted):
     found = audit_searches(None, ROLLOUTS)
-    price = found["measures"]["break_even_price"]["mean"]
-    assert sum(row["delta_seper"] - price for row in found["by_search"]) == pytest.approx(0, abs=1e-3)
+    price = found.measures["break_even_price"]["mean"]
+    assert sum(row.delta_seper - price for row in found.by_search) == pytest.approx(0, abs=1e-3)
 
 
 def test_agents_that_never_search_or_never_answer(scripted):
     found = audit_searches(None, [played("new", answer=""), played("old", answer="")])
-    assert "accuracy" not in found["measures"]
-    assert found["measures"]["break_even_price"] == {"mean": None, "interval": None}
-    assert found["kinds"]["helpful"]["mean"] is None
-    assert "2 rollouts of 2 questions, 0 searches" in search_audit_tables(found)
+    assert "accuracy" not in found.measures
+    assert found.measures["break_even_price"] == {"mean": None, "interval": None}
+    assert found.kinds["helpful"]["mean"] is None
+    assert "2 rollouts of 2 questions, 0 searches" in found.table()
     with pytest.raises(ValueError, match="expected rollouts that can be measured"):
         audit_searches(None, [played("lost")])
 
 
 def test_tables_and_figure(scripted, tmp_path):
     found = audit_searches(None, ROLLOUTS)
-    page = search_audit_tables(found)
+    page = found.table()
     assert "| price at which the searches break even (mean ΔSePer) | 0.225" in " ".join(page.split()).replace(
         "  ", " "
     )
     assert "1 rollouts left out" in page
-    plot_search_audit(found, tmp_path / "audit.svg")
+    found.plot(tmp_path / "audit.svg")
     assert (tmp_path / "audit.svg").read_text().startswith("<?xml")
 
 

@@ -21,7 +21,7 @@ from seper_reward.runtime.json_files import write_lines
 from seper_reward.runtime.settings import check_types, setting
 from seper_reward.statistics import interval_over_questions, rounded_or_none
 from tests.benchmarks.experiments.agreement import NoisyLabels, TrueSigns, correlation, pairs_within, sign_shares
-from tests.benchmarks.experiments.reader_labels import Key, ReaderLabels
+from tests.benchmarks.experiments.reader_labels import Key, ReaderLabels, read_reader
 
 Verdict = Literal["helps", "harms", "useless", "unsure"]
 NAME = "tests.benchmarks.experiments.transfer"
