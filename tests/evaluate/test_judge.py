@@ -6,7 +6,6 @@ import json
 from collections import Counter
 
 import pytest
-from seper_reward.evaluate.validity import judge
 
 from seper_reward.cli import main
 from seper_reward.data.answers import normalize_answer
@@ -15,6 +14,7 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
+from seper_reward.evaluate import judge
 from seper_reward.evaluate.equivalence import read_verdicts
 from seper_reward.evaluate.judge import Judged, judged, measure_judge, rates, traps
 from seper_reward.evaluate.judge_cases import Case, fact_cases
