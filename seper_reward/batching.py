@@ -1,15 +1,19 @@
-"""The cost of questions, and their beliefs measured batch by batch, shared among processes."""
+"""The cost of questions, and measurements of many questions, which processes share."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
-from seper_reward.reader.prompted import ahead
+from seper_reward.reader.prompted import PromptedReader, ahead
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.memory import in_batches
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _PROMPT_COST = 50  # sampling the responses to one prompt takes about as long as reading so many tokens
 
@@ -38,12 +42,45 @@ def beliefs_of(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[
     Returns:
         Per question its beliefs, or its error.
     """
-    mine = shard(in_batches(asked, scorer.batch_size))
-    bar = tqdm(total=sum(map(len, mine)), desc=title, unit="question", disable=not process_state().is_main_process)
-    shares: list[list[list[Belief] | UnscorableError]] = []
+
+    def measure(batch: Sequence[Asked]) -> list[list[Belief] | UnscorableError]:
+        found = scorer.measure(batch, len(batch))
+        return [each if isinstance(each, UnscorableError) else list(each.beliefs) for each in found]
+
+    return measure_shared(asked, measure, title, size=scorer.batch_size, reader=scorer.reader)
+
+
+def measure_shared(
+    items: Sequence[T],
+    measure: Callable[[Sequence[T]], Sequence[R]],
+    title: str,
+    *,
+    size: int = 1,
+    reader: PromptedReader | None = None,
+    unit: str = "question",
+) -> list[R]:
+    """Measure items batch by batch, with a progress bar; processes share the batches.
+
+    All processes must call this together, and all get all results. The batches do not depend on the number of
+    processes, so neither do the results.
+
+    Args:
+        items: What is measured, such as questions.
+        measure: Function of a batch that returns one result per item, which other processes can unpickle.
+        title: Title of the progress bar.
+        size: Number of items per batch.
+        reader: Reader that is queried about the items, which are then ``Query`` or ``Asked``: an engine begins with
+            the next ones while a batch is measured. ``None`` if there is no reader.
+        unit: Unit of the progress bar.
+
+    Returns:
+        The results in the order of the items.
+    """
+    mine: Any = shard(in_batches(items, size))
+    bar = tqdm(total=sum(map(len, mine)), desc=title, unit=unit, disable=not process_state().is_main_process)
+    shares: list[list[R]] = []
     with bar:
-        for batch in ahead(scorer.reader, mine):
-            found = scorer.measure(batch, len(batch))
-            shares.append([each if isinstance(each, UnscorableError) else list(each.beliefs) for each in found])
+        for batch in mine if reader is None else ahead(reader, mine):
+            shares.append(list(measure(batch)))
             bar.update(len(batch))
     return list(itertools.chain(*gather_in_order(shares)))

@@ -36,6 +36,11 @@ _FORMER = {  # names of the release before, with the present ones
     "save-reader": "merge-reader",
     "configs copy": "init",
 }
+_EXPERIMENTS = {  # commands of the release before that are modules of a checkout
+    "evaluate repeats": "tests.benchmarks.experiments.repeats",
+    "evaluate robustness": "tests.benchmarks.experiments.robustness",
+    "evaluate transfer": "tests.benchmarks.experiments.transfer",
+}
 _RESUMING = {"label", "demo", "audit-negatives", *(f"{_TRAIN}{name}" for name in RECIPES if name != "sft")}
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...] | --version
@@ -94,6 +99,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if name in _FORMER:
             print(f"seper-reward {name}: is now 'seper-reward {_FORMER[name]}'", file=sys.stderr)
             name = _FORMER[name]
+        if name in _EXPERIMENTS:
+            print(f"seper-reward {name}: is now 'python -m {_EXPERIMENTS[name]}', from a checkout", file=sys.stderr)
+            return 2
         if name in names:
             return _run(name, commands.get(name), arguments[words:])
     if {"-h", "--help"} & set(arguments):

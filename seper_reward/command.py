@@ -3,12 +3,13 @@
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig
+from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig, Tracking
 from seper_reward.runtime.json_files import naming
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
@@ -27,6 +28,11 @@ class ResultConfig:
     """Settings of commands that measure something."""
 
     json: str | None = setting(None, "JSON file to write the result to; it is printed in any case.")
+    report_to: Tracking = setting(
+        "none",
+        "Where to log the numbers of the result: none, wandb (also with WANDB_MODE=offline), tensorboard (into "
+        "runs/tensorboard), trackio, or all of these that are installed.",
+    )
 
 
 @dataclass
@@ -175,7 +181,81 @@ def corpus_flag(config: RetrievalConfig) -> str:
     return f" --corpus {config.corpus}" if config.corpus else ""
 
 
-def write_result(result: dict[str, Any], config: ResultConfig) -> None:
+class Result(Protocol):
+    """A frozen record of what an evaluation measured."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file, without the settings."""
+        ...
+
+    def table(self) -> str:
+        """Return the tables that are printed."""
+        ...
+
+
+@runtime_checkable
+class Plotted(Protocol):
+    """A result with a figure."""
+
+    def plot(self, path: Path) -> None:
+        """Plot the result into an image file, whose ending decides the format (svg, png, pdf).
+
+        Raises:
+            OSError: matplotlib is not installed, or the path cannot be written.
+        """
+        ...
+
+
+@contextmanager
+def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], None]]:
+    """Yield the function that prints a result, writes it, plots it and logs it, on the main process only.
+
+    The trackers start with the block: one that is missing fails before anything is measured.
+
+    Args:
+        name: Name of the command, the type of the run in the trackers.
+        config: Settings of the command; if ``plot`` is one of them, a result with a figure is plotted there.
+
+    Raises:
+        OSError: A tracker is not installed or cannot start a run, or a file cannot be written.
+    """
+    from seper_reward.reports.tracking import Run
+    from seper_reward.runtime.distributed import process_state
+
+    with Run(config.report_to, name, asdict(config)) as run:
+
+        def report(result: Result) -> None:
+            if not process_state().is_main_process:
+                return
+            print(result.table())
+            write_result(result.as_dict(), config)
+            path = getattr(config, "plot", None)
+            if path and isinstance(result, Plotted):
+                result.plot(Path(path))
+            run.log(numbers_of(result.as_dict()))
+
+        yield report
+
+
+def numbers_of(value: Any, name: str = "") -> dict[str, float]:
+    """Return the numbers in nested mappings and lists by their names there, with dots between them.
+
+    >>> numbers_of({"n": 4, "mean": {"bm25": 0.5, "dense": None}, "interval": [0.1, 0.9], "over": "bleu"})
+    {'n': 4, 'mean.bm25': 0.5, 'interval.0': 0.1, 'interval.1': 0.9}
+    """
+    if isinstance(value, Mapping):
+        items = [(str(key), each) for key, each in value.items()]
+    elif isinstance(value, (list, tuple)):
+        items = [(str(place), each) for place, each in enumerate(value)]
+    else:
+        return {name: value} if isinstance(value, (int, float)) else {}
+    found: dict[str, float] = {}
+    for key, each in items:
+        found |= numbers_of(each, f"{name}.{key}" if name else key)
+    return found
+
+
+def write_result(result: Mapping[str, Any], config: ResultConfig) -> None:
     """Write what was measured, with the settings, if they name a file."""
     if config.json:
         path = Path(config.json)

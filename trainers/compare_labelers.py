@@ -22,7 +22,6 @@ from sentence_transformers import SentenceTransformer
 
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
-from seper_reward.evaluate.statistics import interval_over_questions_and_seeds, rounded
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table
@@ -32,6 +31,7 @@ from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
+from seper_reward.statistics import interval_over_questions_and_seeds, rounded
 from seper_reward.types import Query
 
 from .models import load_encoder

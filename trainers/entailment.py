@@ -18,7 +18,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,8 @@ from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
 from seper_reward.estimators.statements import Statement, StatementEncoder
-from seper_reward.evaluate.validity.equivalence import METHODS, Verdict, best_alias_probs, equivalence, read_verdicts
-from seper_reward.evaluate.validity.judge import traps
-from seper_reward.reports.validity_tables import trap_rows
+from seper_reward.evaluate.equivalence import METHODS, Verdict, best_alias_probs, equivalence, read_verdicts
+from seper_reward.evaluate.judge import Traps, traps
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID
@@ -246,10 +245,10 @@ def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
     own = read_verdicts(EQUIVALENCE, column_by="kind")
     return {
         "nli": accuracy,
-        "evouna_test": equivalence(scorer, read_verdicts(data_dir / "evouna" / "NQ.json.gz")),
-        "own": equivalence(scorer, own, threshold=0.5),
-        "stress": traps(BeliefJudge(scorer, Estimator(), cache=None)),
-        "own_all": equivalence(scorer, [replace(row, column="all") for row in own], threshold=0.5)["columns"]["all"],
+        "evouna_test": equivalence(scorer, read_verdicts(data_dir / "evouna" / "NQ.json.gz")).as_dict(),
+        "own": equivalence(scorer, own, threshold=0.5).as_dict(),
+        "stress": asdict(traps(BeliefJudge(scorer, Estimator(), cache=None))),
+        "own_all": equivalence(scorer, [replace(row, column="all") for row in own], threshold=0.5).columns["all"],
     }
 
 
@@ -274,7 +273,7 @@ def card(config: EntailmentTrainingConfig, scores: dict[str, Any]) -> str:
         thresholds=scores["evouna_test"]["thresholds"],
         ece=scores["evouna_test"]["calibration"]["ece"],
         own_ece=scores["own"]["calibration"]["ece"],
-        stress="\n".join(f"| {trap} | {value:.3f} |" for trap, value in trap_rows(scores["stress"])),
+        stress="\n".join(f"| {trap} | {value:.3f} |" for trap, value in Traps(**scores["stress"]).rows()),
         **{**vars(config), "temperature": scores["temperature"]},
     )
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from seper_reward.evaluate.statistics import (
+from seper_reward.reports.policy_figures import TRAINING_MEASURES, Tradeoff, plot_training
+from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
+from seper_reward.runtime.json_files import read_json, read_lines, write_json
+from seper_reward.statistics import (
     interval_over_questions_and_seeds,
     interval_over_seeds,
     lead_over_questions,
     ratio_over_questions,
     rounded,
 )
-from seper_reward.reports.policy_figures import TRAINING_MEASURES, Tradeoff, plot_training
-from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
-from seper_reward.runtime.json_files import read_json, read_lines, write_json
 
 from .policy_play import Episode, Rules, is_rule
 

@@ -1,13 +1,13 @@
 """Report which searches in an agent's log were needed, useless or harmful, and what they pay."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from seper_reward.command import ResultConfig, check_margin, parse, write_result
+from seper_reward.command import ResultConfig, check_margin, parse, reporting
 from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
-from seper_reward.runtime.messages import say
+from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.settings import setting
 
 
@@ -50,9 +50,9 @@ def command(arguments: list[str]) -> str:
     config = parse(SearchAuditConfig, arguments, "seper-reward audit-searches")
     from seper_reward.evaluate.search_audit import Played, audit_searches
     from seper_reward.labels.audit import read_gold_answers
-    from seper_reward.reports.search_audit import plot_search_audit, search_audit_tables
     from seper_reward.reward.logs import read_rollout_log
     from seper_reward.reward.tools import SearchTools, SeveralToolsError, counted
+    from seper_reward.runtime.distributed import process_state
     from seper_reward.runtime.json_files import write_lines
     from seper_reward.types import Query
 
@@ -69,11 +69,13 @@ def command(arguments: list[str]) -> str:
         raise ValueError(f"{config.input}: {results}: name those that search with --tools {most}") from error
     for name in tools.names or ():
         if name not in tools.seen:
-            say(f"--tools {name}: the log holds no result of it; it holds {counted(tools.seen) or 'none of any tool'}")
+            say_once(
+                f"--tools {name}: the log holds no result of it; it holds {counted(tools.seen) or 'none of any tool'}"
+            )
     problems = Counter(each.rollout.problem for each in logged if each.rollout.problem)
     for problem, count in problems.items():
         where = next(each.where for each in logged if each.rollout.problem == problem)
-        say(f"{count} rows cannot be used; {where}: {problem}")
+        say_once(f"{count} rows cannot be used; {where}: {problem}")
     played = [
         Played(
             Query(each.rollout.question, each.rollout.question, each.rollout.answers),
@@ -87,11 +89,9 @@ def command(arguments: list[str]) -> str:
     ]
     if not played:
         raise ValueError(f"{config.input}: expected rollouts, got {len(logged)} rows that cannot be used")
-    result = audit_searches(load_scorer(config, config.seed), played, needed=config.needed, margin=config.margin)
-    print(search_audit_tables(result))
-    if config.searches:
-        write_lines(Path(config.searches), result["by_search"])
-    write_result({name: value for name, value in result.items() if name != "by_search"}, config)
-    if config.plot:
-        plot_search_audit(result, Path(config.plot))
+    with reporting("audit-searches", config) as report:
+        result = audit_searches(load_scorer(config, config.seed), played, needed=config.needed, margin=config.margin)
+        report(result)
+    if config.searches and process_state().is_main_process:
+        write_lines(Path(config.searches), map(asdict, result.by_search))
     return "seper-reward train policy --config configs/policy/own.yaml --input YOURS.jsonl --corpus CORPUS.jsonl"

@@ -6,11 +6,11 @@ from typing import Any
 from seper_reward.batching import beliefs_of
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.marks import is_relevant
-from seper_reward.evaluate.statistics import mean
 from seper_reward.labels.targets import grade
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import mean
 from seper_reward.types import Asked, Belief, LabeledQuery, Passage, Query, UnscorableError
 
 # by their names in ir-measures

@@ -1,16 +1,34 @@
 """Were an agent's searches worth it? ΔSePer of each search, the decision to search, and the price that pays."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.rag.measuring import Context, measured
-from seper_reward.evaluate.statistics import ratio_over_questions, rounded
+from seper_reward.reports.figures import legend_beside, new_figure, save_figure
+from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import ratio_over_questions, rounded
 from seper_reward.types import Query
 
 KINDS = ("helpful", "useless", "harmful")
+_TITLES = {
+    "accuracy": "accuracy of the answers (exact match)",
+    "searches_per_rollout": "searches a rollout",
+    "failed_calls_per_rollout": "failed calls a rollout",
+    "needed": "questions that need a search",
+    "search_rate_needed": "of these searched",
+    "search_rate_not_needed": "of the others searched",
+    "decision_f1": "F1 of the decision to search",
+    "unsure_before": "searches before which the reader was unsure",
+    "break_even_price": "price at which the searches break even (mean ΔSePer)",
+    "break_even_price_needed": "the same where a search is needed",
+    "break_even_price_not_needed": "the same where none is needed",
+}
+_COLORS = {"helpful": "#4c9f70", "useless": "#b0b7bd", "harmful": "#c0392b"}
 
 
 class Played(NamedTuple):
@@ -31,28 +49,141 @@ class Played(NamedTuple):
     failed: int = 0
 
 
+@dataclass(frozen=True)
+class Search:
+    """A search of a rollout.
+
+    Attributes:
+        rollout: Number of the rollout, from 0.
+        id: Id of its question.
+        question: The question.
+        search: Number of the search in the rollout, from 1.
+        query: Its query.
+        seper_before: SePer before the search.
+        needed: Whether the question needs a search.
+        unsure_before: Whether the reader was unsure before the search.
+        delta_seper: What the search changed.
+        std_error: Standard error of ``delta_seper``.
+        low: Lower end of its 95 % interval.
+        high: Upper end of it.
+        kind: ``"helpful"``, ``"useless"`` or ``"harmful"``.
+    """
+
+    rollout: int
+    id: str
+    question: str
+    search: int
+    query: str
+    seper_before: float
+    needed: bool
+    unsure_before: bool
+    delta_seper: float
+    std_error: float
+    low: float
+    high: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class SearchAudit:
+    """What an agent's searches did to a reader's belief in the gold answer.
+
+    Attributes:
+        rollouts: Number of rollouts.
+        questions: Number of questions.
+        searches: Number of searches.
+        left_out: Number of rollouts that cannot be measured.
+        needed_below: SePer without a passage below which a question needs a search.
+        margin: Least distance of ΔSePer from 0 of a search that helped or harmed.
+        measures: Each ``mean`` and 95 % bootstrap ``interval`` over questions: ``accuracy`` (exact match of the
+            agent's answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts
+            whose question needs a search), ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of
+            the decision to search, right where it is needed), ``unsure_before`` (share of searches before which SePer
+            was below ``needed_below``), ``break_even_price`` (mean ΔSePer of a search: at this price, in units of
+            belief, the searches earn what they cost, failed calls apart) and that of questions that ``_needed`` one
+            and did ``_not_needed``.
+        kinds: Share of searches that were ``helpful``, ``useless`` (within ``margin``) and ``harmful``, and how many
+            were ``surely`` so (the whole interval is on that side of 0).
+        by_search: The searches.
+    """
+
+    rollouts: int
+    questions: int
+    searches: int
+    left_out: int
+    needed_below: float
+    margin: float
+    measures: Mapping[str, Mapping[str, Any]]
+    kinds: Mapping[str, Mapping[str, Any]]
+    by_search: Sequence[Search]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file, without the single searches."""
+        return {name: value for name, value in asdict(self).items() if name != "by_search"}
+
+    def table(self) -> str:
+        """Return the measures and the kinds of searches as Markdown."""
+        measures = [[_TITLES[name], interval_cell(row)] for name, row in self.measures.items()]
+        kinds = [
+            [kind, str(row["searches"]), interval_cell(row), str(row.get("surely", "–"))]
+            for kind, row in self.kinds.items()
+        ]
+        counts = f"{self.rollouts} rollouts of {self.questions} questions, {self.searches} searches"
+        if self.left_out:
+            counts += f"; {self.left_out} rollouts left out"
+        return "\n\n".join(
+            [
+                counts,
+                markdown_table(["", "mean and 95 % interval"], measures),
+                markdown_table(["searches", "number", "share", "surely so"], kinds),
+                f"A question needs a search if SePer without one is below {self.needed_below}, and a reader is "
+                "unsure if it is below that before a search. A search is useless "
+                f"if |ΔSePer| is at most {self.margin}, and surely helpful or harmful if its whole interval is on "
+                "that side of 0.",
+            ]
+        )
+
+    def plot(self, path: Path) -> None:
+        """Plot how much searches gained, and what a rollout nets by the price of a search."""
+        rows, rollouts = self.by_search, self.rollouts
+        figure = new_figure(10, 3.8)
+        gains, net = figure.subplots(1, 2)
+        edges = [number / 10 for number in range(-10, 11)]
+        by_kind = {kind: [row.delta_seper for row in rows if row.kind == kind] for kind in _COLORS}
+        gains.hist(list(by_kind.values()), bins=edges, stacked=True, color=list(_COLORS.values()), label=list(_COLORS))
+        gains.set_xlabel("ΔSePer of a search")
+        gains.set_ylabel("searches")
+        gains.legend(fontsize=8)
+        prices = [number / 50 for number in range(51)]
+        chosen = {"all searches": rows, "where one is needed": [row for row in rows if row.needed]}
+        for name, own in chosen.items():
+            total = sum(row.delta_seper for row in own)
+            net.plot(prices, [(total - price * len(own)) / rollouts for price in prices], label=name)
+        net.axhline(0, color="#7f8c8d", linewidth=0.8)
+        price = self.measures["break_even_price"]["mean"]
+        if price is not None and 0 <= price <= 1:
+            net.axvline(price, color="#7f8c8d", linewidth=0.8, linestyle="--")
+            net.annotate(f"break-even {price:.2f}", (price, 0), (5, 5), textcoords="offset points", fontsize=8)
+        net.set_xlabel("price of a search")
+        net.set_ylabel("ΔSePer less price, a rollout")
+        legend_beside(net)
+        for axes in (gains, net):
+            axes.spines[["top", "right"]].set_visible(False)
+        save_figure(figure, path)
+
+
 def audit_searches(
     scorer: SePerScorer, rollouts: Sequence[Played], *, needed: float = 0.5, margin: float = 0.05
-) -> dict[str, Any]:
+) -> SearchAudit:
     """Measure what each search did to a reader's belief in the gold answer.
+
+    All processes must call this together; they share the rollouts.
 
     Args:
         scorer: Scorer of the reader: best the agent's own base model.
         rollouts: What the agent did; several rollouts of a question are resampled together.
         needed: SePer without a passage below which a question needs a search.
         margin: Least distance of ΔSePer from 0 of a search that helped or harmed.
-
-    Returns:
-        ``rollouts``, ``questions``, ``searches`` and how many rollouts are ``left_out`` because they cannot be
-        measured; ``measures``, each ``mean`` and 95 % bootstrap ``interval`` over questions: ``accuracy`` (exact match
-        of the agent's answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts
-        whose question needs a search), ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of the
-        decision to search, right where it is needed), ``unsure_before`` (share of searches before which SePer was
-        below ``needed``), ``break_even_price`` (mean ΔSePer of a search: at this price, in units of belief, the
-        searches earn what they cost, failed calls apart) and that of questions that ``_needed`` one and did
-        ``_not_needed``; ``kinds``, the share of searches that were ``helpful``,
-        ``useless`` (within ``margin``) and ``harmful``, and how many were ``surely`` so (the whole interval is on that
-        side of 0); ``by_search``, one row per search.
 
     Raises:
         ValueError: No rollout can be measured.
@@ -67,44 +198,51 @@ def audit_searches(
         for number, (asked, context) in enumerate(zip(played.asked, played.found, strict=True), 1):
             gain = utility(own[context], before)
             rows.append(
-                {
-                    "rollout": place, "id": played.query.id, "question": played.query.question, "search": number,
-                    "query": asked, "seper_before": rounded(before.seper), "needed": own[()].seper < needed,
-                    "unsure_before": before.seper < needed,
-                    "delta_seper": rounded(gain.delta_seper), "std_error": rounded(gain.std_error),
-                    "low": rounded(gain.soft.low), "high": rounded(gain.soft.high),
-                    "kind": _kind(gain.delta_seper, margin),
-                }
-            )  # fmt: skip
+                Search(
+                    rollout=place,
+                    id=played.query.id,
+                    question=played.query.question,
+                    search=number,
+                    query=asked,
+                    seper_before=rounded(before.seper),
+                    needed=own[()].seper < needed,
+                    unsure_before=before.seper < needed,
+                    delta_seper=rounded(gain.delta_seper),
+                    std_error=rounded(gain.std_error),
+                    low=rounded(gain.soft.low),
+                    high=rounded(gain.soft.high),
+                    kind=_kind(gain.delta_seper, margin),
+                )
+            )
             before = own[context]
-    return {
-        "rollouts": len(kept),
-        "questions": len({each.query.id for each, _ in kept}),
-        "searches": len(rows),
-        "left_out": len(rollouts) - len(kept),
-        "needed_below": needed,
-        "margin": margin,
-        "measures": _measures([each for each, _ in kept], [own[()].seper < needed for _, own in kept], rows),
-        "kinds": _kinds(rows),
-        "by_search": rows,
-    }
+    return SearchAudit(
+        rollouts=len(kept),
+        questions=len({each.query.id for each, _ in kept}),
+        searches=len(rows),
+        left_out=len(rollouts) - len(kept),
+        needed_below=needed,
+        margin=margin,
+        measures=_measures([each for each, _ in kept], [own[()].seper < needed for _, own in kept], rows),
+        kinds=_kinds(rows),
+        by_search=rows,
+    )
 
 
 def _kind(gain: float, margin: float) -> str:
     return "helpful" if gain > margin else "harmful" if gain < -margin else "useless"
 
 
-def _measures(rollouts: Sequence[Played], needs: Sequence[bool], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _measures(rollouts: Sequence[Played], needs: Sequence[bool], rows: Sequence[Search]) -> dict[str, Any]:
     ids = [each.query.id for each in rollouts]
     pairs = list(zip(rollouts, needs, strict=True))
 
     def over_rollouts(part: Callable[[Played, bool], tuple[float, float]]) -> dict[str, Any]:
         return ratio_over_questions(ids, [part(*pair) for pair in pairs])
 
-    def over_searches(chosen: Sequence[dict[str, Any]], part: Callable[[dict[str, Any]], float]) -> dict[str, Any]:
-        return ratio_over_questions([row["id"] for row in chosen], [(part(row), 1.0) for row in chosen])
+    def over_searches(chosen: Sequence[Search], part: Callable[[Search], float]) -> dict[str, Any]:
+        return ratio_over_questions([row.id for row in chosen], [(part(row), 1.0) for row in chosen])
 
-    of_need = {need: [row for row in rows if needs[row["rollout"]] == need] for need in (True, False)}
+    of_need = {need: [row for row in rows if needs[row.rollout] == need] for need in (True, False)}
     right = over_rollouts(lambda each, _: (exact_match(each.answer, each.query.answers), 1.0))
     return {
         **({"accuracy": right} if any(each.answer for each in rollouts) else {}),
@@ -114,21 +252,21 @@ def _measures(rollouts: Sequence[Played], needs: Sequence[bool], rows: Sequence[
         "search_rate_needed": over_rollouts(lambda each, need: (need and bool(each.found), need)),
         "search_rate_not_needed": over_rollouts(lambda each, need: (not need and bool(each.found), not need)),
         "decision_f1": over_rollouts(lambda each, need: (2 * (need and bool(each.found)), need + bool(each.found))),
-        "unsure_before": over_searches(rows, lambda row: row["unsure_before"]),
-        "break_even_price": over_searches(rows, lambda row: row["delta_seper"]),
-        "break_even_price_needed": over_searches(of_need[True], lambda row: row["delta_seper"]),
-        "break_even_price_not_needed": over_searches(of_need[False], lambda row: row["delta_seper"]),
+        "unsure_before": over_searches(rows, lambda row: row.unsure_before),
+        "break_even_price": over_searches(rows, lambda row: row.delta_seper),
+        "break_even_price_needed": over_searches(of_need[True], lambda row: row.delta_seper),
+        "break_even_price_not_needed": over_searches(of_need[False], lambda row: row.delta_seper),
     }
 
 
-def _kinds(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    ids = [row["id"] for row in rows]
-    surely = {"helpful": lambda row: row["low"] > 0, "harmful": lambda row: row["high"] < 0}
+def _kinds(rows: Sequence[Search]) -> dict[str, Any]:
+    ids = [row.id for row in rows]
+    surely = {"helpful": lambda row: row.low > 0, "harmful": lambda row: row.high < 0}
     return {
         kind: {
-            **ratio_over_questions(ids, [(row["kind"] == kind, 1.0) for row in rows]),
-            "searches": sum(row["kind"] == kind for row in rows),
-            **({"surely": sum(row["kind"] == kind and surely[kind](row) for row in rows)} if kind in surely else {}),
+            **ratio_over_questions(ids, [(row.kind == kind, 1.0) for row in rows]),
+            "searches": sum(row.kind == kind for row in rows),
+            **({"surely": sum(row.kind == kind and surely[kind](row) for row in rows)} if kind in surely else {}),
         }
         for kind in KINDS
     }

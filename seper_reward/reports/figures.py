@@ -1,6 +1,5 @@
 """Plots of beliefs, of measures of rankings, of agreement with people, and of gates."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -212,37 +211,6 @@ def plot_components(result: Mapping[str, Any], path: Path) -> None:
         axes.set_title(f"reader {name}", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("mean ΔSePer (bars: 95 % over questions)")
-    legend_beside(panels[-1])
-    save_figure(figure, path)
-
-
-def plot_retrievers(result: Mapping[str, Any], path: Path) -> None:
-    """Plot the reader's accuracy over each measure: a panel per measure, a colour per retriever, a mark per depth.
-
-    Args:
-        result: What ``compare_retrievers`` returned.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
-    rows = result["retrievers"]
-    measures = [name for name in rows[0]["measures"] if name != "accuracy"]
-    figure = new_figure(3 * len(measures) + 2, 3.5)
-    panels = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
-    colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(row["retriever"] for row in rows))}
-    marks = dict(zip(dict.fromkeys(row["k"] for row in rows), itertools.cycle("os^Dv"), strict=False))
-    for axes, measure in zip(panels, measures, strict=True):
-        for row in rows:
-            value, accuracy = row["measures"][measure]["mean"], row["measures"]["accuracy"]["mean"]
-            if value is not None:
-                label = f"{row['retriever']}, k = {row['k']}"
-                axes.scatter(
-                    value, accuracy, color=colors[row["retriever"]], marker=marks[row["k"]], alpha=0.8, label=label
-                )
-        axes.set_xlabel(measure.replace("_", " "))
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("accuracy of the reader")
     legend_beside(panels[-1])
     save_figure(figure, path)
 

@@ -14,7 +14,12 @@ import jinja2
 from seper_reward.data.marks import role_order
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
-from seper_reward.evaluate.overview import (
+from seper_reward.labels.folder import PLACEBO
+from seper_reward.labels.provenance import PROVENANCE
+from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of, read_labels
+from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
+from seper_reward.reports.evaluation_tables import Evaluation, read_evaluations, result_tables, settings_table
+from seper_reward.reports.overview import (
     VERDICTS,
     LabeledPassage,
     by_group_and_role,
@@ -24,11 +29,6 @@ from seper_reward.evaluate.overview import (
     labeled_passages,
     relevant_by_label,
 )
-from seper_reward.labels.folder import PLACEBO
-from seper_reward.labels.provenance import PROVENANCE
-from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of, read_labels
-from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
-from seper_reward.reports.evaluation_tables import Evaluation, read_evaluations, result_tables, settings_table
 from seper_reward.reports.tables import cluster_segments, placebo_line, sets_line
 from seper_reward.runtime.hashing import file_hash
 from seper_reward.runtime.json_files import naming, read_json

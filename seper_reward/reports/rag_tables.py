@@ -1,18 +1,9 @@
-"""Markdown tables of the parts of a RAG system: components, retrievers and workflows."""
+"""Markdown tables of the parts of a RAG system: components and workflows."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table
-
-_TITLES = {
-    "ndcg": "nDCG",
-    "recall": "recall",
-    "delta_seper": "ΔSePer of a passage",
-    "delta_seper_list": "ΔSePer of the list",
-    "harm_rate": "harm rate",
-    "accuracy": "accuracy",
-}
 
 
 def components_tables(result: Mapping[str, Any]) -> str:
@@ -42,32 +33,6 @@ def components_tables(result: Mapping[str, Any]) -> str:
         title = f"Reader {name}: {_questions(found)}, SePer without a passage {found['baseline_seper']:.3f}"
         parts.append(f"{title}\n\n{markdown_table(header, rows)}")
     return "\n\n".join(parts)
-
-
-def retrievers_tables(result: Mapping[str, Any]) -> str:
-    """Return measures of retrievers, and how well they tell the reader's accuracy, as Markdown.
-
-    Args:
-        result: What ``compare_retrievers`` returned.
-    """
-    rows = result["retrievers"]
-    measures = list(rows[0]["measures"])
-    judged = list(rows[0]["kendall"])
-    values = [
-        [row["retriever"], str(row["k"]), *(interval_cell(row["measures"][each]) for each in measures)] for row in rows
-    ]
-    taus = [[row["retriever"], str(row["k"]), *(_tau(row["kendall"][each]) for each in judged)] for row in rows]
-    taus += [
-        ["order of all retrievers", k, *(_tau(row[each]) for each in judged)] for k, row in result["order"].items()
-    ]
-    return "\n\n".join(
-        [
-            _questions(result),
-            markdown_table(["retriever", "k", *(_TITLES[each] for each in measures)], values),
-            "Kendall's tau with the reader's accuracy, over questions",
-            markdown_table(["retriever", "k", *(_TITLES[each] for each in judged)], taus),
-        ]
-    )
 
 
 def workflows_tables(result: Mapping[str, Any]) -> str:
@@ -122,7 +87,3 @@ def _questions(row: Mapping[str, Any]) -> str:
 def _step(row: Mapping[str, Any]) -> str:
     refused = f", {row['refused']:.0%} of them refusals" if row["refused"] else ""
     return f"{interval_cell(row['gain'])} ({row['share']:.0%}{refused})"
-
-
-def _tau(row: Mapping[str, Any]) -> str:
-    return interval_cell({"mean": row["value"], "interval": row["interval"]})

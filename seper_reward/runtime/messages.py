@@ -10,11 +10,19 @@ def say(text: str) -> None:
     tqdm.write(text, file=sys.stderr)
 
 
+def say_once(text: str) -> None:
+    """Write a line as ``say`` does, on the main process only."""
+    from seper_reward.runtime.distributed import process_state  # loads torch
+
+    if process_state().is_main_process:
+        say(text)
+
+
 def tell_left_out(identity: str, reason: Exception) -> None:
-    """Tell why the question with this id is left out of a measurement.
+    """Write on the main process why the question with this id is left out of a measurement.
 
     Args:
         identity: The question's id.
-        reason: What happened when the reader was asked, or is to be asked.
+        reason: Error of the question, which all processes have: measurements are gathered.
     """
-    say(f"question id={identity!r} is left out: {reason}")
+    say_once(f"question id={identity!r} is left out: {reason}")

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from seper_reward.baselines.similarity import AnswerSimilarity, bertscore_f1
+from seper_reward.baselines.similarity import AnswerSimilarity
 from seper_reward.baselines.voting import SIMILARITIES
+from seper_reward.evaluate.similarity import bertscore_f1
 
 
 def test_bertscore_by_hand():

@@ -12,8 +12,8 @@ from pathlib import Path
 from seper_reward import Estimator, SePerScorer
 from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of, spread
-from seper_reward.evaluate.validity.contexts import choose_passages
-from seper_reward.evaluate.validity.correlation import correlation
+from seper_reward.evaluate.contexts import choose_passages
+from seper_reward.evaluate.correlation import correlation
 from seper_reward.reader.loading import READER_DEFAULTS
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import EMBEDDED
@@ -55,7 +55,7 @@ def main() -> None:
     result = {}
     for name, estimator in named:
         scorer = SePerScorer(base.sampler, base.entailment, prompt=prompt, estimator=estimator, cache=base.cache)
-        found = correlation(scorer, queries)["pearson"]
+        found = correlation(scorer, queries).pearson
         result[name] = {kind: round(found[f"delta_seper_{kind}"], 3) for kind in ("soft", "hard")}
     finish({"questions": len(queries), "split": options.split, "pearson": result}, options.json)
 

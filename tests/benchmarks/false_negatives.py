@@ -20,10 +20,10 @@ from seper_reward.data.answers import contains_answer
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of, spread
-from seper_reward.evaluate.statistics import interval_over_questions, rounded
 from seper_reward.labels.audit import Label, false_negative
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.run import LabelRun
+from seper_reward.statistics import interval_over_questions, rounded
 from seper_reward.types import Passage, Query, answer_text
 from tests.benchmarks.common import NQ, finish, parser
 

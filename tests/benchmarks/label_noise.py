@@ -16,9 +16,9 @@ import torch
 from scipy.stats import chi2
 
 from seper_reward.estimators.draws import drawn_by_weight, estimate
-from seper_reward.evaluate.statistics import interval_over_questions, interval_over_questions_and_seeds
 from seper_reward.labels.heterogeneity import heterogeneity_p_value, shrunk
 from seper_reward.labels.targets import informative
+from seper_reward.statistics import interval_over_questions, interval_over_questions_and_seeds
 from seper_reward.types import LabeledQuery, Passage, Query, Responses
 from tests.benchmarks.common import finish, parser
 

@@ -7,8 +7,7 @@ import pytest
 from seper_reward.cli import main
 from seper_reward.evaluate import search_audit
 from seper_reward.evaluate.search_audit import Played, audit_searches
-from seper_reward.evaluate.statistics import ratio_over_questions
-from seper_reward.reports.search_audit import plot_search_audit, search_audit_tables
+from seper_reward.statistics import ratio_over_questions
 from seper_reward.types import Belief, Estimate, Passage, Query
 
 A, B = Passage("Ida runs it.", id="a"), Passage("Rain fell.", id="b")
@@ -50,12 +49,12 @@ ROLLOUTS = [
 
 def test_by_hand(scripted):
     found = audit_searches(None, ROLLOUTS)
-    assert (found["rollouts"], found["questions"], found["searches"], found["left_out"]) == (5, 2, 4, 1)
+    assert (found.rollouts, found.questions, found.searches, found.left_out) == (5, 2, 4, 1)
     gains = [0.8, 0.02, 0.58, -0.5]
-    assert [row["delta_seper"] for row in found["by_search"]] == pytest.approx(gains)
-    assert [row["kind"] for row in found["by_search"]] == ["helpful", "useless", "helpful", "harmful"]
-    assert [row["search"] for row in found["by_search"]] == [1, 1, 2, 1]
-    measures = {name: row["mean"] for name, row in found["measures"].items()}
+    assert [row.delta_seper for row in found.by_search] == pytest.approx(gains)
+    assert [row.kind for row in found.by_search] == ["helpful", "useless", "helpful", "harmful"]
+    assert [row.search for row in found.by_search] == [1, 1, 2, 1]
+    measures = {name: row["mean"] for name, row in found.measures.items()}
     assert measures == pytest.approx(
         {
             "accuracy": 0.8, "searches_per_rollout": 0.8, "needed": 0.6, "search_rate_needed": 2 / 3,
@@ -66,34 +65,34 @@ def test_by_hand(scripted):
         },
         abs=1e-4,
     )  # fmt: skip
-    kinds = {kind: (row["searches"], row["mean"], row.get("surely")) for kind, row in found["kinds"].items()}
+    kinds = {kind: (row["searches"], row["mean"], row.get("surely")) for kind, row in found.kinds.items()}
     assert kinds == {"helpful": (2, 0.5, 2), "useless": (1, 0.25, None), "harmful": (1, 0.25, 1)}
 
 
 def test_at_the_break_even_price_searches_earn_what_they_cost(scripted):
     found = audit_searches(None, ROLLOUTS)
-    price = found["measures"]["break_even_price"]["mean"]
-    assert sum(row["delta_seper"] - price for row in found["by_search"]) == pytest.approx(0, abs=1e-3)
+    price = found.measures["break_even_price"]["mean"]
+    assert sum(row.delta_seper - price for row in found.by_search) == pytest.approx(0, abs=1e-3)
 
 
 def test_agents_that_never_search_or_never_answer(scripted):
     found = audit_searches(None, [played("new", answer=""), played("old", answer="")])
-    assert "accuracy" not in found["measures"]
-    assert found["measures"]["break_even_price"] == {"mean": None, "interval": None}
-    assert found["kinds"]["helpful"]["mean"] is None
-    assert "2 rollouts of 2 questions, 0 searches" in search_audit_tables(found)
+    assert "accuracy" not in found.measures
+    assert found.measures["break_even_price"] == {"mean": None, "interval": None}
+    assert found.kinds["helpful"]["mean"] is None
+    assert "2 rollouts of 2 questions, 0 searches" in found.table()
     with pytest.raises(ValueError, match="expected rollouts that can be measured"):
         audit_searches(None, [played("lost")])
 
 
 def test_tables_and_figure(scripted, tmp_path):
     found = audit_searches(None, ROLLOUTS)
-    page = search_audit_tables(found)
+    page = found.table()
     assert "| price at which the searches break even (mean ΔSePer) | 0.225" in " ".join(page.split()).replace(
         "  ", " "
     )
     assert "1 rollouts left out" in page
-    plot_search_audit(found, tmp_path / "audit.svg")
+    found.plot(tmp_path / "audit.svg")
     assert (tmp_path / "audit.svg").read_text().startswith("<?xml")
 
 
@@ -123,7 +122,7 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     ]  # fmt: skip
     outputs = {name: str(tmp_path / f"out.{name}") for name in ("json", "jsonl", "svg")}
     files = ["--json", outputs["json"], "--searches", outputs["jsonl"], "--plot", outputs["svg"]]
-    assert main(["audit", str(log), *words, *files]) == 0
+    assert main(["audit-searches", str(log), *words, *files]) == 0
     out, err = capsys.readouterr()
     assert "2 rollouts of 2 questions, 1 searches" in out
     assert "1 rows cannot be used" in err
@@ -145,14 +144,14 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
         for name in ("search", "search", "python")
     ]  # fmt: skip
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["audit", str(log), *words]) == 2
+    assert main(["audit-searches", str(log), *words]) == 2
     several = "the log holds results of tools search (2), python (1): name those that search with --tools search"
     assert several in capsys.readouterr().err
     named = ["--tools", "search", "web", "--answer_pattern", "Done: (.*)", "--json", outputs["json"]]
-    assert main(["audit", str(log), *words, *named]) == 0
+    assert main(["audit-searches", str(log), *words, *named]) == 0
     out, err = capsys.readouterr()
     assert "3 rollouts of 1 questions, 2 searches" in out
     assert "--tools web: the log holds no result of it; it holds search (2), python (1)" in err
     assert json.loads((tmp_path / "out.json").read_text())["measures"]["accuracy"]["mean"] == 1.0
-    assert main(["audit"]) == 2
+    assert main(["audit-searches"]) == 2
     assert "input is required: seper-reward audit-searches rollouts.jsonl" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """Tables of the parts of a RAG system, cell by cell."""
 
-from seper_reward.reports.rag_tables import components_tables, retrievers_tables, workflows_tables
+from seper_reward.reports.rag_tables import components_tables, workflows_tables
 
 
 def of(mean, interval=None):
@@ -24,19 +24,6 @@ def test_components():
     row = cells(table, ["5", "none", "none"])
     assert row == ["0.200 [0.100, 0.300]", "–", "0.500", "0.250", "4.5", "203"]
     assert cells(table, ["5", "none", "longllmlingua"])[1] == "no difference seen: -0.010 [-0.050, 0.020]"
-
-
-def test_retrievers():
-    tau = {"value": 0.5, "interval": [0.1, 0.9]}
-    row = {"retriever": "bm25", "k": 1, "measures": {"ndcg": of(None), "accuracy": of(0.6, [0.5, 0.7])}}
-    row |= {"kendall": {"ndcg": tau}}
-    result = {"questions": 3, "left_out": 0, "retrievers": [row], "order": {"1": {"ndcg": {**tau, "value": None}}}}
-    table = retrievers_tables(result)
-    assert table.startswith("3 questions\n\n")
-    assert cells(table, ["bm25", "1"]) == ["–", "0.600 [0.500, 0.700]"]
-    by_question = table.partition("over questions")[2]
-    assert cells(by_question, ["bm25", "1"]) == ["0.500 [0.100, 0.900]"]
-    assert cells(by_question, ["order of all retrievers", "1"]) == ["–"]
 
 
 def test_workflows():

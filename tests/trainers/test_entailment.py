@@ -10,7 +10,7 @@ from trl import TrlParser
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
 from seper_reward.data.splits import split_of
-from seper_reward.evaluate.validity.equivalence import Verdict
+from seper_reward.evaluate.equivalence import Verdict
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.pretrained import LoadOptions
 from trainers import entailment as trainer

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from seper_reward.evaluate.statistics import questions_for_lead
 from seper_reward.labels.labelers import DeltaSePerLabeler, PassageLabeler
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import questions_for_lead
 from seper_reward.types import Belief, Estimate, LabeledQuery, Passage, Query, Responses, SetLabel, UnscorableError
 from tests.helpers import OneByOne
 from trainers import compare_labelers

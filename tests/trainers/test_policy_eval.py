@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from seper_reward.evaluate.statistics import interval_over_questions_and_seeds
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reports.policy_figures import smoothed
@@ -18,6 +17,7 @@ from seper_reward.reward.environment import environment_factory
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
+from seper_reward.statistics import interval_over_questions_and_seeds
 from seper_reward.types import Belief, Estimate, Measured, Passage, Query, Responses, UnscorableError
 from tests.helpers import VARIANTS
 from trainers import policy_eval

@@ -11,7 +11,6 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 
 from seper_reward.config import reader_options
 from seper_reward.evaluate.rankings import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
-from seper_reward.evaluate.statistics import rounded_or_none
 from seper_reward.evaluate.win_ratios import relative_win_ratios
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
@@ -19,6 +18,7 @@ from seper_reward.reader.loading import reader_defaults
 from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
 from seper_reward.runtime.hashing import content_key
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import rounded_or_none
 from seper_reward.types import Passage, Query
 
 from .data import RankingConfig

@@ -13,8 +13,8 @@ import numpy as np
 
 from seper_reward.evaluate.gating import Curve, curve, gated
 from seper_reward.evaluate.rankings import downstream
-from seper_reward.evaluate.statistics import lead_over_questions, mean, rounded
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import lead_over_questions, mean, rounded
 from seper_reward.types import Belief, LabeledQuery, Passage, Query
 
 from .regression import Predictor

@@ -14,17 +14,17 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from seper_reward.evaluate.rankings import downstream, gold_relevance
-from seper_reward.evaluate.statistics import (
-    lead_beyond_seeds,
-    lead_over_questions,
-    mean_over_questions,
-    questions_for_lead,
-)
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.targets import chosen
 from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.distributed import gather_in_order, shard
+from seper_reward.statistics import (
+    lead_beyond_seeds,
+    lead_over_questions,
+    mean_over_questions,
+    questions_for_lead,
+)
 from seper_reward.types import Passage, Query
 
 from .evaluation import RankingReaders, Rankings

@@ -11,7 +11,6 @@ from seper_reward.data.marks import is_relevant, relevance_of, role_order, type_
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.neighbours.erag import end_to_end
 from seper_reward.evaluate.neighbours.labelled import Labelled, label_all
-from seper_reward.evaluate.statistics import PooledPearson, mean, mean_over_questions, rank_correlation
 from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, LabelerOptions, load_labeler, needs_answers
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.provenance import query_key
@@ -20,6 +19,7 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import PooledPearson, mean, mean_over_questions, rank_correlation
 from seper_reward.types import LabeledQuery, Query
 
 Ends = Sequence[Mapping[int, float] | None]  # by question: the reader's score by depth

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from tqdm.auto import tqdm
 
 from seper_reward.data.answers import abstains, exact_match, share_held, stated_parts
-from seper_reward.evaluate.statistics import (
+from seper_reward.evaluate.win_ratios import decompose_errors, mean_win_and_lose_ratios, relative_win_ratios
+from seper_reward.reader.sampler import GREEDY
+from seper_reward.runtime.messages import tell_left_out
+from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import (
     interval_over_questions,
     mean_over_questions,
     rounded,
     rounded_or_none,
 )
-from seper_reward.evaluate.win_ratios import decompose_errors, mean_win_and_lose_ratios, relative_win_ratios
-from seper_reward.reader.sampler import GREEDY
-from seper_reward.runtime.messages import tell_left_out
-from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Passage, Query, UnscorableError
 
 _RESAMPLES = 1000

@@ -19,9 +19,9 @@ from seper_reward.baselines.voting import (
 )
 from seper_reward.data.answers import exact_match
 from seper_reward.data.splits import fold_of
-from seper_reward.evaluate.statistics import lead_over_questions, mean_over_questions, rounded, rounded_or_none
 from seper_reward.evaluate.win_ratios import mean_win_and_lose_ratios
 from seper_reward.runtime.messages import tell_left_out
+from seper_reward.statistics import lead_over_questions, mean_over_questions, rounded, rounded_or_none
 from seper_reward.types import Passage, Query, UnscorableError
 
 

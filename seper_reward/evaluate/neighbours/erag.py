@@ -8,10 +8,10 @@ from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import BadRowError
 from seper_reward.evaluate.list_metrics import LIST_METRICS, ListMetric, list_metric
 from seper_reward.evaluate.neighbours.labelled import Labelled, label_all
-from seper_reward.evaluate.statistics import mean, mean_over_questions, rank_correlation
 from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.retrieval import Retriever
+from seper_reward.statistics import mean, mean_over_questions, rank_correlation
 from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
 
 

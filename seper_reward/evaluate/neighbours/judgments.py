@@ -7,11 +7,11 @@ from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import relevance_of
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.neighbours.labelled import Labelled, label_all
-from seper_reward.evaluate.statistics import PooledPearson, mean_over_questions, rounded
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import PooledPearson, mean_over_questions, rounded
 from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
 
 DEPTHS = (1, 3, 5, 10, 20)

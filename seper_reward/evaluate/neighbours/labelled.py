@@ -4,10 +4,10 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from seper_reward.evaluate.statistics import rounded
 from seper_reward.labels import loop
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.runtime.profiling import profiling
+from seper_reward.statistics import rounded
 from seper_reward.types import LabeledQuery, Query, UnscorableError
 
 

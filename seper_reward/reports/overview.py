@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from seper_reward.data.marks import is_marked, is_relevant, role_of, role_order
-from seper_reward.evaluate.statistics import interval_over_questions, rounded
 from seper_reward.labels.heterogeneity import heterogeneity_p_value
 from seper_reward.labels.summary import MARGIN, label_interval
 from seper_reward.labels.targets import pairs
+from seper_reward.statistics import interval_over_questions, rounded
 from seper_reward.types import LabeledQuery
 
 Verdict = Literal["harmful", "unsure", "helpful"]

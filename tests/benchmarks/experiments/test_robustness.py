@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from seper_reward import SePerScorer
-from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.evaluate.validity.robustness import robustness
-from seper_reward.evaluate.validity.similarity import SimilarityKernel, load_similarity
+from seper_reward.evaluate.similarity import load_similarity
 from seper_reward.reader.prompts import STYLES
+from tests.benchmarks.experiments.robustness import SimilarityKernel, main, robustness
 from tests.helpers import evaluation_arguments as arguments
 
 RECORDS = [
@@ -48,9 +47,9 @@ def test_each_row_is_what_a_scorer_of_its_own_would_measure(tiny_scorer, tiny_sa
     scorers = {"token_f1": judged_otherwise, "paper": SePerScorer(tiny_sampler, tiny_judge, prompt="paper")}
     reference = gains(tiny_scorer)
     for row, scorer in (
-        (found["reference"], tiny_scorer),
-        (found["entailment"]["token_f1"], scorers["token_f1"]),
-        (found["prompt"]["paper"], scorers["paper"]),
+        (found.reference, tiny_scorer),
+        (found.entailment["token_f1"], scorers["token_f1"]),
+        (found.prompt["paper"], scorers["paper"]),
     ):
         assert row["soft"]["pearson"] == pytest.approx(np.corrcoef(gains(scorer), MARKS)[0, 1], abs=1e-3)
         hard = np.corrcoef(gains(scorer, "delta_seper_hard"), MARKS)[0, 1]
@@ -58,22 +57,22 @@ def test_each_row_is_what_a_scorer_of_its_own_would_measure(tiny_scorer, tiny_sa
         assert row["with_reference"]["pearson"] == pytest.approx(np.corrcoef(gains(scorer), reference)[0, 1], abs=1e-3)
         baselines = [row[0].baseline_seper for row in scorer.utilities(QUERIES)]
         assert row["baseline_seper"] == pytest.approx(np.mean(baselines), abs=1e-3)
-    assert found["entailment"]["same"] == found["prompt"]["brief"] == found["reference"]
-    assert found["reference"]["with_reference"]["pearson"] == 1.0
-    assert (found["n"], found["questions"], found["left_out"]) == (9, 3, 0)
+    assert found.entailment["same"] == found.prompt["brief"] == found.reference
+    assert found.reference["with_reference"]["pearson"] == 1.0
+    assert (found.n, found.questions, found.left_out) == (9, 3, 0)
 
 
 def test_a_question_too_long_for_one_prompt_is_left_out_of_all(tiny_scorer, capsys):
     room = 512 - 8 - 20  # tokens of the window, of a response, and of the brief prompt
     long = as_query({**RECORDS[0], "id": "long", "question": "Who? " * (room // 2)})
     found = robustness(tiny_scorer, [QUERIES[0], long], {}, {"few_shot": STYLES["few_shot"]})
-    assert (found["questions"], found["left_out"]) == (1, 1)
+    assert (found.questions, found.left_out) == (1, 1)
     assert "question id='long' is left out" in capsys.readouterr().err
 
 
 def test_the_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
-    words = ["evaluate", "robustness", "--entailments", str(tiny_entailment), "lexical", "--prompts", "paper"]
+    words = ["--entailments", str(tiny_entailment), "lexical", "--prompts", "paper"]
     words += ["--plot", str(tmp_path / "plot.svg"), "--passages_per_question", "2"]
     words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
     assert main(words) == 0
@@ -87,6 +86,17 @@ def test_the_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     assert (tmp_path / "plot.svg").stat().st_size > 1000
 
 
-def test_a_prompt_that_does_not_exist_is_named_before_anything_is_loaded(capsys):
-    assert main(["evaluate", "robustness", "--file", "demo", "--prompts", "long"]) == 2
-    assert "prompt must be one of paper, brief, few_shot, got 'long'" in capsys.readouterr().err
+def test_a_prompt_that_does_not_exist_is_named_before_anything_is_loaded():
+    with pytest.raises(ValueError, match="prompt must be one of paper, brief, few_shot, got 'long'"):
+        main(["--file", "demo", "--prompts", "long"])
+
+
+def test_a_kernel_judges_like_an_entailment_model():
+    kernel = SimilarityKernel("lexical", load_similarity("lexical"))
+    probs = kernel.class_probs([("It is Paris", "Paris"), ("Paris", "It is Paris"), ("", " "), ("a", "")], ["Q?"] * 4)
+    assert probs.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]]
+    assert kernel.class_probs([]).shape == (0, 3)
+    half = SimilarityKernel("token_f1", load_similarity("token_f1")).class_probs([("Ann Ray", "Ann Lee")])
+    assert half.tolist() == [[0.5, 0.5, 0.0]]
+    clipped = SimilarityKernel("odd", lambda pairs: [-0.25] * len(pairs)).class_probs([("a", "b")])
+    assert clipped.tolist() == [[0, 1, 0]]

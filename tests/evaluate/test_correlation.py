@@ -10,12 +10,11 @@ from scipy.stats import pearsonr
 
 from seper_reward import SePerScorer
 from seper_reward.cli import main
-from seper_reward.commands.validity import CorrelationConfig, load_judge
 from seper_reward.data.queries import as_query
-from seper_reward.evaluate.validity.contexts import choose_passages, contexts_of
-from seper_reward.evaluate.validity.correlation import correlation, unknown_to
-from seper_reward.evaluate.validity.llm_judge import LLMJudge
-from seper_reward.evaluate.validity.measures import share_right
+from seper_reward.evaluate.contexts import choose_passages, contexts_of
+from seper_reward.evaluate.correlation import CorrelationConfig, correlation, load_judge, unknown_to
+from seper_reward.evaluate.llm_judge import LLMJudge
+from seper_reward.evaluate.measures import share_right
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.types import Belief, Estimate, Passage, Query, Responses
 from tests.helpers import ScriptedSampler
@@ -104,8 +103,8 @@ def test_a_list_among_the_answers_leaves_out_what_is_not_known_of_it(tiny_scorer
     plain = as_query({**RECORD, "id": "plain", "passages": ONE_RELEVANT})
     listed = as_query({**RECORD, "id": "list", "answers": [["Ann"], ["Bob"]], "passages": ONE_RELEVANT})
     for queries in ([plain, listed], [listed, plain]):
-        assert "delta_belief" not in correlation(tiny_scorer, queries)["pearson"]
-    assert "delta_belief" in correlation(tiny_scorer, [plain])["pearson"]
+        assert "delta_belief" not in correlation(tiny_scorer, queries).pearson
+    assert "delta_belief" in correlation(tiny_scorer, [plain]).pearson
 
 
 def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
@@ -131,19 +130,19 @@ def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
     judging = ScriptedSampler(tiny_scorer.sampler.tokenizer, lambda prompt: replies[_line(prompt, "Response: ")])
     judge = LLMJudge(PromptedReader(judging, prompt="brief"))
     result = correlation(tiny_scorer, [query], judge=judge)
-    assert result["mean"]["exact_match"] == {"0": 0.0, "1": 0.5}  # 3 of 4 less 1 of 4
+    assert result.mean["exact_match"] == {"0": 0.0, "1": 0.5}  # 3 of 4 less 1 of 4
     # ROUGE-L of "Ann Ray" is 1/2, so 3.5 of 4 less 1 of 4
-    assert result["mean"]["rouge_l"]["1"] == pytest.approx(0.625)
-    assert result["pearson"]["exact_match"] == 1.0
+    assert result.mean["rouge_l"]["1"] == pytest.approx(0.625)
+    assert result.pearson["exact_match"] == 1.0
     # BLEU of "ann lee." has 2 of 3 words, 1 of 2 pairs and half of a triple; of "Ann Ray" 1 of 2, and half a pair
-    assert result["mean"]["bleu"]["1"] == pytest.approx((6 ** (-1 / 3) + 2 + 0.5) / 4 - 0.25, abs=1e-4)
-    assert result["mean"]["bert_score"]["0"] == 0
-    assert 0.5 < result["mean"]["bert_score"]["1"] < 0.75
-    assert result["mean"]["llm_judge"] == {"0": 0.0, "1": 0.75}  # 3 of 3 with a verdict less 1 of 4
-    assert result["judge"] == {"asked": 4, "not_understood": 1}
+    assert result.mean["bleu"]["1"] == pytest.approx((6 ** (-1 / 3) + 2 + 0.5) / 4 - 0.25, abs=1e-4)
+    assert result.mean["bert_score"]["0"] == 0
+    assert 0.5 < result.mean["bert_score"]["1"] < 0.75
+    assert result.mean["llm_judge"] == {"0": 0.0, "1": 0.75}  # 3 of 3 with a verdict less 1 of 4
+    assert result.judge == {"asked": 4, "not_understood": 1}
     # perplexity 4 either way: 4 of each token, and the geometric mean of 2 and 8
-    assert result["mean"]["response_perplexity"]["1"] == pytest.approx(0, abs=1e-6)
-    assert result["mean"]["answer_perplexity"].keys() == {"0", "1"}
+    assert result.mean["response_perplexity"]["1"] == pytest.approx(0, abs=1e-6)
+    assert result.mean["answer_perplexity"].keys() == {"0", "1"}
 
 
 def _line(prompt, start):
@@ -166,9 +165,9 @@ def test_contexts_without_a_verdict_lack_only_that_measure(tiny_scorer):
         lambda prompt: "yes" if _line(prompt, "Response:").strip() in texts else "perhaps",
     )
     result = correlation(tiny_scorer, [query], judge=LLMJudge(PromptedReader(understood, prompt="brief")))
-    assert result["n"] == 4
-    assert result["contexts"]["llm_judge"] < 4  # all responses to some passages are new
-    assert result["contexts"]["bleu"] == 4
+    assert result.n == 4
+    assert result.contexts["llm_judge"] < 4  # all responses to some passages are new
+    assert result.contexts["bleu"] == 4
 
 
 def test_a_judge_that_says_too_much_is_not_understood(tiny_scorer):
@@ -214,7 +213,7 @@ def test_questions_that_are_too_long_are_left_out(tiny_scorer, capsys):
     fine = as_query({**RECORD, "id": "fine", "passages": ONE_RELEVANT})
     long = as_query({**RECORD, "id": "long", "question": "Who? " * 500, "passages": ONE_RELEVANT})
     result = correlation(tiny_scorer, [long, fine])
-    assert (result["questions"], result["left_out"], result["n"]) == (1, 1, 4)
+    assert (result.questions, result.left_out, result.n) == (1, 1, 4)
     told = capsys.readouterr()
     assert "question id='long' is left out" in told.err
     assert not told.out  # where tables are

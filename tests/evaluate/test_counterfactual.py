@@ -6,7 +6,7 @@ import pytest
 
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
-from seper_reward.evaluate.validity.counterfactual import counterfactual
+from seper_reward.evaluate.counterfactual import counterfactual
 from tests.helpers import evaluation_arguments as arguments
 
 RECORD = {

@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.baselines.similarity import bertscore_f1
 from seper_reward.data.answers import AnswerMetric, contains_answer, recall_of_items, stated_parts, token_f1
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.pretrained import embedded_encoder_folder
@@ -60,39 +59,6 @@ def bert_score(encoder: Encoder, responses: Sequence[str], answers: Answers) -> 
     return recall_of_items(lambda part, aliases: max(scores[part, alias] for alias in aliases))
 
 
-class SimilarityKernel:
-    """A similarity of texts in the place of an entailment model: it says nothing of contradiction.
-
-    Args:
-        name: Name of the similarity.
-        similarity: What tells how alike two texts are; numbers are clipped to [0, 1].
-    """
-
-    def __init__(self, name: str, similarity: Similarity) -> None:
-        self.name, self._similarity = name, similarity
-
-    @property
-    def weights_hash(self) -> str:
-        """The name: what it stands for is fixed."""
-        return self.name
-
-    def class_probs(
-        self, pairs: Sequence[Pair], questions: Sequence[str] | None = None, *, verbatim: bool = False
-    ) -> Tensor:
-        """Return ``(n, 3)``: how far the second text of each pair is found in the first, the rest, and 0.
-
-        Args:
-            pairs: The n ``(premise, hypothesis)`` texts. A blank text entails, and is entailed by, a blank text only.
-            questions: Not used.
-            verbatim: Not used.
-        """
-        stated = [pair for pair in dict.fromkeys(pairs) if all(map(str.strip, pair))]
-        found = dict(zip(stated, self._similarity(stated), strict=True))
-        blank = [float(not one.strip() and not other.strip()) for one, other in pairs]
-        support = torch.tensor([found.get(pair, both) for pair, both in zip(pairs, blank, strict=True)]).clamp(0, 1)
-        return torch.stack([support, 1 - support, torch.zeros_like(support)], dim=1)
-
-
 def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity:
     """Return a similarity by name.
 
@@ -111,3 +77,24 @@ def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity
     if name not in metrics:
         raise ValueError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {name!r}")
     return lambda pairs: [metrics[name](one, [other]) for one, other in pairs]
+
+
+def bertscore_f1(one: Tensor, other: Tensor) -> float:
+    """Return how alike two texts are by the vectors of their tokens (BERTScore, arXiv:1904.09675; all tokens weigh 1).
+
+    Args:
+        one: ``(T, D)`` vectors of the one text's tokens.
+        other: ``(U, D)`` vectors of the other's.
+
+    Returns:
+        Harmonic mean of precision and recall, the mean greatest cosine similarity of each text's tokens with one of
+        the other's, in [0, 1]; 0 where a text has no token or the two have nothing in common.
+
+    >>> round(bertscore_f1(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[3.0, 0.0]])), 4)
+    0.6667
+    """
+    if not len(one) or not len(other):
+        return 0.0
+    cosines = torch.nn.functional.normalize(one, dim=1) @ torch.nn.functional.normalize(other, dim=1).T  # (T, U)
+    sides = [float(cosines.amax(dim).mean().clamp(0.0, 1.0)) for dim in (0, 1)]
+    return 2 * sides[0] * sides[1] / sum(sides) if sum(sides) else 0.0

@@ -13,10 +13,10 @@ from tqdm.auto import tqdm
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.seper import Estimator
-from seper_reward.evaluate.validity.agreement import NoisyLabels
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of, sampled_responses
 from seper_reward.runtime.json_files import read_json
+from tests.benchmarks.experiments.agreement import NoisyLabels
 
 Key = tuple[str, str]  # id of the question, id of the passage
 

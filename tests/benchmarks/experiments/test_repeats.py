@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from seper_reward import Estimator, SePerScorer
-from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
-from seper_reward.evaluate.validity.repeats import repeats
-from seper_reward.evaluate.validity.similarity import SimilarityKernel, load_similarity
+from seper_reward.evaluate.similarity import load_similarity
 from seper_reward.types import Leaf, Responses
+from tests.benchmarks.experiments.repeats import main, repeats
+from tests.benchmarks.experiments.robustness import SimilarityKernel
 from tests.helpers import ScriptedSampler
 from tests.helpers import evaluation_arguments as arguments
 
@@ -66,7 +66,7 @@ def test_repeats_are_beliefs_on_parts_of_one_pool(scorer, tiny_judge, way):
         marks += [float(passage.metadata["relevant"]) for passage in query.passages]
     values, truth = np.array(values), np.array(truth)  # (Q, C, R) and (Q, C)
     found = repeats(scorer, QUERIES, [way], counts=[count, 4], times=times, timed_questions=0)
-    row = found["ways"][way]["2"]
+    row = found.ways[way]["2"]
     gains = (values[:, 1:] - values[:, :1]).reshape(-1, times)
     pearson = [np.corrcoef(gains[:, repeat], marks)[0, 1] for repeat in range(times)]
     assert row["pearson"] == pytest.approx(np.mean(pearson), abs=1e-3)
@@ -76,9 +76,9 @@ def test_repeats_are_beliefs_on_parts_of_one_pool(scorer, tiny_judge, way):
     assert row["rmse"] == pytest.approx(math.sqrt((errors**2).mean()), abs=1e-3)
     assert row["bias"] == pytest.approx(errors.mean(), abs=1e-3)
     assert row["seconds"] is None
-    assert (found["pool"], found["contexts"], found["questions"], found["left_out"]) == (12, 8, 2, 0)
-    assert 0 < found["unseen_mass"] < 0.99
-    assert found["truth_std_error"] > 0
+    assert (found.pool, found.contexts, found.questions, found.left_out) == (12, 8, 2, 0)
+    assert 0 < found.unseen_mass < 0.99
+    assert found.truth_std_error > 0
 
 
 def _without_leaves(responses):
@@ -106,7 +106,7 @@ def test_the_default_uses_what_is_known_of_the_answers():
     )
     queries = [replace(query, answers=("Ann",)) for query in QUERIES]
     found = repeats(scorer, queries, ["mass", "default"], counts=[1], times=4, timed_questions=0)
-    rows = {name: row["1"] for name, row in found["ways"].items()}
+    rows = {name: row["1"] for name, row in found.ways.items()}
     # each draw stands for all: 1, 0, 0, 1, and the truth is .6
     assert rows["mass"]["rmse"] == pytest.approx(math.sqrt((2 * 0.4**2 + 2 * 0.6**2) / 4), abs=1e-4)
     assert rows["mass"]["bias"] == pytest.approx(-0.1)
@@ -115,7 +115,7 @@ def test_the_default_uses_what_is_known_of_the_answers():
     assert rows["default"]["rmse"] == pytest.approx(math.sqrt(2 * 0.4**2 / 4), abs=1e-4)
     assert rows["default"]["bias"] == pytest.approx(0.2)
     assert rows["default"]["pearson"] is None  # no passage changes anything
-    assert found["unseen_mass"] == pytest.approx(0, abs=1e-9)
+    assert found.unseen_mass == pytest.approx(0, abs=1e-9)
 
 
 def test_a_reader_that_tells_no_probabilities_is_refused(tiny_sampler, tiny_judge):
@@ -130,7 +130,7 @@ def test_a_reader_that_tells_no_probabilities_is_refused(tiny_sampler, tiny_judg
 
 def test_the_command_goes_on_from_the_cache(tiny_reader, tiny_entailment, tmp_path, capsys, monkeypatch):
     (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
-    words = ["evaluate", "repeats", "--counts", "1", "2", "--repeats", "2", "--cache", str(tmp_path / "cache.sqlite")]
+    words = ["--counts", "1", "2", "--repeats", "2", "--cache", str(tmp_path / "cache.sqlite")]
     words += ["--estimators", "paper", "default", "--plot", str(tmp_path / "plot.svg"), "--timed_questions", "0"]
     words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
     assert main(words) == 0
@@ -156,6 +156,6 @@ def test_the_command_goes_on_from_the_cache(tiny_reader, tiny_entailment, tmp_pa
         ([], "--file is required"),
     ],
 )
-def test_bad_settings_are_named(words, message, capsys):
-    assert main(["evaluate", "repeats", *words]) == 2
-    assert message in capsys.readouterr().err
+def test_bad_settings_are_named(words, message):
+    with pytest.raises(ValueError, match=message):
+        main(words)

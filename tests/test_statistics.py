@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seper_reward.evaluate.statistics import (
+from seper_reward.statistics import (
     PooledPearson,
     interval_over_questions,
     interval_over_questions_and_seeds,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from seper_reward.evaluate.overview import (
+from seper_reward.labels.rows import labeled_query
+from seper_reward.reports.overview import (
     by_group_and_role,
     extremes,
     histogram,
@@ -10,7 +11,6 @@ from seper_reward.evaluate.overview import (
     labeled_passages,
     relevant_by_label,
 )
-from seper_reward.labels.rows import labeled_query
 from seper_reward.types import LabeledQuery, Passage, Query
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from seper_reward.cli import main
 from seper_reward.evaluate.rag.measuring import measured
-from seper_reward.evaluate.rag.retrievers import compare_retrievers
+from seper_reward.evaluate.retrievers import RetrieverRow, Retrievers, compare_retrievers
 from seper_reward.types import Passage, Query, UnscorableError
 from tests.evaluate.stubs import StubScorer
 from tests.helpers import evaluation_arguments as arguments
@@ -45,10 +45,10 @@ def scorer(tiny_sampler):
 
 def test_measures_by_hand(scorer):
     result = compare_retrievers(scorer, QUERIES, FOUND, depths=(1, 2))
-    assert (result["questions"], result["left_out"]) == (4, 1)
-    rows = {(row["retriever"], row["k"]): row for row in result["retrievers"]}
+    assert (result.questions, result.left_out) == (4, 1)
+    rows = {(row.retriever, row.k): row for row in result.retrievers}
     assert list(rows) == [("good", 1), ("good", 2), ("poor", 1), ("poor", 2)]
-    means = {key: {name: each["mean"] for name, each in row["measures"].items()} for key, row in rows.items()}
+    means = {key: {name: each["mean"] for name, each in row.measures.items()} for key, row in rows.items()}
     second = 1 / math.log2(3)
     # q1, q2 and q4 have relevant passages
     assert means["good", 2]["ndcg"] == pytest.approx((1 + 1 + second) / 3, abs=1e-4)
@@ -69,16 +69,16 @@ def test_measures_by_hand(scorer):
 
 def test_kendall_by_hand(scorer):
     result = compare_retrievers(scorer, QUERIES, FOUND, depths=(2,))
-    good, poor = result["retrievers"]
+    good, poor = result.retrievers
     accuracy = [1, 1, 0, 1]
     columns = {"delta_seper": [0.25, 0.25, -0.1, 0.05], "harm_rate": [0, 0, 0.5, 0.5]}
     for name, values in columns.items():
         expected = stats.kendalltau(values, accuracy).statistic
-        assert good["kendall"][name]["value"] == pytest.approx(expected, abs=1e-4)
-    assert good["kendall"]["ndcg"]["value"] is None  # all marked questions are answered right
+        assert good.kendall[name]["value"] == pytest.approx(expected, abs=1e-4)
+    assert good.kendall["ndcg"]["value"] is None  # all marked questions are answered right
     expected = stats.kendalltau([1 / math.log2(3), 0, 1], [1, 0, 0]).statistic
-    assert poor["kendall"]["ndcg"]["value"] == pytest.approx(expected, abs=1e-4)
-    order = result["order"]["2"]
+    assert poor.kendall["ndcg"]["value"] == pytest.approx(expected, abs=1e-4)
+    order = result.order["2"]
     assert (order["ndcg"]["value"], order["delta_seper"]["value"], order["harm_rate"]["value"]) == (1, 1, -1)
 
 
@@ -109,8 +109,8 @@ def test_a_question_that_the_reader_does_not_answer_is_left_out(tiny_sampler, ca
 
     scorer = StubScorer(tiny_sampler.tokenizer, seper, says)
     result = compare_retrievers(scorer, QUERIES, FOUND, depths=(1,))
-    assert (result["questions"], result["left_out"]) == (3, 2)
-    assert result["retrievers"][0]["measures"]["accuracy"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
+    assert (result.questions, result.left_out) == (3, 2)
+    assert result.retrievers[0].measures["accuracy"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
     assert "question id='q4' is left out: the server sent no text" in capsys.readouterr().err
 
 
@@ -131,3 +131,21 @@ def test_the_command(tiny_reader, tiny_entailment, tiny_encoder, lane_questions,
     assert (tmp_path / "measures.svg").read_text().startswith("<?xml")
     assert main(["evaluate", "retrievers", *words, "--retrievers", "bm26"]) == 2
     assert "retriever='bm26' could not be loaded: expected bm25, minilm" in capsys.readouterr().err
+
+
+def cells(table, first):
+    """Return the cells of the row that begins with these."""
+    rows = [[each.strip() for each in line.strip("|").split("|")] for line in table.splitlines()]
+    return next(row[len(first) :] for row in rows if row[: len(first)] == first)
+
+
+def test_the_table_cell_by_cell():
+    tau = {"value": 0.5, "interval": [0.1, 0.9]}
+    measures = {"ndcg": {"mean": None, "interval": None}, "accuracy": {"mean": 0.6, "interval": [0.5, 0.7]}}
+    row = RetrieverRow("bm25", 1, measures, {"ndcg": tau})
+    table = Retrievers(3, 0, [row], {"1": {"ndcg": {**tau, "value": None}}}).table()
+    assert table.startswith("3 questions\n\n")
+    assert cells(table, ["bm25", "1"]) == ["–", "0.600 [0.500, 0.700]"]
+    by_question = table.partition("over questions")[2]
+    assert cells(by_question, ["bm25", "1"]) == ["0.500 [0.100, 0.900]"]
+    assert cells(by_question, ["order of all retrievers", "1"]) == ["–"]

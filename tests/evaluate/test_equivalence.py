@@ -10,7 +10,7 @@ from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
-from seper_reward.evaluate.validity.equivalence import (
+from seper_reward.evaluate.equivalence import (
     Verdict,
     best_alias_probs,
     best_threshold,
@@ -111,16 +111,16 @@ def test_thresholds_come_from_train_and_numbers_from_test(tiny_judge):
     ]
     test = [row for row in rows if split_of(row.question) == "test"]
     before = equivalence(tiny_judge, rows)
-    assert sum(column["n"] for column in before["columns"].values()) == len(test)
+    assert sum(column["n"] for column in before.columns.values()) == len(test)
     turned = [replace(row, equivalent=row.equivalent ^ (row in test)) for row in rows]
-    assert equivalence(tiny_judge, turned)["thresholds"] == before["thresholds"]  # test verdicts do not reach them
+    assert equivalence(tiny_judge, turned).thresholds == before.thresholds  # test verdicts do not reach them
     untaught = [replace(row, equivalent=row.equivalent ^ (split_of(row.question) == "train")) for row in rows]
-    assert equivalence(tiny_judge, untaught)["thresholds"] != before["thresholds"]
-    assert before["support"]["right"] == 1.0  # all say "Ann"
-    assert all(column["lexical_accuracy"] == 100 for column in before["columns"].values())
+    assert equivalence(tiny_judge, untaught).thresholds != before.thresholds
+    assert before.support["right"] == 1.0  # all say "Ann"
+    assert all(column["lexical_accuracy"] == 100 for column in before.columns.values())
     with pytest.raises(ValueError, match="got 0 and"):
         equivalence(tiny_judge, test)
-    assert equivalence(tiny_judge, test, threshold=0.5)["thresholds"]["cosine"] == 0.5
+    assert equivalence(tiny_judge, test, threshold=0.5).thresholds["cosine"] == 0.5
 
 
 def test_the_best_alias_counts(tiny_judge):

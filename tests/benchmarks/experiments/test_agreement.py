@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from seper_reward.evaluate.validity.agreement import (
+from tests.benchmarks.experiments.agreement import (
     NoisyLabels,
     TrueSigns,
     correlation,

@@ -1,28 +1,39 @@
 """How much does SePer depend on which responses were drawn, by their number (SePer, Figure 3, Table 4)?
 
+    python -m tests.benchmarks.experiments.repeats --config tests/benchmarks/experiments/configs/repeats.yaml
+
 No response is in two repeats. Responses are sampled once per context, as a pool, and each repeat takes its own N in
 their order: draws are independent, so N of them are N fresh ones.
 """
 
 import math
+import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, reporting
+from seper_reward.config import load_scorer
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import has_mass
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.seper import Estimator, check_choice
-from seper_reward.evaluate.statistics import mean, rounded, rounded_or_none
-from seper_reward.evaluate.validity.contexts import marked_contexts, none_asked
+from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
+from seper_reward.reports.figures import legend_beside, new_figure, save_figure
+from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.messages import tell_left_out
+from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import mean, rounded, rounded_or_none
 from seper_reward.types import Asked, Estimate, Passage, Query, Responses, UnscorableError, unwrap
+
+NAME = "tests.benchmarks.experiments.repeats"
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,148 @@ class _Measured:
     truth: Sequence[Estimate]
 
 
+@dataclass
+class RepeatsConfig(MarkedConfig):
+    """Repeat ΔSePer on other samples: spread, error and correlation over N by estimator (SePer, Figure 3, Table 4)."""
+
+    passages_per_question: int | None = setting(None, PASSAGES_HELP)
+    counts: list[int] = setting([1, 2, 3, 5, 10, 15, 20], "Numbers N of responses, each >= 1.")
+    repeats: int = setting(10, "How often each N is drawn, without a response in common, >= 2.")
+    estimators: list[str] = setting(
+        ["official", "paper", "uniform", "mass", "default"],
+        "Estimators to compare: the presets official, paper and default; uniform (all responses weigh the same), mass "
+        "(default without the probabilities of the gold answers).",
+    )
+    timed_questions: int = setting(
+        2, "Questions on which seconds are measured, without the cache, >= 0; 0 measures no cost."
+    )
+    plot: str | None = setting(None, "Image file to plot correlation, spread and error into; not given: none.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.counts or not all(isinstance(count, int) and count >= 1 for count in self.counts):
+            raise ValueError(f"counts must be whole numbers of at least 1, got {self.counts}")
+        if self.repeats < 2 or self.timed_questions < 0:
+            raise ValueError(
+                "repeats must be at least 2 and timed_questions at least 0, got "
+                f"{self.repeats} and {self.timed_questions}"
+            )
+        if self.estimator_options != Estimator():
+            raise ValueError(
+                "repeats compares estimators itself; leave out the options of SePer, and name --estimators"
+            )
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """SePer by estimator and number of responses, over repeats on other responses.
+
+    Attributes:
+        ways: By name and N ``pearson`` of ΔSePer with the contexts' relevance, the mean over repeats, and
+            ``pearson_sd`` over them; ``seper_sd``, the standard deviation of SePer over repeats (root of the mean
+            variance over contexts); ``rmse`` and ``bias`` of SePer against the truth; and ``seconds`` per context to
+            sample and judge, ``None`` if not measured.
+        clock: Whether seconds are of the ``processor`` or on the ``wall``.
+        pool: Number of responses in the pool.
+        unseen_mass: Probability that the pool leaves unseen, mean over contexts.
+        truth_std_error: Root of the mean squared standard error of the truth of the first way.
+        contexts: Number of contexts.
+        questions: Number of questions.
+        left_out: Number of questions that do not fit into the reader's window.
+    """
+
+    ways: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    clock: str
+    pool: int
+    unseen_mass: float
+    truth_std_error: float
+    contexts: int
+    questions: int
+    left_out: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """Return correlation, spread and error of SePer over repeats, one column per number of responses."""
+        ways = self.ways
+        counts = list(next(iter(ways.values())))
+        titles = {
+            "pearson": "Pearson with marks, mean over repeats",
+            "pearson_sd": "its sd over repeats",
+            "seper_sd": "sd of SePer over repeats",
+            "rmse": "root mean squared error of SePer",
+            "bias": "bias of SePer",
+            "seconds": f"seconds per context ({self.clock})",
+        }
+        tables = [
+            markdown_table(
+                [title, *(f"N={count}" for count in counts)],
+                [[name, *(cell(row[count][measure]) for count in counts)] for name, row in ways.items()],
+            )
+            for measure, title in titles.items()
+            if any(row[count][measure] is not None for row in ways.values() for count in counts)
+        ]
+        left_out = f" ({self.left_out} left out)" if self.left_out else ""
+        about = (
+            f"{self.questions} questions, {self.contexts} contexts; pools of {self.pool} responses, which "
+            f"leave {self.unseen_mass:.3f} of the probability unseen, so that the truth that errors are measured "
+            f"against has a standard error of {self.truth_std_error:.4f}"
+        )
+        return "\n\n".join([*tables, about + left_out])
+
+    def plot(self, path: Path) -> None:
+        """Plot correlation, spread and error over the number of responses, and error over seconds, by estimator."""
+        timed = any(row["seconds"] is not None for found in self.ways.values() for row in found.values())
+        figure = new_figure(15 if timed else 12, 3.8)
+        pearson, spread, error, *cost = figure.subplots(1, 4 if timed else 3)
+        for name, found in self.ways.items():
+            counts = [int(count) for count in found]
+            style = {"marker": ".", "label": name.replace("_", " ")}
+            (line,) = pearson.plot(counts, _column(found, "pearson"), **style)
+            low, high = (
+                [
+                    value + sign * sd
+                    for value, sd in zip(_column(found, "pearson"), _column(found, "pearson_sd"), strict=True)
+                ]
+                for sign in (-1, 1)
+            )
+            pearson.fill_between(counts, low, high, alpha=0.12, color=line.get_color())
+            spread.plot(counts, _column(found, "seper_sd"), **style)
+            error.plot(counts, _column(found, "rmse"), **style)
+            for axes in cost:
+                axes.plot(_column(found, "seconds"), _column(found, "rmse"), **style)
+        pearson.set_ylabel("Pearson with marks (band: ± sd)")
+        spread.set_ylabel("sd of SePer over repeats")
+        error.set_ylabel("root mean squared error of SePer")
+        for axes in (pearson, spread, error):
+            axes.set_xlabel("responses N")
+        for axes in cost:
+            axes.set(xlabel=f"seconds per context ({self.clock})", ylabel="root mean squared error", xscale="log")
+        for axes in (pearson, spread, error, *cost):
+            axes.spines[["top", "right"]].set_visible(False)
+        legend_beside(figure.axes[-1])
+        save_figure(figure, path)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Repeat ΔSePer on other samples; return 0."""
+    config = parse(RepeatsConfig, list(sys.argv[1:] if argv is None else argv), f"python -m {NAME}")
+    queries = with_passages(marked_questions(config, needed_file(config)), config.passages_per_question)
+    with reporting("repeats", config) as report:
+        found = repeats(
+            load_scorer(config, config.seed),
+            queries,
+            config.estimators,
+            counts=config.counts,
+            times=config.repeats,
+            timed_questions=config.timed_questions,
+        )
+        report(found)
+    return 0
+
+
 def repeats(
     scorer: SePerScorer,
     queries: Sequence[Query],
@@ -68,7 +221,7 @@ def repeats(
     counts: Sequence[int] = (1, 2, 3, 5, 10, 15, 20),
     times: int = 10,
     timed_questions: int = 2,
-) -> dict[str, Any]:
+) -> Repeats:
     """Measure SePer again and again on other responses, by number of responses and estimator.
 
     The truth is what an estimator's support of the answers is on average over all of the reader's responses. Those of
@@ -81,14 +234,6 @@ def repeats(
         counts: Numbers N of responses.
         times: R, the number of repeats, >= 2.
         timed_questions: Questions on which seconds are measured.
-
-    Returns:
-        ``ways``, by name and N: ``pearson`` of ΔSePer with the contexts' relevance, the mean over repeats, and
-        ``pearson_sd`` over them; ``seper_sd``, the standard deviation of SePer over repeats (root of the mean variance
-        over contexts); ``rmse`` and ``bias`` of SePer against the truth; and ``seconds`` per context to sample and
-        judge, ``None`` if not measured. ``clock``: whether these are of the processor or on the wall. ``pool``, how
-        many responses it has; ``unseen_mass``, the mean over contexts; ``truth_std_error``, the root of the mean
-        squared standard error of the truth of the first way; ``contexts``; ``questions`` and ``left_out``.
 
     Raises:
         ValueError: A way is unknown, marks are missing or equal, the reader does not tell the probabilities of its
@@ -120,22 +265,22 @@ def repeats(
     if not relevance:
         raise none_asked(queries)
     seconds = _seconds(scorer, kept[:timed_questions], ways, drawing.counts)
-    return {
-        "ways": {
+    return Repeats(
+        ways={
             name: {
                 str(count): {**_described(measured[name], relevance, at), "seconds": seconds.get((name, count))}
                 for at, count in enumerate(drawing.counts)
             }
             for name in ways
         },
-        "clock": _clock(scorer),
-        "pool": drawing.size,
-        "unseen_mass": mean(unseen),
-        "truth_std_error": _truth_error(measured[ways[0]]),
-        "contexts": len(unseen),
-        "questions": len(relevance),
-        "left_out": len(queries) - len(relevance),
-    }
+        clock=_clock(scorer),
+        pool=drawing.size,
+        unseen_mass=mean(unseen),
+        truth_std_error=_truth_error(measured[ways[0]]),
+        contexts=len(unseen),
+        questions=len(relevance),
+        left_out=len(queries) - len(relevance),
+    )
 
 
 class _Drawing:
@@ -154,7 +299,7 @@ class _Drawing:
         pools = unwrap(found)
         if not all(map(has_mass, pools)):
             raise ValueError(
-                "evaluate repeats needs the probability of each response, which this reader does not tell; take one "
+                "repeats needs the probability of each response, which this reader does not tell; take one "
                 "in this process that does not think, or an engine that names token ids, at temperature 1"
             )
         return pools
@@ -255,3 +400,12 @@ def _now(scorer: SePerScorer) -> float:
     if torch.accelerator.is_available():
         torch.accelerator.synchronize()
     return time.perf_counter()
+
+
+def _column(found: Mapping[str, Mapping[str, float | None]], measure: str) -> list[float]:
+    """Return a measure by number of responses, NaN where there is none."""
+    return [float("nan") if row[measure] is None else float(row[measure] or 0.0) for row in found.values()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from seper_reward.data.marks import relevance_of
 from seper_reward.types import Passage, Query
 
+PASSAGES_HELP = "Passages to use per question: the relevant ones, then the first of the others; not given: all."
+
 
 @dataclass(frozen=True)
 class Context:
@@ -43,6 +45,11 @@ def choose_passages(query: Query, count: int) -> Query:
     ranked = sorted(range(len(query.passages)), key=lambda position: not marks[position])
     kept = sorted(ranked[:count])
     return replace(query, passages=tuple(query.passages[position] for position in kept))
+
+
+def with_passages(queries: Sequence[Query], count: int | None) -> list[Query]:
+    """Return the questions with ``count`` passages each, the relevant ones first; ``None`` leaves them as they are."""
+    return list(queries) if count is None else [choose_passages(query, count) for query in queries]
 
 
 def marked_contexts(queries: Sequence[Query]) -> list[list[Context]]:

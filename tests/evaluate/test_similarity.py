@@ -1,13 +1,12 @@
-"""Similarities of texts: BERTScore by hand and by plain calls of the encoder, and kernels as entailment models."""
+"""Similarities of texts: BERTScore by hand and by plain calls of the encoder."""
 
 import pytest
 import torch
 
-from seper_reward.baselines.similarity import bertscore_f1
-from seper_reward.evaluate.validity.similarity import (
+from seper_reward.evaluate.similarity import (
     Encoder,
-    SimilarityKernel,
     bert_score,
+    bertscore_f1,
     load_similarity,
 )
 from seper_reward.runtime.pretrained import embedded_encoder_folder
@@ -44,17 +43,6 @@ def test_the_best_alias_counts_and_lists_have_the_mean_of_their_items(encoder):
     metric = bert_score(encoder, ["Anne Lee, Paris"], items)
     assert metric("Anne Lee, Paris", items) == pytest.approx((near + 1) / 2, abs=1e-5)
     assert far < near
-
-
-def test_a_kernel_judges_like_an_entailment_model():
-    kernel = SimilarityKernel("lexical", load_similarity("lexical"))
-    probs = kernel.class_probs([("It is Paris", "Paris"), ("Paris", "It is Paris"), ("", " "), ("a", "")], ["Q?"] * 4)
-    assert probs.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]]
-    assert kernel.class_probs([]).shape == (0, 3)
-    half = SimilarityKernel("token_f1", load_similarity("token_f1")).class_probs([("Ann Ray", "Ann Lee")])
-    assert half.tolist() == [[0.5, 0.5, 0.0]]
-    clipped = SimilarityKernel("odd", lambda pairs: [-0.25] * len(pairs)).class_probs([("a", "b")])
-    assert clipped.tolist() == [[0, 1, 0]]
 
 
 def test_the_cosine_is_that_of_the_embeddings(encoder):

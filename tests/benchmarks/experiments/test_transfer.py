@@ -1,6 +1,7 @@
 """Agreement of readers' labels: simulated folders whose true agreement is known, real ones, and verdicts by hand."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import asdict
 
@@ -9,13 +10,13 @@ import pytest
 import torch
 
 from seper_reward import Estimator
-from seper_reward.cli import main
+from seper_reward.cli import main as seper_reward_main
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import difference, estimate
-from seper_reward.evaluate.validity.agreement import sign_shares
-from seper_reward.evaluate.validity.reader_labels import read_reader
-from seper_reward.evaluate.validity.transfer import joint_verdict, transfer, verdict
 from seper_reward.labels.rows import interval_fields, sampled_responses
+from tests.benchmarks.experiments.agreement import sign_shares
+from tests.benchmarks.experiments.reader_labels import read_reader
+from tests.benchmarks.experiments.transfer import joint_verdict, main, transfer, verdict
 
 OPTIONS = Estimator(weighting="uniform")
 QUESTIONS = 80
@@ -84,7 +85,7 @@ def test_the_true_agreement_is_found(tmp_path):
     ]
     true = [np.array([[after - row[0] for after in row[1:]] for row in rows]) for rows in shares]
     found = transfer(readers, splits=2, resamples=20)
-    pair = found["pairs"]["a / b"]
+    pair = found.pairs["a / b"]
     correlation = np.corrcoef(true[0].ravel(), true[1].ravel())[0, 1]
     assert pair["labels"]["corrected"] == pytest.approx(correlation, abs=0.08)
     assert pair["labels"]["interval"][0] < correlation < pair["labels"]["interval"][1]
@@ -100,10 +101,10 @@ def test_the_true_agreement_is_found(tmp_path):
     places = np.triu_indices(4, 1)
     ordered = [(each[:, places[0]] - each[:, places[1]]).ravel() for each in true]
     assert pair["order"]["corrected"] == pytest.approx(sign_shares(*ordered, 0.05).agreement, abs=0.08)
-    assert (found["questions"], found["labels"], found["left_out"]) == (QUESTIONS, 4 * QUESTIONS, 0)
-    assert sum(found["verdicts"].values()) == 4 * QUESTIONS
-    assert found["verdicts"]["opposite"] > 0  # so great effects are sure for both readers
-    assert found["same_noise"] == []
+    assert (found.questions, found.labels, found.left_out) == (QUESTIONS, 4 * QUESTIONS, 0)
+    assert sum(found.verdicts.values()) == 4 * QUESTIONS
+    assert found.verdicts["opposite"] > 0  # so great effects are sure for both readers
+    assert found.same_noise == []
 
 
 def test_a_reader_agrees_with_itself_once_noise_is_taken_out(tmp_path):
@@ -111,11 +112,11 @@ def test_a_reader_agrees_with_itself_once_noise_is_taken_out(tmp_path):
     one, _ = true_shares(QUESTIONS, random)
     readers = [read_reader(folder(tmp_path / name, one, random, seed=0), name) for name in "ab"]
     found = transfer(readers, splits=2, resamples=20)
-    pair = found["pairs"]["a / b"]
+    pair = found.pairs["a / b"]
     assert pair["labels"]["observed"] < 0.9
     assert pair["labels"]["corrected"] == pytest.approx(1, abs=0.08)
     assert pair["sign"]["corrected"] > 0.95
-    assert found["same_noise"] == ["a / b"]
+    assert found.same_noise == ["a / b"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def two(tmp_path):
 
 
 def words(*folders):
-    return ["evaluate", "transfer", "--labels", *map(str, folders), "--resamples", "20", "--splits", "2"]
+    return ["--labels", *map(str, folders), "--resamples", "20", "--splits", "2"]
 
 
 def test_only_what_all_readers_labelled_counts(two):
@@ -164,8 +165,8 @@ def test_only_what_all_readers_labelled_counts(two):
     (two[1] / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows[1:], rows[0]]))
     readers = [read_reader(path, path.name) for path in two]
     found = transfer(readers, splits=1, resamples=20)
-    assert (found["questions"], found["labels"], found["left_out"]) == (3, 11, 1)
-    by_key = {(row["id"], row["passage_id"]): row["labels"] for row in found["passages"]}
+    assert (found.questions, found.labels, found.left_out) == (3, 11, 1)
+    by_key = {(row["id"], row["passage_id"]): row["labels"] for row in found.passages}
     assert by_key["q1", "p0"]["b"] == rows[1]["passages"][-1]["delta_seper"]
 
 
@@ -177,12 +178,12 @@ def test_only_what_all_readers_labelled_counts(two):
         (lambda row: row.update(labeler="erag"), "holds labels of 'erag'; only those of ΔSePer"),
     ],
 )
-def test_labels_that_cannot_be_compared_are_named(two, capsys, change, message):
+def test_labels_that_cannot_be_compared_are_named(two, change, message):
     rows = [json.loads(line) for line in (two[1] / "labels.jsonl").read_text().splitlines()]
     change(rows[0])
     (two[1] / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(words(*two)) == 2
-    assert message in capsys.readouterr().err
+    with pytest.raises(ValueError, match=re.escape(message)):
+        main(words(*two))
 
 
 @pytest.mark.parametrize(
@@ -191,33 +192,33 @@ def test_labels_that_cannot_be_compared_are_named(two, capsys, change, message):
         ({"estimator": asdict(Estimator.preset("paper"))}, "labels with aliases='mean' cannot be computed on half"),
     ],
 )
-def test_labels_without_independent_halves_are_refused(two, tmp_path, capsys, decides, message):
+def test_labels_without_independent_halves_are_refused(two, tmp_path, decides, message):
     random = np.random.default_rng(3)
     other = folder(tmp_path / "c", true_shares(3, random)[0], random, **decides)
-    assert main(words(two[0], other)) == 2
-    assert message in capsys.readouterr().err
+    with pytest.raises(ValueError, match=re.escape(message)):
+        main(words(two[0], other))
 
 
-def test_too_few_folders_questions_or_responses_are_named(two, tmp_path, capsys):
-    assert main(words(two[0])) == 2
-    assert "labels must be the folders of two readers or more" in capsys.readouterr().err
-    assert main(words(two[0], tmp_path / "none")) == 2
-    assert str(tmp_path / "none") in capsys.readouterr().err
+def test_too_few_folders_questions_or_responses_are_named(two, tmp_path):
+    with pytest.raises(ValueError, match="labels must be the folders of two readers or more"):
+        main(words(two[0]))
+    with pytest.raises(OSError, match=re.escape(str(tmp_path / "none"))):
+        main(words(two[0], tmp_path / "none"))
     rows = [json.loads(line) for line in (two[1] / "labels.jsonl").read_text().splitlines()]
     rows[0]["baseline"]["responses"] = [{**rows[0]["baseline"]["responses"][0], "count": 1}]
     (two[1] / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(words(*two)) == 2
-    assert "b, question id='q0': one response has no halves" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="b, question id='q0': one response has no halves"):
+        main(words(*two))
     (two[1] / "labels.jsonl").write_text(json.dumps(rows[1]) + "\n")
-    assert main(words(*two)) == 2
-    assert "expected at least two questions that a and b all labelled, got 1" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="expected at least two questions that a and b all labelled, got 1"):
+        main(words(*two))
 
 
 def test_real_label_folders(lane_questions, tiny_reader, tiny_entailment, tmp_path, capsys):
     label = ["label", "--input", lane_questions, "--limit", "4", "--reader", tiny_reader, "--dtype", "float32"]
     label += ["--entailment", tiny_entailment, "--device", "cpu", "--num_samples", "4", "--max_new_tokens", "6"]
     for name, more in (("brief", ["--prompt", "brief"]), ("paper", ["--prompt", "paper", "--seed", "1"])):
-        assert main([str(word) for word in [*label, *more, "--output_dir", tmp_path / name]]) == 0
+        assert seper_reward_main([str(word) for word in [*label, *more, "--output_dir", tmp_path / name]]) == 0
     capsys.readouterr()
     command = words(tmp_path / "brief", tmp_path / "paper")
     command += [

@@ -5,24 +5,27 @@ Table 1); the verdicts are those of EVOUNA (Wang et al., arXiv:2305.12421) or a 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
+from seper_reward.batching import measure_shared
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.evaluate.statistics import mean
-from seper_reward.evaluate.validity.similarity import SIMILARITIES, load_similarity
+from seper_reward.evaluate.similarity import SIMILARITIES, load_similarity
+from seper_reward.reports.tables import markdown_table
 from seper_reward.runtime.imports import need
+from seper_reward.runtime.memory import in_batches
+from seper_reward.statistics import mean
 
 # ways to compare answers, each with the prefix of its numbers' names in the result
 METHODS = {"entailment": "", "lexical": "lexical_", "token_f1": "token_f1_", "cosine": "cosine_"}
 LEXICAL_THRESHOLD = 0.5  # fixed, as the lexical score is 0 or 1
+_CHUNK = 512  # verdicts that are judged together
 EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
 
@@ -43,6 +46,64 @@ class Verdict:
     response: str
     equivalent: bool
     column: str = "response"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far scores agree with people's verdicts.
+
+    Attributes:
+        columns: By column the number ``n`` of verdicts, ``f1`` and ``accuracy`` of entailment, and ``{method}_f1`` and
+            ``{method}_accuracy`` of the other methods, all in %.
+        thresholds: Least score of a response that counts as equivalent, by method.
+        calibration: What ``calibration`` returns of the entailment probabilities.
+        support: Means of the entailment probabilities over ``wrong`` and ``right`` responses, ``None`` without one.
+    """
+
+    columns: Mapping[str, Mapping[str, float]]
+    thresholds: Mapping[str, float]
+    calibration: Mapping[str, Any]
+    support: Mapping[str, float | None]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """Return F1 and accuracy by column and method as Markdown."""
+        rows = [
+            [
+                column,
+                str(row["n"]),
+                *(f"{row[f'{each}f1']:.1f} / {row[f'{each}accuracy']:.1f}" for each in METHODS.values()),
+            ]
+            for column, row in self.columns.items()
+        ]
+        thresholds = ", ".join(f"{name} {value:.2f}" for name, value in self.thresholds.items())
+        error = f"expected calibration error {self.calibration['ece']:.3f}"
+        table = markdown_table(["verdicts of people", "n", *METHODS], rows)
+        return f"{table}\n\nF1 / accuracy in %; thresholds: {thresholds}; {error}"
+
+    def plot(self, bars: Any, curve: Any) -> None:
+        """Plot F1 by column and method, and the reliability of the entailment probabilities, into axes."""
+        for place, (name, prefix) in enumerate(METHODS.items()):
+            heights = [row[f"{prefix}f1"] for row in self.columns.values()]
+            bars.bar([at + 0.2 * place - 0.3 for at in range(len(self.columns))], heights, width=0.19, label=name)
+        bars.set_xticks(range(len(self.columns)), list(self.columns))
+        bars.set_ylabel("F1 against human verdicts, %")
+        bars.legend(ncols=4, loc="lower center", fontsize=8)
+        table = self.calibration["reliability"]
+        curve.plot([0, 1], [0, 1], color="#d5d8dc")
+        curve.plot([row["mean_probability"] for row in table], [row["share_true"] for row in table], color="#4c9f70")
+        curve.scatter(
+            [row["mean_probability"] for row in table],
+            [row["share_true"] for row in table],
+            s=[10 + 300 * row["n"] / sum(other["n"] for other in table) for row in table],
+            color="#4c9f70",
+        )
+        curve.set_xlabel("entailment probability (area: number of responses)")
+        curve.set_ylabel("share that people call equivalent")
+        curve.set_title(f"expected calibration error {self.calibration['ece']:.3f}", fontsize=10)
 
 
 def read_verdicts(path: str | Path, column_by: str = "system") -> list[Verdict]:
@@ -75,8 +136,10 @@ def equivalence(
     *,
     threshold: float | None = None,
     bins: int = 10,
-) -> dict[str, Any]:
+) -> Agreement:
     """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1).
+
+    All processes must call this together; they share the verdicts.
 
     Args:
         scorer: Entailment model; a response's score is its entailment of the alias that it entails most.
@@ -85,12 +148,6 @@ def equivalence(
             ``None`` takes, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
             and reports the test split only. (A judge that was trained on that split is more certain there.)
         bins: Number of bins of the reliability table, all of equal width.
-
-    Returns:
-        ``columns``: by column the number ``n`` of verdicts, ``f1`` and ``accuracy`` of entailment, and ``{method}_f1``
-        and ``{method}_accuracy`` of the other methods, all in %. ``thresholds`` by method. ``calibration`` of the
-        entailment probabilities: ``ece`` in [0, 1] and ``reliability``, one row per bin. ``support``: their means over
-        ``wrong`` and ``right`` responses, ``None`` without one.
 
     Raises:
         ValueError: The train or the test split has no verdict, the train split's verdicts are all equal, or the
@@ -121,41 +178,44 @@ def equivalence(
     support: dict[bool, list[float]] = {False: [], True: []}
     for row, score in zip(reported, reported_scores["entailment"], strict=True):
         support[row.equivalent].append(score)
-    return {
-        "columns": columns,
-        "thresholds": {name: round(value, 4) for name, value in thresholds.items()},
-        "calibration": calibration(reported_scores["entailment"], [row.equivalent for row in reported], bins),
-        "support": {
+    return Agreement(
+        columns=columns,
+        thresholds={name: round(value, 4) for name, value in thresholds.items()},
+        calibration=calibration(reported_scores["entailment"], [row.equivalent for row in reported], bins),
+        support={
             name: mean(support[right]) if support[right] else None
             for name, right in (("wrong", False), ("right", True))
         },
-    }
+    )
 
 
 def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
     """Return, by method, the score of each response with its best-matching alias, in [0, 1] (cosine: [-1, 1])."""
+
+    def entailment(chunk: Sequence[Verdict]) -> list[float]:
+        scores: list[float] = best_alias_probs(scorer, chunk)[:, 0].tolist()
+        return scores
+
     pairs = [(row.response, alias) for row in verdicts for alias in row.answers]
-    found = {"entailment": best_alias_probs(scorer, verdicts)[:, 0].tolist()}
-    for name in SIMILARITIES:
+    found = {"entailment": measure_shared(verdicts, entailment, "judging", size=_CHUNK, unit="response")}
+    for name in SIMILARITIES:  # so fast that each process computes all of them
         scores = iter(load_similarity(name, scorer.device)(pairs))
         found[name] = [max(next(scores) for _ in row.answers) for row in verdicts]
     return found
 
 
-def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict], chunk: int = 512) -> Tensor:
-    """Return the class probabilities of each response with the alias that it entails most.
+def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> Tensor:
+    """Return the class probabilities of each response with the alias that it entails most, from this process.
 
     Args:
         scorer: Entailment model.
         verdicts: Questions, responses and aliases; what people say of them is not used.
-        chunk: Number of verdicts per step of the progress bar.
 
     Returns:
         ``(n, 3)`` probabilities of entailment, neutral and contradiction.
     """
     best: list[Tensor] = []
-    for start in tqdm(range(0, len(verdicts), chunk), desc="judging", unit=f"×{chunk} responses"):
-        rows = verdicts[start : start + chunk]
+    for rows in in_batches(verdicts, _CHUNK):
         pairs = [(row.response, alias) for row in rows for alias in row.answers]
         probs = scorer.class_probs(pairs, [row.question for row in rows for _ in row.answers])
         best += [group[group[:, 0].argmax()] for group in torch.split(probs, [len(row.answers) for row in rows])]

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from seper_reward.data.answers import best_alias_mean, bleu, exact_match, expected_metric, rouge_l
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.validity.llm_judge import LLMJudge
-from seper_reward.evaluate.validity.similarity import Encoder, bert_score
+from seper_reward.evaluate.llm_judge import LLMJudge
+from seper_reward.evaluate.similarity import Encoder, bert_score
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Passage, Query, answer_aliases, unwrap
 

@@ -14,10 +14,11 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
-from seper_reward.evaluate.validity import judge
-from seper_reward.evaluate.validity.equivalence import read_verdicts
-from seper_reward.evaluate.validity.judge import Case, Judged, fact_cases, judged, measure_judge, rates, traps
-from seper_reward.evaluate.validity.near_values import KINDS, near_values
+from seper_reward.evaluate import judge
+from seper_reward.evaluate.equivalence import read_verdicts
+from seper_reward.evaluate.judge import Judged, judged, measure_judge, rates, traps
+from seper_reward.evaluate.judge_cases import Case, fact_cases
+from seper_reward.evaluate.near_values import KINDS, near_values
 from seper_reward.runtime.pretrained import LoadOptions
 from trainers.adapters.entailment_data import common_facts
 
@@ -55,11 +56,11 @@ def test_rates_by_hand():
         Judged(case("z", False), 0.1, 0.02),
         Judged(case("Ann", True), 0.4, 0.6),
     ]
-    assert rates(rows) == {
+    assert rates(rows).as_dict() == {
         "wrong": 3, "false_support": 0.3333, "false_pay": 0.3333, "mean_pay": 0.32,
         "right": 1, "false_refusal": 1.0, "unpaid": 0.0,
     }  # fmt: skip
-    assert rates(rows[:3]).keys() == {"wrong", "false_support", "false_pay", "mean_pay"}
+    assert rates(rows[:3]).as_dict().keys() == {"wrong", "false_support", "false_pay", "mean_pay"}
 
 
 def test_labels_judge_the_text_and_rewards_what_it_states():
@@ -71,16 +72,16 @@ def test_labels_judge_the_text_and_rewards_what_it_states():
 def test_traps_by_hand():
     rows = [row for _, row in read_valid_rows(EQUIVALENCE)]
     result = traps(Credulous())
-    assert result["unrelated"].keys() == {"20", "100", "260"}
-    assert result["question_mark_shift"] == 0
+    assert result.unrelated.keys() == {"20", "100", "260"}
+    assert result.question_mark_shift == 0
     lengths = [
         (len(row["question"]) < 60, len(row["plain_question"]) < 60) for row in rows if row["kind"] == "politeness"
     ]
     moved = sum(one != other for one, other in lengths) / len(lengths)
-    assert result["politeness_shift"] == pytest.approx(0.375 * moved, abs=1e-4)
-    assert result["politeness_shift"] > 0.2
+    assert result.politeness_shift == pytest.approx(0.375 * moved, abs=1e-4)
+    assert result.politeness_shift > 0.2
     echo = [0.75 if len(row["question"]) < 60 else 0.375 for row in rows if row["kind"] == "echo"]
-    assert result["echo"] == pytest.approx(sum(echo) / len(echo), abs=1e-4)
+    assert result.echo == pytest.approx(sum(echo) / len(echo), abs=1e-4)
 
 
 def test_traps_are_many_and_state_nothing():
@@ -93,16 +94,16 @@ def test_traps_are_many_and_state_nothing():
 
 def test_the_sections_of_a_result():
     result = measure_judge(Credulous(), golds=2)
-    assert result["kinds"]["unrelated"] == rates(
+    assert result.kinds["unrelated"] == rates(
         judged(Credulous(), [Case(("kinds", "u"), r["question"], r["response"], tuple(r["answers"]), False)
                              for _, r in read_valid_rows(EQUIVALENCE) if r["kind"] == "unrelated"])
     )  # fmt: skip
-    assert result["near"].keys() == KINDS.keys()
-    assert result["near"]["years"]["50"]["wrong"] == result["near"]["years"]["0"]["right"] == 2
-    assert result["guesses"]["X, Y"]["wrong"] == result["guesses"]["Y X"]["wrong"] >= 25
-    assert result["support"]["guesses"] == {"wrong": pytest.approx(0.75, abs=0.05)}
-    assert result["wordings"]["all"]["unpaid"] == 1
-    assert "plain" not in result["support"]
+    assert result.near.keys() == KINDS.keys()
+    assert result.near["years"]["50"].wrong == result.near["years"]["0"].right == 2
+    assert result.guesses["X, Y"].wrong == result.guesses["Y X"].wrong >= 25
+    assert result.support["guesses"] == {"wrong": pytest.approx(0.75, abs=0.05)}
+    assert result.wordings["all"].unpaid == 1
+    assert "plain" not in result.support
 
 
 def test_near_values_are_drawn_with_the_seed():
@@ -165,15 +166,15 @@ def test_wordings_are_many_and_apart_from_other_sets(shared_data):
 def test_the_embedded_judge_sees_through_traps():
     scorer = EntailmentScorer.from_pretrained(options=LoadOptions(device="cpu"))
     result = traps(BeliefJudge(scorer, Estimator(), cache=None))
-    assert max(result["unrelated"][tokens] for tokens in ("100", "260")) <= 0.055
-    assert result["unrelated"]["20"] <= 0.09
-    assert result["echo"] <= 0.03
-    assert result["gibberish"] <= 0.03
-    assert result["shotgun"] <= 0.1
-    assert result["not_gold"] <= 0.25
-    assert result["politeness_shift"] <= 0.02
-    assert result["question_mark_shift"] <= 0.01
-    assert result["stated"] >= 0.95
+    assert max(result.unrelated[tokens] for tokens in ("100", "260")) <= 0.055
+    assert result.unrelated["20"] <= 0.09
+    assert result.echo <= 0.03
+    assert result.gibberish <= 0.03
+    assert result.shotgun <= 0.1
+    assert result.not_gold <= 0.25
+    assert result.politeness_shift <= 0.02
+    assert result.question_mark_shift <= 0.01
+    assert result.stated >= 0.95
 
 
 def test_the_command(tiny_entailment, tmp_path, capsys, monkeypatch):

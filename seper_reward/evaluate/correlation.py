@@ -1,0 +1,359 @@
+"""Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from seper_reward.batching import measure_shared
+from seper_reward.command import MARKED_HELP, EvaluationConfig, by_name, marked_questions, parse, reporting
+from seper_reward.config import load_scorer
+from seper_reward.data.answers import exact_match
+from seper_reward.evaluate.contexts import PASSAGES_HELP, contexts_of, marked_contexts, none_asked, with_passages
+from seper_reward.evaluate.llm_judge import LLMJudge
+from seper_reward.evaluate.measures import Measures
+from seper_reward.reader.backends import load_sampler
+from seper_reward.reader.engine.servers import check_url
+from seper_reward.reader.loading import reader_defaults
+from seper_reward.reader.prompted import PromptedReader
+from seper_reward.reader.sampler import GREEDY, EngineOptions, ReaderOptions
+from seper_reward.reports.figures import new_figure, save_figure
+from seper_reward.reports.tables import interval_cell, markdown_table
+from seper_reward.runtime.distributed import gather_in_order
+from seper_reward.runtime.messages import tell_left_out
+from seper_reward.runtime.settings import setting
+from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import PooledPearson, mean, rounded_or_none
+from seper_reward.types import Asked, Query, UnscorableError, attempt
+
+_NAME = "evaluate correlation"
+_OURS = ("delta_seper_soft", "delta_seper_hard")
+
+
+@dataclass
+class CorrelationConfig(EvaluationConfig):
+    """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
+
+    file: list[str] = setting([], f"One file or several, which become columns of one table. {MARKED_HELP}")
+    passages_per_question: int | None = setting(None, PASSAGES_HELP)
+    leave_out_known: bool = setting(
+        False,
+        "Whether questions that the reader's likeliest answer without passages gets right, by exact match, are left "
+        "out, as in the paper.",
+    )
+    judge: str = setting(
+        "none",
+        "Language model that judges the responses, too (yes or no; other replies are counted and left out): none, "
+        "reader (the reader itself), a hub id or a folder; with --judge_engine, the model whose tokenizer is used.",
+    )
+    judge_engine: list[str] = setting(
+        [], "URLs of OpenAI-compatible servers (vLLM) that run the judge; not given: it runs in this process."
+    )
+    judge_engine_model: str | None = setting(
+        None, "Name of the judge on the servers; not given: the one model that they serve."
+    )
+    plot: str | None = setting(None, "Image file to plot the correlations with their intervals into; not given: none.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for url in self.judge_engine:
+            check_url(url)
+        if self.judge in ("none", "reader") and (self.judge_engine or self.judge_engine_model):
+            raise ValueError(
+                f"judge={self.judge!r} does not run on a judge_engine; name the model that the servers run by --judge"
+            )
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """How far measures of what passages change agree with people's marks, on the questions of one file.
+
+    Attributes:
+        pearson: Pearson's r by measure; ``None`` for a constant.
+        interval: Its 95 % bootstrap interval over questions, by measure.
+        p_value: Its p-value by measure, which takes contexts for independent.
+        lead: ``pearson`` of ``delta_seper_soft`` less that of its best rival (``over``), with an ``interval`` that
+            takes this rival as given.
+        mean: Mean gain by measure and relevance.
+        contexts: Number of contexts that have the measure, by measure.
+        judge: Number of responses that the language model was ``asked`` about, and of replies ``not_understood``;
+            contexts without any verdict lack ``llm_judge``. ``None`` without a judge.
+        baseline_seper: SePer without passages, mean over questions.
+        n: Number of contexts.
+        questions: Number of questions.
+        left_out: Number of questions that do not fit into the reader's window.
+        known_left_out: Number of questions that were left out because the reader answers them without passages.
+    """
+
+    pearson: Mapping[str, float | None]
+    interval: Mapping[str, list[float] | None]
+    p_value: Mapping[str, float | None]
+    lead: Mapping[str, Any]
+    mean: Mapping[str, Mapping[str, float | None]]
+    contexts: Mapping[str, int]
+    judge: Mapping[str, int] | None
+    baseline_seper: float
+    n: int
+    questions: int
+    left_out: int
+    known_left_out: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file for one file of questions."""
+        return {name: value for name, value in asdict(self).items() if name != "judge" or value is not None}
+
+    def cell(self, measure: str) -> str:
+        """Return the correlation of a measure as a cell of a table."""
+        if measure not in self.pearson:
+            return "–"
+        text = pearson_cell({"pearson": self.pearson[measure], "interval": self.interval[measure]})
+        return text if self.contexts[measure] == self.n else f"{text} (n={self.contexts[measure]})"
+
+    def line(self, name: str) -> str:
+        """Return the numbers that are not in the table, for a file of this name."""
+        left_out = f" ({self.left_out} left out)" if self.left_out else ""
+        parts = [
+            f"{name}: {self.questions} questions{left_out}, baseline SePer {self.baseline_seper:.3f}",
+            f"ΔSePer soft leads its best rival, {self.lead['over']}, by {pearson_cell(self.lead)}",
+        ]
+        if self.known_left_out:
+            parts.append(f"{self.known_left_out} questions left out that the reader answers without passages")
+        if self.judge is not None:
+            parts.append(
+                f"{self.judge['not_understood']} of {self.judge['asked']} replies of the LLM judge not understood"
+            )
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class CorrelationByFile:
+    """The correlations of several files, by their names."""
+
+    files: Mapping[str, Correlation]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file."""
+        return {"files": {name: found.as_dict() for name, found in self.files.items()}}
+
+    def table(self) -> str:
+        """Return Pearson's r of each measure with people's marks, one column per file."""
+        measures = list(dict.fromkeys(name for found in self.files.values() for name in found.pearson))
+        rows = [
+            [f"**{name}**" if name in _OURS else name, *(found.cell(name) for found in self.files.values())]
+            for name in measures
+        ]
+        header = ["gain with the passages", *(f"{name} (n={found.n})" for name, found in self.files.items())]
+        lines = [found.line(name) for name, found in self.files.items()]
+        return "\n\n".join([markdown_table(header, rows), *lines])
+
+    def plot(self, path: Path) -> None:
+        """Plot Pearson's r of each measure with its interval, one panel per file."""
+        panels = {
+            name: {measure: (value, found.interval[measure]) for measure, value in found.pearson.items()}
+            for name, found in self.files.items()
+        }
+        plot_intervals(panels, path)
+
+
+def command(arguments: list[str]) -> str:
+    """Run ``seper-reward evaluate correlation``."""
+    config = parse(CorrelationConfig, arguments, f"seper-reward {_NAME}")
+    if not config.file:
+        raise ValueError("--file is required: questions whose passages carry 'relevant'")
+    sets = {
+        name: with_passages(marked_questions(config, file), config.passages_per_question)
+        for name, file in by_name(config.file).items()
+    }
+    with reporting(_NAME, config) as report:
+        scorer = load_scorer(config, config.seed)
+        reader = load_judge(config, scorer)
+        files = {}
+        for name, queries in sets.items():
+            asked = unknown_to(scorer, queries) if config.leave_out_known else queries
+            judge = None if reader is None else LLMJudge(reader)  # it counts for each file
+            found = correlation(scorer, asked, judge=judge)
+            files[name] = replace(found, known_left_out=len(queries) - len(asked))
+        report(CorrelationByFile(files))
+    return f"seper-reward label --input {config.file[0]} --output_dir runs/label"
+
+
+def load_judge(config: CorrelationConfig, scorer: SePerScorer) -> PromptedReader | None:
+    """Return the language model that judges responses, loaded unless it is the scorer's reader; ``None`` for none.
+
+    Raises:
+        OSError: The model cannot be loaded; the message says what to do.
+        ConnectionError: A server does not answer.
+    """
+    if config.judge in ("none", "reader"):
+        return None if config.judge == "none" else scorer.reader
+    prompt = reader_defaults(config.judge).prompt
+    options = ReaderOptions(dtype=config.dtype, device=config.device, trust_remote_code=config.trust_remote_code)
+    engine = EngineOptions(
+        tuple(config.judge_engine), config.judge_engine_model, config.engine_requests, config.engine_timeout
+    )
+    sampler = load_sampler(config.judge, options=options, engine=engine)
+    return PromptedReader(sampler, prompt=prompt, cache=scorer.cache)
+
+
+def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudge | None = None) -> Correlation:
+    """Correlate ΔSePer and its rivals with the passages' mark ``relevant`` (SePer, arXiv:2503.01478, Table 2).
+
+    The relevance of a relevant passage is one over the number of relevant passages of its question. Where there are
+    several, all of them together are a further context, of relevance 1. Each measure (see ``Measures``) is the
+    difference with and without the passages, from the same samples. All processes must call this together.
+
+    Args:
+        scorer: Scorer that measures the beliefs.
+        queries: Questions whose passages have ``relevant`` (bool) in their metadata.
+        judge: Language model that judges responses, for the measure ``llm_judge``; ``None`` leaves it out.
+
+    Raises:
+        ValueError: A question has no mark, a mark is neither true nor false, all marks are equal, or no question can
+            be asked.
+        OSError: rouge-score, sacrebleu or sentence-transformers is not installed.
+    """
+    contexts = marked_contexts(queries)
+    measures = Measures(scorer, judge)
+
+    def gains(query: Query) -> tuple[float, list[dict[str, float]]]:
+        baseline, rows = measures.gains(query, [context.passages for context in contexts_of(query)])
+        return baseline.seper, rows
+
+    measured = measure_shared(
+        queries, lambda batch: [attempt(partial(gains, query)) for query in batch], "measuring", reader=scorer.reader
+    )
+    rows: list[dict[str, float]] = []
+    relevance: list[float] = []
+    owner: list[int] = []
+    baselines: list[float] = []
+    for query, query_contexts, found in zip(queries, contexts, measured, strict=True):
+        if isinstance(found, UnscorableError):
+            tell_left_out(query.id, found)
+            continue
+        baseline, own = found
+        rows += own
+        relevance += [context.relevance for context in query_contexts]
+        owner += [len(baselines)] * len(own)
+        baselines.append(baseline)
+    if not rows:
+        raise none_asked(queries)
+    # of an answer that is a list there is no delta_belief
+    names = [name for name in rows[0] if all(name in row for row in rows)]
+    columns = {name: [row[name] for row in rows] for name in names}
+    return Correlation(
+        **_correlated(columns, relevance, owner),
+        judge=None if judge is None else _replies(judge),
+        baseline_seper=mean(baselines),
+        n=len(relevance),
+        questions=len(baselines),
+        left_out=len(queries) - len(baselines),
+    )
+
+
+def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
+    """Return the questions that the reader does not answer rightly without passages.
+
+    Its likeliest response decides, by exact match. It is none of the responses that a correlation is measured on: a
+    choice by these would also choose among their errors.
+
+    Args:
+        scorer: Scorer of the reader.
+        queries: Questions with gold answers.
+
+    Raises:
+        ValueError: There is no such question.
+    """
+    reader = scorer.with_sampling(**GREEDY).reader
+    asked = [Asked(query.question, (), ((),)) for query in queries]
+    measured = measure_shared(asked, reader.responses, "answering without passages")
+    # an error is reported when the question is measured
+    unknown = [
+        query
+        for query, found in zip(queries, measured, strict=True)
+        if isinstance(found, UnscorableError) or exact_match(found[0].texts[0], query.answers) < 1
+    ]
+    if not unknown:
+        raise ValueError(
+            f"the reader answers all {len(queries)} questions without passages; set leave_out_known=false"
+        )
+    return unknown
+
+
+def pearson_cell(row: Mapping[str, Any]) -> str:
+    """Return ``{"pearson", "interval"}`` as text."""
+    return interval_cell({"mean": row["pearson"], "interval": row["interval"]})
+
+
+def plot_intervals(
+    panels: Mapping[str, Mapping[str, tuple[float | None, Sequence[float] | None]]],
+    path: Path,
+    ours: Sequence[str] = _OURS,
+) -> None:
+    """Plot Pearson's r with intervals as points on lines, one panel per name, the same rows in each.
+
+    Args:
+        panels: By panel and row the correlation and its interval.
+        path: Image file; its ending decides the format (svg, png, pdf).
+        ours: Names of the rows that are green; the others are grey.
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
+    figure = new_figure(2.5 + 3.2 * len(panels), 0.32 * len(names) + 1.2)
+    grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (title, panel) in zip(grid, panels.items(), strict=True):
+        for height, name in enumerate(names):
+            value, interval = panel.get(name, (None, None))
+            if value is None:
+                continue
+            color = "#4c9f70" if name in ours else "#7f8c8d"
+            if interval is not None:
+                axes.plot(interval, [height, height], color=color, linewidth=2)
+            axes.plot(value, height, "o", color=color)
+        axes.axvline(0, color="#d5d8dc", zorder=0)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("Pearson with marks")
+        axes.spines[["top", "right", "left"]].set_visible(False)
+    grid[0].set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
+    grid[0].invert_yaxis()
+    save_figure(figure, path)
+
+
+def _replies(judge: LLMJudge) -> dict[str, int]:
+    """Return how many replies the judges of all processes gave and did not understand."""
+    counts = gather_in_order([(judge.asked, judge.not_understood)])
+    return {"asked": sum(asked for asked, _ in counts), "not_understood": sum(lost for _, lost in counts)}
+
+
+def _correlated(
+    columns: Mapping[str, Sequence[float]], relevance: Sequence[float], owner: Sequence[int]
+) -> dict[str, Any]:
+    resampled = PooledPearson(columns, relevance, owner)
+    everyone = range(max(owner) + 1)
+    pearson = {name: float(resampled.pearson(name, everyone)) for name in columns}
+    best = max(
+        (name for name in columns if not name.startswith("delta_")),
+        key=lambda name: -1.0 if math.isnan(pearson[name]) else pearson[name],
+    )
+    lead = partial(resampled.lead, _OURS[0], best)
+    return {
+        "pearson": {name: rounded_or_none(value) for name, value in pearson.items()},
+        "interval": {name: resampled.interval(partial(resampled.pearson, name)) for name in columns},
+        "p_value": {name: resampled.p_value(name) for name in columns},
+        "lead": {
+            "over": best,
+            "pearson": rounded_or_none(float(lead(everyone))),
+            "interval": resampled.interval(lead),
+        },
+        "mean": {name: _mean_by_relevance(values, relevance) for name, values in columns.items()},
+        "contexts": {name: sum(not math.isnan(value) for value in values) for name, values in columns.items()},
+    }
+
+
+def _mean_by_relevance(values: Sequence[float], relevance: Sequence[float]) -> dict[str, float | None]:
+    known = [(value, mark) for value, mark in zip(values, relevance, strict=True) if not math.isnan(value)]
+    by_level = {level: [value for value, mark in known if mark == level] for level in sorted(set(relevance))}
+    return {f"{level:.3g}": mean(found) if found else None for level, found in by_level.items()}

@@ -1,0 +1,128 @@
+"""Compare ΔSePer of passages with a planted wrong answer and of relevant ones (RGB, arXiv:2309.01431)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, reporting
+from seper_reward.config import load_scorer
+from seper_reward.data.marks import is_counterfactual, relevance_of
+from seper_reward.estimators.utility import utility
+from seper_reward.evaluate.rag.measuring import measured
+from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import mean
+from seper_reward.types import Passage, Query
+
+_NAME = "evaluate counterfactual"
+_KNOWN = 0.5  # least baseline SePer of a reader that counts as knowing the answer
+
+
+@dataclass
+class CounterfactualConfig(MarkedConfig):
+    """Compare ΔSePer of passages with a planted wrong answer ('counterfactual': true) and of relevant ones (RGB)."""
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """How passages with a planted wrong answer move a reader, and how supporting ones do.
+
+    Attributes:
+        share_lower: Share of questions whose planted passages have a lower mean ΔSePer than their supporting ones.
+        delta_seper: ΔSePer, averaged per question and then over questions, of ``supporting`` and ``counterfactual``
+            passages, and ``counterfactual_known`` for the questions that the reader knows, ``None`` without one.
+        baseline_seper: SePer without passages, mean over questions.
+        known_questions: Number of questions whose baseline SePer is at least 0.5.
+        questions: Number of questions.
+        left_out: Number of questions that lack one of the two kinds or do not fit into the reader's window.
+    """
+
+    share_lower: float
+    delta_seper: Mapping[str, float | None]
+    baseline_seper: float
+    known_questions: int
+    questions: int
+    left_out: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """Return the mean ΔSePer by kind of passage."""
+        means = self.delta_seper
+        known = f"planted, on the {self.known_questions} questions that the reader knows"
+        rows = [
+            ["supporting", cell(means["supporting"])],
+            ["planted", cell(means["counterfactual"])],
+            [known, cell(means["counterfactual_known"])],
+        ]
+        left_out = f" ({self.left_out} left out)" if self.left_out else ""
+        return (
+            f"{markdown_table(['passages', 'mean ΔSePer'], rows)}\n\n{self.questions} questions{left_out}, baseline "
+            f"SePer {self.baseline_seper:.3f}; planted passages are lower on {self.share_lower:.1%} of the questions"
+        )
+
+
+def command(arguments: list[str]) -> str:
+    """Run ``seper-reward evaluate counterfactual``."""
+    config = parse(CounterfactualConfig, arguments, f"seper-reward {_NAME}")
+    queries = marked_questions(config, needed_file(config))
+    with reporting(_NAME, config) as report:
+        report(counterfactual(load_scorer(config, config.seed), queries))
+    return f"seper-reward evaluate judge --entailment {config.entailment}"
+
+
+def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfactual:
+    """Compare passages with a planted wrong answer with supporting ones (RGB, Chen et al., arXiv:2309.01431).
+
+    All processes must call this together; they share the questions.
+
+    Args:
+        scorer: Scorer that measures the beliefs.
+        queries: Questions whose passages have ``relevant`` in their metadata, and ``counterfactual: true`` where an
+            answer was planted; passages with neither mark true are left out.
+
+    Raises:
+        ValueError: No question has passages of both kinds.
+        BadRowError: A question has no mark, or a mark is neither true nor false.
+    """
+    kinds = [(query, *_kinds(query)) for query in queries]
+    both = [each for each in kinds if each[1] and each[2]]
+    contexts = [
+        [(), *((passage,) for passage in query.passages if passage in (*right, *wrong))]
+        for query, right, wrong in both
+    ]
+    beliefs = measured(scorer, [query for query, _, _ in both], contexts)
+    supporting: list[float] = []
+    planted: list[float] = []
+    baselines: list[float] = []
+    for (_, right, wrong), found in zip(both, beliefs, strict=True):
+        if found is None:
+            continue
+        baseline = found[()]
+        for values, passages in ((supporting, right), (planted, wrong)):
+            values.append(mean([utility(found[passage,], baseline).delta_seper for passage in passages]))
+        baselines.append(baseline.seper)
+    if not planted:
+        raise ValueError("expected questions with passages marked 'relevant' and passages marked 'counterfactual'")
+    known = [value for value, baseline in zip(planted, baselines, strict=True) if baseline >= _KNOWN]
+    return Counterfactual(
+        share_lower=mean([float(wrong < right) for wrong, right in zip(planted, supporting, strict=True)]),
+        delta_seper={
+            "supporting": mean(supporting),
+            "counterfactual": mean(planted),
+            "counterfactual_known": mean(known) if known else None,
+        },
+        baseline_seper=mean(baselines),
+        known_questions=len(known),
+        questions=len(planted),
+        left_out=len(queries) - len(planted),
+    )
+
+
+def _kinds(query: Query) -> tuple[list[Passage], list[Passage]]:
+    """Return a question's supporting passages, and those with a planted answer."""
+    planted = [passage for passage in query.passages if is_counterfactual(passage)]
+    relevant = zip(query.passages, relevance_of(query), strict=True)
+    return [passage for passage, mark in relevant if mark and not is_counterfactual(passage)], planted

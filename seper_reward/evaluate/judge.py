@@ -1,0 +1,371 @@
+"""Measure how often the judge supports or pays wrong answers and refuses right ones, by kind of text.
+
+The judge is measured as labels and rewards use it: labels take the forward entailment of the gold answer by a
+response, and rewards pay the mutual support of the answer that a completion states last.
+"""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from seper_reward.batching import measure_shared
+from seper_reward.command import ResultConfig, parse, reporting
+from seper_reward.config import JudgeConfig, entailment_options
+from seper_reward.data.stated import stated_answer
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.estimators.judge import BeliefJudge
+from seper_reward.estimators.seper import Estimator
+from seper_reward.evaluate.equivalence import Agreement, equivalence, read_verdicts
+from seper_reward.evaluate.judge_cases import SHIFTS, Case, fact_cases, near_cases, own_cases
+from seper_reward.reports.figures import new_figure, save_figure
+from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.runtime.settings import setting
+from seper_reward.statistics import mean
+
+_NAME = "evaluate judge"
+GOLDS = 60  # gold answers per kind of value
+SUPPORTED, PAID, HALF_PAID = 0.5, 0.05, 0.5
+_CHUNK = 256  # texts that are judged together
+_TRAPS = ("gibberish", "echo", "shotgun", "not_gold")
+_COLUMNS = {
+    "wrong": "wrong texts",
+    "false_support": "supported (labels)",
+    "false_pay": "paid (rewards)",
+    "mean_pay": "mean pay",
+    "right": "right texts",
+    "false_refusal": "refused (labels)",
+    "unpaid": "unpaid (rewards)",
+}
+_COLORS = ("#c0392b", "#e08e3a")
+
+
+@dataclass
+class JudgeEvaluationConfig(ResultConfig, JudgeConfig):
+    """Measure how often the judge supports or pays wrong answers and refuses right ones, by kind of text."""
+
+    file: str | None = setting(
+        None,
+        "People's verdicts to compare with, too: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, answers, "
+        "response, equivalent}; not given: none.",
+    )
+    column_by: str = setting("system", "Field of a row that names its column in the results; not used for EVOUNA.")
+    threshold: float | None = setting(
+        None,
+        "Score, in (0, 1], from which a response counts as equivalent, for all verdicts; not given: the one with the "
+        "best F1 on a train split by SHA-1 of the question, and results on the test split only.",
+    )
+    seed: int = setting(0, "Seed of the values near gold answers.")
+    plot: str | None = setting(
+        None, "Image file to plot near values, and F1 and reliability if there are verdicts, into; not given: none."
+    )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A judged text: its forward entailment (labels) and its mutual support (rewards), both in [0, 1]."""
+
+    case: Case
+    support: float
+    reward: float
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How often a judge errs on texts; fields are ``None`` without a wrong text, or without a right one.
+
+    Attributes:
+        wrong: Number of wrong texts.
+        false_support: Share of them with a support above 0.5.
+        false_pay: Share of them with a reward above 0.05.
+        mean_pay: Their mean reward.
+        right: Number of right texts.
+        false_refusal: Share of them with a support below 0.5.
+        unpaid: Share of them with a reward below 0.5.
+    """
+
+    wrong: int | None = None
+    false_support: float | None = None
+    false_pay: float | None = None
+    mean_pay: float | None = None
+    right: int | None = None
+    false_refusal: float | None = None
+    unpaid: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields that are known."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def cell(self, name: str) -> str:
+        """Return a field as a cell of a table, empty if it is not known."""
+        value = getattr(self, name)
+        if value is None:
+            return ""
+        if isinstance(value, int):
+            return str(value)
+        if name == "mean_pay":
+            return cell(value)
+        count = f" ({round(value * (self.wrong or 0))})" if name == "false_pay" else ""
+        return f"{100 * value:.0f} %{count}"
+
+
+@dataclass(frozen=True)
+class Traps:
+    """How a judge takes the trap kinds of ``seper_reward/data/demo/equivalence.jsonl``, all in [0, 1].
+
+    Attributes:
+        unrelated: Mean support of the gold answer by prose that has nothing to do with the question, by its length in
+            tokens.
+        gibberish: Mean support by gibberish.
+        echo: Mean support by words of the question given back.
+        shotgun: Mean support by the gold answer among many others.
+        not_gold: Mean support by its denial.
+        politeness_shift: Mean absolute change of SePer if there is politeness around the question.
+        question_mark_shift: Mean absolute change of SePer with and without the question mark.
+        stated: Mean support by responses that state the gold answer, which should be 1; all others should be 0.
+    """
+
+    unrelated: Mapping[str, float]
+    gibberish: float
+    echo: float
+    shotgun: float
+    not_gold: float
+    politeness_shift: float
+    question_mark_shift: float
+    stated: float
+
+    def rows(self) -> list[tuple[str, float]]:
+        """Return the name and the number of each trap, unrelated prose once for each length."""
+        found = asdict(self)
+        lengths = [(f"unrelated, {tokens} tokens", value) for tokens, value in found.pop("unrelated").items()]
+        return [*lengths, *((name.replace("_", " "), value) for name, value in found.items())]
+
+
+@dataclass(frozen=True)
+class JudgeErrors:
+    """The errors of a judge by kind of text.
+
+    Attributes:
+        people: Agreement with people's verdicts; ``None`` if there are none.
+        kinds: Rates on the project's own rows by kind, and of ``all``.
+        guesses: Rates on several answers at once by form, and of ``all``.
+        qualifiers: Rates on the gold answer next to a word that changes it by form, and of ``all``.
+        wordings: Rates on right wordings by kind, and of ``all``.
+        near: Rates on near values by kind of value and distance.
+        traps: The traps.
+        support: By section the mean support by ``wrong`` and ``right`` texts, the floor and the ceiling of a label.
+    """
+
+    people: Agreement | None
+    kinds: Mapping[str, Rates]
+    guesses: Mapping[str, Rates]
+    qualifiers: Mapping[str, Rates]
+    wordings: Mapping[str, Rates]
+    near: Mapping[str, Mapping[str, Rates]]
+    traps: Traps
+    support: Mapping[str, Mapping[str, float]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file."""
+        sections = {name: getattr(self, name) for name in ("kinds", "guesses", "qualifiers", "wordings")}
+        return {
+            **({} if self.people is None else {"people": self.people.as_dict()}),
+            **{section: _as_dicts(rows) for section, rows in sections.items()},
+            "near": {kind: _as_dicts(rows) for kind, rows in self.near.items()},
+            "traps": asdict(self.traps),
+            "support": {section: dict(row) for section, row in self.support.items()},
+        }
+
+    def table(self) -> str:
+        """Return the errors by kind of text, after the agreement with people if that was measured."""
+        near = {
+            f"{kind}, {'other spelling' if distance == '0' else f'off by {distance}'}": row
+            for kind, distances in self.near.items()
+            for distance, row in distances.items()
+        }
+        people: dict[str, Any] = {} if self.people is None else {"people": self.people.support}
+        return "\n\n".join(
+            [
+                *([] if self.people is None else [self.people.table()]),
+                _rates_table("own rows", self.kinds),
+                markdown_table(
+                    ["trap", "support or shift"], [[trap, cell(value)] for trap, value in self.traps.rows()]
+                ),
+                _rates_table("near values", near),
+                _rates_table("guesses", self.guesses),
+                _rates_table("qualifiers", self.qualifiers),
+                _rates_table("right wordings", self.wordings),
+                markdown_table(
+                    ["mean support of the gold answer", "by wrong texts", "by right texts"],
+                    [
+                        [name, cell(row.get("wrong")), cell(row.get("right"))]
+                        for name, row in {**people, **self.support}.items()
+                    ],
+                ),
+                "Labels take the forward entailment, rewards the mutual support. Supported is above .5, refused below "
+                ".5, paid above .05 (in brackets: number of texts), unpaid below .5. 0 is best, but 1 for stated and "
+                "for support by right texts.",
+            ]
+        )
+
+    def plot(self, path: Path) -> None:
+        """Plot near values that the judge takes for the gold answer, and its agreement with people if measured."""
+        figure = new_figure(16 if self.people else 7, 5)
+        panels = figure.subplots(1, 3 if self.people else 1, squeeze=False)[0]
+        near = [
+            (f"{kind}, {distance}", row)
+            for kind, distances in self.near.items()
+            for distance, row in distances.items()
+            if row.wrong is not None and not distance.endswith("spelling")
+        ]
+        keys = {"false_support": "supported (labels)", "false_pay": "paid (rewards)"}
+        for place, (key, label) in enumerate(keys.items()):
+            heights = [at + 0.4 * place - 0.2 for at in range(len(near))]
+            panels[0].barh(heights, [getattr(row, key) for _, row in near], 0.38, color=_COLORS[place], label=label)
+        panels[0].set_yticks(range(len(near)), [name for name, _ in near], fontsize=6)
+        panels[0].set_ylim(len(near) - 0.5, -0.5)
+        panels[0].set_xlim(0, 1)
+        panels[0].set_xlabel("share of wrong values, by their distance from the right one")
+        panels[0].legend(fontsize=8)
+        if self.people:
+            self.people.plot(panels[1], panels[2])
+        for axes in panels:
+            axes.spines[["top", "right"]].set_visible(False)
+        save_figure(figure, path)
+
+
+def command(arguments: list[str]) -> str:
+    """Run ``seper-reward evaluate judge``."""
+    config = parse(JudgeEvaluationConfig, arguments, f"seper-reward {_NAME}")
+    verdicts = read_verdicts(config.file, config.column_by) if config.file else []
+    with reporting(_NAME, config) as report:
+        scorer = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
+        people = equivalence(scorer, verdicts, threshold=config.threshold) if verdicts else None
+        report(measure_judge(BeliefJudge(scorer, Estimator(), cache=None), people, seed=config.seed))
+    return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
+
+
+def measure_judge(
+    judge: BeliefJudge, people: Agreement | None = None, *, seed: int = 0, golds: int = GOLDS
+) -> JudgeErrors:
+    """Measure a judge on the project's own rows, near values, guesses, qualifiers and right wordings.
+
+    All processes must call this together; they share the texts.
+
+    Args:
+        judge: The judge.
+        people: Its agreement with people's verdicts, if that was measured.
+        seed: Seed of the near values.
+        golds: Number of gold answers per kind of near value.
+    """
+    found = judged(judge, itertools.chain(own_cases(), near_cases(seed, golds), fact_cases()))
+    sections = _parts(found, 0)
+    del sections["plain"]  # for the shifts only
+    by_kind = {section: _parts(rows, 1) for section, rows in sections.items()}
+    near = {kind: _rates_by_name(_parts(rows, 2)) for kind, rows in by_kind.pop("near").items()}
+    return JudgeErrors(
+        people=people,
+        near=near,
+        traps=_trap_means([row.case for row in found], [row.support for row in found]),
+        support={section: _mean_support(rows) for section, rows in sections.items()},
+        **{section: _rates_by_name(parts) | {"all": rates(sections[section])} for section, parts in by_kind.items()},
+    )
+
+
+def traps(judge: BeliefJudge) -> Traps:
+    """Measure a judge on the traps alone, in this process."""
+    kinds = {"unrelated", *_TRAPS, *SHIFTS}
+    cases = [case for case in own_cases() if case.group[1] in kinds]
+    return _trap_means(cases, supports(judge, cases))
+
+
+def judged(judge: BeliefJudge, cases: Iterable[Case]) -> list[Judged]:
+    """Judge texts as responses (their best alias by forward entailment) and as completions (``stated_answer``).
+
+    All processes must call this together; they share the texts.
+    """
+
+    def measure(chunk: Sequence[Case]) -> list[Judged]:
+        rewards = judge.mutual_supports([(case.question, stated_answer(case.text), case.answers) for case in chunk])
+        return [Judged(*each) for each in zip(chunk, supports(judge, chunk), rewards, strict=True)]
+
+    return measure_shared(list(cases), measure, "judging", size=_CHUNK, unit="text")
+
+
+def supports(judge: BeliefJudge, cases: Sequence[Case]) -> list[float]:
+    """Return the forward entailment of the alias that each text entails most, as labels take it, in [0, 1]."""
+    entailment: dict[tuple[str, str, str], float] = {}
+    for question in dict.fromkeys(case.question for case in cases):
+        asked = [case for case in cases if case.question == question]
+        pairs = {(case.text, alias) for case in asked for alias in case.answers}
+        entailment |= {(question, *pair): prob for pair, prob in judge.entailment(question, pairs).items()}
+    return [max(entailment[case.question, case.text, alias] for alias in case.answers) for case in cases]
+
+
+def rates(rows: Sequence[Judged]) -> Rates:
+    """Return how often a judge errs on texts."""
+    wrong, right = [row for row in rows if not row.case.right], [row for row in rows if row.case.right]
+    found: dict[str, Any] = {}
+    if wrong:
+        found |= {
+            "wrong": len(wrong),
+            "false_support": mean([row.support > SUPPORTED for row in wrong]),
+            "false_pay": mean([row.reward > PAID for row in wrong]),
+            "mean_pay": mean([row.reward for row in wrong]),
+        }
+    if right:
+        found |= {
+            "right": len(right),
+            "false_refusal": mean([row.support < SUPPORTED for row in right]),
+            "unpaid": mean([row.reward < HALF_PAID for row in right]),
+        }
+    return Rates(**found)
+
+
+def _parts(rows: Iterable[Judged], place: int) -> dict[str, list[Judged]]:
+    """Return judged texts by the name at a place of their groups, in order of appearance."""
+    parts: dict[str, list[Judged]] = {}
+    for row in rows:
+        parts.setdefault(row.case.group[place], []).append(row)
+    return parts
+
+
+def _rates_by_name(parts: Mapping[str, Sequence[Judged]]) -> dict[str, Rates]:
+    return {name: rates(rows) for name, rows in parts.items()}
+
+
+def _trap_means(cases: Sequence[Case], support: Sequence[float]) -> Traps:
+    by_group: dict[tuple[str, ...], list[float]] = {}
+    for case, value in zip(cases, support, strict=True):
+        by_group.setdefault(case.group, []).append(value)
+    lengths = sorted((group[2] for group in by_group if group[:2] == ("kinds", "unrelated")), key=int)
+    means: dict[str, Any] = {"unrelated": {length: mean(by_group["kinds", "unrelated", length]) for length in lengths}}
+    means |= {kind: mean(by_group["kinds", kind]) for kind in _TRAPS}
+    for kind in SHIFTS:
+        pairs = zip(by_group["kinds", kind], by_group["plain", kind], strict=True)
+        means[f"{kind}_shift"] = mean([abs(changed - plain) for changed, plain in pairs])
+    stated = [value for case, value in zip(cases, support, strict=True) if case.group[0] == "plain" and case.right]
+    return Traps(**means, stated=mean(stated))
+
+
+def _mean_support(rows: Sequence[Judged]) -> dict[str, float]:
+    return {
+        name: mean([row.support for row in rows if row.case.right == right])
+        for name, right in (("wrong", False), ("right", True))
+        if any(row.case.right == right for row in rows)
+    }
+
+
+def _as_dicts(rows: Mapping[str, Rates]) -> dict[str, Any]:
+    return {name: row.as_dict() for name, row in rows.items()}
+
+
+def _rates_table(title: str, rows: Mapping[str, Rates]) -> str:
+    """Return rates by name, without the columns that no row has."""
+    columns = {
+        key: text for key, text in _COLUMNS.items() if any(getattr(row, key) is not None for row in rows.values())
+    }
+    return markdown_table(
+        [title, *columns.values()], [[name, *(row.cell(key) for key in columns)] for name, row in rows.items()]
+    )

@@ -1,0 +1,109 @@
+"""Texts to judge: the project's own rows, values near gold answers, guesses, qualifiers and right wordings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from seper_reward.data.demo import EQUIVALENCE, WORDINGS
+from seper_reward.data.rows import read_valid_rows
+from seper_reward.evaluate.near_values import near_values
+
+#: Kinds of own rows whose texts are judged a second time, with the plain question.
+SHIFTS = ("politeness", "question_mark")
+
+# texts with the gold answer {0} and one, two or three other answers of its kind
+GUESSES = (
+    "{0}, {1}", "{1}, {0}", "{0} ({1})", "{1} ({0})", "{0} {1}", "{1} {0}", "{0} and {1}", "{0} or {1}", "{0} / {1}",
+    "{1}; {0}", "{0}, {1}, {2}", "{2}, {1} or {0}", "{1}, {0}, {2}, {3}", "{0} ({1}, {2}, {3})",
+)  # fmt: skip
+_EVERY = ("person", "organisation", "place", "number", "date", "title", "thing")
+_NUMERIC, _ENTITIES = ("number", "date"), ("organisation", "place", "title", "thing")
+# texts that hold the gold answer and state another one, and the kinds of answers that they suit
+QUALIFIERS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(
+        ("after {}", "before {}", "almost {}", "not {}", "hardly {}", "unlike {}", "no {}", "{} is wrong",
+         "it isn't {}", "anything but {}"),
+        _EVERY,
+    ),
+    "near {}": ("person", "organisation", "place", "date", "title", "thing"),  # a number may be rounded
+    **dict.fromkeys(
+        ("{} junior", "{} II", "anyone but {}", "a fan of {}", "a pupil of {}", "the father of {}"), ("person",)
+    ),
+    **dict.fromkeys(("more than {}", "less than {}", "well under {}"), _NUMERIC),
+    **dict.fromkeys(("outside {}", "south of {}"), ("place",)),
+    **dict.fromkeys(("a sequel to {}", "a parody of {}"), ("title",)),
+    **dict.fromkeys(("similar to {}", "formerly {}"), _ENTITIES),
+}  # fmt: skip
+# completions that state an answer as instruct models and search agents write it
+WRAPPERS: Mapping[str, Sequence[str]] = {
+    "markdown and marks": (
+        "**{}**", "`{}`", "* {}", "1. {}", "### Answer\n{}", "**Answer:** {}", "**Final answer**: {}",
+        "The answer is **{}**.", "\\boxed{{{}}}", "\\[\\boxed{{\\text{{{}}}}}\\]", "\\(\\boxed{{\\mathrm{{{}}}}}\\)",
+        "```\n{}\n```", "<answer> {} </answer>", "{}<|im_end|>", "Answer: {}",
+    ),
+    "citations and politeness": (
+        "{} [2]", "{} (doc 3)", "{}\n\nSource: document 2", "{}\n\nHope this helps!", "{} [1][3].",
+        "Going by the second document, the answer is {}.", "The passages say: {}",
+        "Sure! The answer is {}.", "According to document 1, the answer is {}.", "So the final answer is: {}",
+        "{}\n\nPlease tell me if you want to know more about it.", "Short answer: {}",
+        "After reading the results I am confident that the answer is {}.",
+    ),
+}  # fmt: skip
+_WRAPPERS_PER_FACT = 4  # of each kind
+
+
+@dataclass(frozen=True)
+class Case:
+    """A text to judge.
+
+    Attributes:
+        group: Names under which its result counts.
+        question: The question.
+        text: The response or completion.
+        answers: Aliases of the gold answer.
+        right: Whether the text states the gold answer.
+    """
+
+    group: tuple[str, ...]
+    question: str
+    text: str
+    answers: tuple[str, ...]
+    right: bool
+
+
+def own_cases() -> Iterator[Case]:
+    """Yield the rows of ``equivalence.jsonl``; those of shifts once more with the plain question, in ``plain``."""
+    for _, row in read_valid_rows(EQUIVALENCE):
+        text, answers, right = row["response"], tuple(row["answers"]), row["equivalent"]
+        length = (str(row["tokens"]),) if "tokens" in row else ()
+        yield Case(("kinds", row["kind"], *length), row["question"], text, answers, right)
+        if row["kind"] in SHIFTS:
+            yield Case(("plain", row["kind"]), row["plain_question"], text, answers, right)
+
+
+def near_cases(seed: int, golds: int) -> Iterator[Case]:
+    """Yield near values and other spellings, drawn with a seed."""
+    for value in near_values(seed, golds):
+        group = ("near", value.kind, value.distance)
+        yield Case(group, value.question, value.text, (value.gold,), value.distance == "0")
+
+
+def fact_cases() -> Iterator[Case]:
+    """Yield guesses, qualifiers and right wordings of the facts in ``wordings.jsonl``."""
+    used = dict.fromkeys(WRAPPERS, 0)
+    for _, fact in read_valid_rows(WORDINGS):
+        kind, question, answers = fact["kind"], fact["question"], tuple(fact["answers"])
+        gold, others = answers[0], fact["others"]
+        for form in GUESSES:
+            if f"{{{len(others) + 1}}}" not in form and ("{2}" not in form or len(others) > 1):
+                yield Case(("guesses", form.format(*"XYZW")), question, form.format(gold, *others), answers, False)
+        for form, kinds in QUALIFIERS.items():
+            if kind in kinds:
+                yield Case(("qualifiers", form.format("X")), question, form.format(gold), answers, False)
+        for name, texts in fact["right"].items():
+            for text in texts:
+                yield Case(("wordings", name), question, text, answers, True)
+        for name, forms in WRAPPERS.items():
+            for _ in range(_WRAPPERS_PER_FACT):  # in turn, so that each comes with several facts
+                text = forms[used[name] % len(forms)].format(gold)
+                used[name] += 1
+                yield Case(("wordings", name), question, text, answers, True)

@@ -1,0 +1,291 @@
+"""Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, arXiv:2503.01478, Tables 10, 11)."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seper_reward.batching import measure_shared
+from seper_reward.command import (
+    HARM_HELP,
+    RetrievalConfig,
+    check_depths,
+    corpus_flag,
+    parse,
+    questions_and_corpus,
+    reporting,
+)
+from seper_reward.config import RETRIEVER_HELP, load_scorer
+from seper_reward.data.answers import exact_match
+from seper_reward.estimators.utility import utility
+from seper_reward.evaluate.list_metrics import list_metric
+from seper_reward.evaluate.rag.measuring import Context, measured
+from seper_reward.evaluate.rankings import gold_relevance, rank_values
+from seper_reward.reader.sampler import GREEDY
+from seper_reward.reports.figures import legend_beside, new_figure, save_figure
+from seper_reward.reports.tables import interval_cell, markdown_table
+from seper_reward.retrieval import load_retriever
+from seper_reward.runtime.messages import tell_left_out
+from seper_reward.runtime.settings import setting
+from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import mean_over_questions, order_correlation, rank_correlation
+from seper_reward.types import Asked, Belief, Query, UnscorableError, Utility
+
+_NAME = "evaluate retrievers"
+#: Measures of a retriever's lists that are compared with the reader's accuracy.
+MEASURES = ("ndcg", "recall", "delta_seper", "delta_seper_list", "harm_rate")
+_TITLES = {
+    "ndcg": "nDCG",
+    "recall": "recall",
+    "delta_seper": "ΔSePer of a passage",
+    "delta_seper_list": "ΔSePer of the list",
+    "harm_rate": "harm rate",
+    "accuracy": "accuracy",
+}
+
+
+@dataclass
+class RetrieversConfig(RetrievalConfig):
+    """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
+
+    retrievers: list[str] = setting(["bm25", "minilm", "bm25+minilm"], f"Retrievers. {RETRIEVER_HELP}")
+    depths: list[int] = setting([1, 5], "Numbers of passages that count, each >= 1.")
+    margin: float = setting(0.05, HARM_HELP)
+    plot: str | None = setting(None, "Image file to plot the measures by retriever into; not given: none.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_depths(self.depths)
+
+
+@dataclass(frozen=True)
+class RetrieverRow:
+    """Measures of the first k passages of one retriever.
+
+    Attributes:
+        retriever: Its name.
+        k: Number of passages that count.
+        measures: By measure ``mean`` and its 95 % bootstrap ``interval`` over questions: ``ndcg`` and ``recall`` at k,
+            ``delta_seper`` (mean over the first k passages, each by itself, where a missing one counts 0),
+            ``delta_seper_list`` (all k together), ``harm_rate`` (share of the first k passages) and ``accuracy``.
+        kendall: By measure tau-b with the accuracy over questions, ``value`` and ``interval``.
+    """
+
+    retriever: str
+    k: int
+    measures: Mapping[str, Mapping[str, Any]]
+    kendall: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Retrievers:
+    """Retrievers side by side; a number that is not defined is ``None``.
+
+    Attributes:
+        questions: Number of questions.
+        left_out: Number of questions that cannot be measured.
+        retrievers: One row for each retriever and number of passages.
+        order: By depth and measure how far it puts the retrievers into the order of their accuracy
+            (``order_correlation``).
+    """
+
+    questions: int
+    left_out: int
+    retrievers: Sequence[RetrieverRow]
+    order: Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """Return the measures, and how well they tell the reader's accuracy, as Markdown."""
+        measures, judged = list(self.retrievers[0].measures), list(self.retrievers[0].kendall)
+        values = [
+            [row.retriever, str(row.k), *(interval_cell(row.measures[each]) for each in measures)]
+            for row in self.retrievers
+        ]
+        taus = [[row.retriever, str(row.k), *(_tau(row.kendall[each]) for each in judged)] for row in self.retrievers]
+        taus += [
+            ["order of all retrievers", k, *(_tau(row[each]) for each in judged)] for k, row in self.order.items()
+        ]
+        return "\n\n".join(
+            [
+                f"{self.questions} questions" + (f", {self.left_out} left out" if self.left_out else ""),
+                markdown_table(["retriever", "k", *(_TITLES[each] for each in measures)], values),
+                "Kendall's tau with the reader's accuracy, over questions",
+                markdown_table(["retriever", "k", *(_TITLES[each] for each in judged)], taus),
+            ]
+        )
+
+    def plot(self, path: Path) -> None:
+        """Plot the reader's accuracy over each measure: a panel per measure, a colour per retriever, a mark per k."""
+        rows = self.retrievers
+        measures = [name for name in rows[0].measures if name != "accuracy"]
+        figure = new_figure(3 * len(measures) + 2, 3.5)
+        panels = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
+        colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(row.retriever for row in rows))}
+        marks = dict(zip(dict.fromkeys(row.k for row in rows), itertools.cycle("os^Dv"), strict=False))
+        for axes, measure in zip(panels, measures, strict=True):
+            for row in rows:
+                value, accuracy = row.measures[measure]["mean"], row.measures["accuracy"]["mean"]
+                if value is not None:
+                    label = f"{row.retriever}, k = {row.k}"
+                    axes.scatter(
+                        value, accuracy, color=colors[row.retriever], marker=marks[row.k], alpha=0.8, label=label
+                    )
+            axes.set_xlabel(measure.replace("_", " "))
+            axes.spines[["top", "right"]].set_visible(False)
+        panels[0].set_ylabel("accuracy of the reader")
+        legend_beside(panels[-1])
+        save_figure(figure, path)
+
+
+def command(arguments: list[str]) -> str:
+    """Run ``seper-reward evaluate retrievers``."""
+    config = parse(RetrieversConfig, arguments, f"seper-reward {_NAME}")
+    with reporting(_NAME, config) as report:
+        queries, corpus = questions_and_corpus(config)
+        questions, most = [query.question for query in queries], max(config.depths)
+        found = {name: load_retriever(name, corpus).retrieve(questions, most) for name in config.retrievers}
+        scorer = load_scorer(config, config.seed)
+        report(compare_retrievers(scorer, queries, found, depths=config.depths, margin=config.margin))
+    return f"seper-reward train retriever --input {config.file}{corpus_flag(config)}"
+
+
+def compare_retrievers(
+    scorer: SePerScorer,
+    queries: Sequence[Query],
+    found: Mapping[str, Sequence[Context]],
+    *,
+    depths: Sequence[int],
+    margin: float = 0.05,
+) -> Retrievers:
+    """Measure retrievers, and how well each measure tells the reader's accuracy (SePer, Tables 10 and 11).
+
+    The accuracy is exact match of the reader's greedy answer with the k best passages together. ΔSePer comes from
+    sampled responses, so the two share no draw. All processes must call this together; they share the questions.
+
+    Args:
+        scorer: Scorer of the reader.
+        queries: Q questions with gold answers. Relevance is by people's marks on their own passages; without a
+            relevant one a question counts neither in nDCG nor in recall.
+        found: By retriever, the passages of each question, best first.
+        depths: Numbers k of passages that count, each >= 1.
+        margin: Distance below 0 that the whole 95 % interval of a passage's ΔSePer must have to count as harm.
+
+    Raises:
+        ValueError: There is no retriever, a depth is below 1, or no question can be measured.
+    """
+    if not found or not depths or min(depths) < 1:
+        raise ValueError(f"expected retrievers and depths of at least 1, got {list(found)} and {list(depths)}")
+    shown = [_Shown({name: tuple(lists[number]) for name, lists in found.items()}) for number in range(len(queries))]
+    contexts = [[(), *each.alone(max(depths)), *each.together(depths)] for each in shown]
+    beliefs = measured(scorer, queries, contexts)
+    rows = list(_answered(scorer, queries, shown, beliefs, depths))
+    if not rows:
+        raise ValueError(f"expected questions that can be measured, got none of {len(queries)}")
+    columns = {(name, k): _columns(name, k, rows, margin) for name in found for k in depths}
+    return Retrievers(
+        questions=len(rows),
+        left_out=len(queries) - len(rows),
+        retrievers=[_described(name, k, columns[name, k]) for name, k in columns],
+        order={str(k): _orders([columns[name, k] for name in found]) for k in depths},
+    )
+
+
+class _Shown(NamedTuple):
+    """The lists of a question by retriever."""
+
+    lists: Mapping[str, Context]
+
+    def alone(self, depth: int) -> list[Context]:
+        return [(passage,) for passages in self.lists.values() for passage in passages[:depth]]
+
+    def together(self, depths: Sequence[int]) -> list[Context]:
+        return list(dict.fromkeys(passages[:k] for passages in self.lists.values() for k in depths))
+
+
+class _Question(NamedTuple):
+    """A question, its lists by retriever, and by context the reader's belief and whether its answer is right."""
+
+    query: Query
+    lists: Mapping[str, Context]
+    beliefs: Mapping[Context, Belief]
+    right: Mapping[Context, float]
+
+    def moved(self, context: Context) -> Utility:
+        return utility(self.beliefs[context], self.beliefs[()])
+
+
+def _answered(
+    scorer: SePerScorer,
+    queries: Sequence[Query],
+    shown: Sequence[_Shown],
+    beliefs: Sequence[Mapping[Context, Belief] | None],
+    depths: Sequence[int],
+) -> Iterator[_Question]:
+    """Yield the questions that were measured, with the reader's greedy answers; one without answers is left out."""
+    rows = zip(queries, shown, beliefs, strict=True)
+    kept = [(query, own, row) for query, own, row in rows if row is not None]
+    asked = [Asked(query.question, (), tuple(own.together(depths))) for query, own, _ in kept]
+    answered = measure_shared(asked, scorer.with_sampling(**GREEDY).reader.responses, "answering")
+    for (query, own, row), each, found in zip(kept, asked, answered, strict=True):
+        if isinstance(found, UnscorableError):
+            tell_left_out(query.id, found)
+            continue
+        said = [responses.texts[0] for responses in found]
+        right = {context: exact_match(text, query.answers) for context, text in zip(each.contexts, said, strict=True)}
+        yield _Question(query, own.lists, row, right)
+
+
+def _columns(name: str, k: int, rows: Sequence[_Question], margin: float) -> dict[str, Any]:
+    """Return ``(Q,)`` values of each measure and of the accuracy; NaN where a question has no relevant passage."""
+    import numpy as np
+
+    lists = [row.lists[name][:k] for row in rows]
+    ranked = rank_values(lists, [gold_relevance(row.query) for row in rows], {"ndcg": f"nDCG@{k}", "recall": f"R@{k}"})
+    alone = [[row.moved((passage,)).soft for passage in passages] for row, passages in zip(rows, lists, strict=True)]
+    return {
+        **{each: np.array([np.nan if row is None else row[each] for row in ranked]) for each in ("ndcg", "recall")},
+        "delta_seper": np.array(list_metric("p", [[each.value for each in row] for row in alone], k)),
+        "delta_seper_list": np.array(
+            [row.moved(passages).delta_seper for row, passages in zip(rows, lists, strict=True)]
+        ),
+        "harm_rate": np.array(list_metric("p", [[float(each.high < -margin) for each in row] for row in alone], k)),
+        "accuracy": np.array([row.right[passages] for row, passages in zip(rows, lists, strict=True)]),
+    }
+
+
+def _described(name: str, k: int, columns: Mapping[str, Any]) -> RetrieverRow:
+    import numpy as np
+
+    accuracy = columns["accuracy"]
+    known = {measure: ~np.isnan(values) for measure, values in columns.items()}
+    return RetrieverRow(
+        retriever=name,
+        k=k,
+        measures={measure: mean_over_questions(values[known[measure]]) for measure, values in columns.items()},
+        kendall={
+            measure: rank_correlation(columns[measure][known[measure]], accuracy[known[measure]])["kendall"]
+            for measure in MEASURES
+        },
+    )
+
+
+def _orders(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return by measure how far it puts the retrievers into the order of their accuracy."""
+    import numpy as np
+
+    accuracy = np.stack([each["accuracy"] for each in columns])
+    found = {}
+    for measure in MEASURES:
+        values = np.stack([each[measure] for each in columns])
+        known = ~np.isnan(values).any(axis=0)
+        found[measure] = order_correlation(values[:, known], accuracy[:, known])
+    return found
+
+
+def _tau(row: Mapping[str, Any]) -> str:
+    return interval_cell({"mean": row["value"], "interval": row["interval"]})

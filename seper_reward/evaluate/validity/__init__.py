@@ -1,1 +1,0 @@
-"""Is ΔSePer the number it should be: people's marks, chance, judges, prompts, readers."""

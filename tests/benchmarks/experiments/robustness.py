@@ -1,0 +1,263 @@
+"""Does ΔSePer depend on the entailment model that judges, or on how the reader is asked (SePer, Figure 7)?
+
+python -m tests.benchmarks.experiments.robustness --config tests/benchmarks/experiments/configs/robustness.yaml
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, reporting
+from seper_reward.config import entailment_options, load_scorer
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.estimators.judge import BeliefJudge, EntailmentModel, SampledQuestion
+from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
+from seper_reward.evaluate.correlation import pearson_cell, plot_intervals
+from seper_reward.evaluate.similarity import SIMILARITIES, Pair, Similarity, load_similarity
+from seper_reward.reader.prompts import PromptStyle, prompt_style
+from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.messages import tell_left_out
+from seper_reward.runtime.settings import setting
+from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import PooledPearson, mean
+from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, unwrap
+
+NAME = "tests.benchmarks.experiments.robustness"
+_SOFT, _HARD = "delta_seper_soft", "delta_seper_hard"
+
+
+@dataclass
+class RobustnessConfig(MarkedConfig):
+    """Correlate ΔSePer with people's marks under other entailment models and prompts (SePer, Figure 7)."""
+
+    passages_per_question: int | None = setting(None, PASSAGES_HELP)
+    entailments: list[str] = setting(
+        ["embedded", "lexical", "token_f1", "cosine"],
+        "Entailment models to compare with that of the other settings: as --entailment, or a similarity in the place "
+        "of one: lexical (the response holds the answer), token_f1 or cosine (of MiniLM's embeddings).",
+    )
+    prompts: list[str] = setting(
+        ["brief", "few_shot", "paper"], "Styles of the prompt to compare with that of the other settings."
+    )
+    plot: str | None = setting(None, "Image file to plot the correlations with their intervals into; not given: none.")
+
+
+class SimilarityKernel:
+    """A similarity of texts in the place of an entailment model: it says nothing of contradiction.
+
+    Args:
+        name: Name of the similarity.
+        similarity: What tells how alike two texts are; numbers are clipped to [0, 1].
+    """
+
+    def __init__(self, name: str, similarity: Similarity) -> None:
+        self.name, self._similarity = name, similarity
+
+    @property
+    def weights_hash(self) -> str:
+        """The name: what it stands for is fixed."""
+        return self.name
+
+    def class_probs(
+        self, pairs: Sequence[Pair], questions: Sequence[str] | None = None, *, verbatim: bool = False
+    ) -> Tensor:
+        """Return ``(n, 3)``: how far the second text of each pair is found in the first, the rest, and 0.
+
+        Args:
+            pairs: The n ``(premise, hypothesis)`` texts. A blank text entails, and is entailed by, a blank text only.
+            questions: Not used.
+            verbatim: Not used.
+        """
+        stated = [pair for pair in dict.fromkeys(pairs) if all(map(str.strip, pair))]
+        found = dict(zip(stated, self._similarity(stated), strict=True))
+        blank = [float(not one.strip() and not other.strip()) for one, other in pairs]
+        support = torch.tensor([found.get(pair, both) for pair, both in zip(pairs, blank, strict=True)]).clamp(0, 1)
+        return torch.stack([support, 1 - support, torch.zeros_like(support)], dim=1)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question in its contexts (first without passages), and the responses there by name of the prompt."""
+
+    query: Query
+    responses: Mapping[str, list[Responses]]
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """ΔSePer under other entailment models and prompts.
+
+    Attributes:
+        reference: ``soft`` and ``hard``: Pearson's r of ΔSePer with the contexts' relevance and its 95 % bootstrap
+            ``interval`` over questions; ``with_reference``, the same of soft ΔSePer with the reference's; and
+            ``baseline_seper``, the mean over questions.
+        entailment: The same by entailment model.
+        prompt: The same by style of the prompt.
+        n: Number of contexts.
+        questions: Number of questions.
+        left_out: Number of questions that do not fit into the reader's window in some prompt.
+    """
+
+    reference: Mapping[str, Any]
+    entailment: Mapping[str, Mapping[str, Any]]
+    prompt: Mapping[str, Mapping[str, Any]]
+    n: int
+    questions: int
+    left_out: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """Return Pearson's r of ΔSePer with people's marks by entailment model and by prompt."""
+        rows = {"as configured": self.reference}
+        rows |= {f"entailment: {name}": row for name, row in self.entailment.items()}
+        rows |= {f"prompt: {name}": row for name, row in self.prompt.items()}
+        columns = ("soft", "hard", "with_reference")
+        header = [
+            "",
+            "ΔSePer soft with marks",
+            "ΔSePer hard with marks",
+            "with ΔSePer as configured",
+            "baseline SePer",
+        ]
+        table = markdown_table(
+            header,
+            [
+                [name, *(pearson_cell(row[column]) for column in columns), cell(row["baseline_seper"])]
+                for name, row in rows.items()
+            ],
+        )
+        left_out = f" ({self.left_out} left out)" if self.left_out else ""
+        return f"{table}\n\n{self.questions} questions, {self.n} contexts{left_out}"
+
+    def plot(self, path: Path) -> None:
+        """Plot Pearson's r of soft and hard ΔSePer with people's marks by entailment model and prompt."""
+        rows = {"as configured": self.reference, **self.entailment}
+        rows |= {f"prompt {name}": row for name, row in self.prompt.items()}
+        panels = {
+            f"ΔSePer {kind}": {name: (row[kind]["pearson"], row[kind]["interval"]) for name, row in rows.items()}
+            for kind in ("soft", "hard")
+        }
+        plot_intervals(panels, path, ours=("as configured",))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compare entailment models and prompts; return 0."""
+    config = parse(RobustnessConfig, list(sys.argv[1:] if argv is None else argv), f"python -m {NAME}")
+    file = needed_file(config)
+    styles = {name: prompt_style(name, baseline=config.baseline, placebo=config.placebo) for name in config.prompts}
+    queries = with_passages(marked_questions(config, file), config.passages_per_question)
+
+    def loader(name: str, scorer: SePerScorer) -> Callable[[], Any]:
+        if name == config.entailment:
+            return lambda: scorer.entailment
+        if name in SIMILARITIES:
+            return lambda: SimilarityKernel(name, load_similarity(name, scorer.entailment.device))
+        return lambda: EntailmentScorer.from_pretrained(name, replace(entailment_options(config), revision=None))
+
+    with reporting("robustness", config) as report:
+        scorer = load_scorer(config, config.seed)
+        report(robustness(scorer, queries, {name: loader(name, scorer) for name in config.entailments}, styles))
+    return 0
+
+
+def robustness(
+    scorer: SePerScorer,
+    queries: Sequence[Query],
+    entailments: Mapping[str, Callable[[], EntailmentModel]],
+    prompts: Mapping[str, PromptStyle],
+) -> Robustness:
+    """Correlate ΔSePer with people's marks under other entailment models and prompts (SePer, Figure 7).
+
+    Entailment models judge the same responses; another prompt has responses of its own, judged by the scorer's model.
+
+    Args:
+        scorer: Scorer whose prompt and entailment model the others are compared with.
+        queries: Questions whose passages have ``relevant`` in their metadata.
+        entailments: What loads each entailment model, by name; one is in memory at a time.
+        prompts: Styles of the prompt by name.
+
+    Raises:
+        ValueError: Marks are missing or equal, or no question can be asked.
+        OSError: A model cannot be loaded.
+    """
+    contexts = marked_contexts(queries)
+    asked: list[_Asked] = []
+    relevance: list[float] = []
+    owner: list[int] = []
+    for query, query_contexts in zip(tqdm(queries, desc="sampling", unit="question"), contexts, strict=True):
+        try:
+            row = _sampled(scorer, query, [context.passages for context in query_contexts], prompts)
+        except UnscorableError as error:
+            tell_left_out(query.id, error)
+            continue
+        owner += [len(asked)] * len(query_contexts)
+        relevance += [context.relevance for context in query_contexts]
+        asked.append(row)
+    if not asked:
+        raise none_asked(queries)
+    reference = _gains(scorer.judge, asked, "", "the reference")
+
+    def described(gains: Mapping[str, list[float]]) -> dict[str, Any]:
+        marked = PooledPearson({_SOFT: gains[_SOFT], _HARD: gains[_HARD]}, relevance, owner)
+        alike = PooledPearson({_SOFT: gains[_SOFT]}, reference[_SOFT], owner)
+        return {
+            "soft": marked.described(_SOFT),
+            "hard": marked.described(_HARD),
+            "with_reference": alike.described(_SOFT),
+            "baseline_seper": mean(gains["baseline"]),
+        }
+
+    return Robustness(
+        reference=described(reference),
+        entailment={
+            name: described(_gains(_judge(scorer, load()), asked, "", name)) for name, load in entailments.items()
+        },
+        prompt={name: described(_gains(scorer.judge, asked, name, f"prompt {name}")) for name in prompts},
+        n=len(relevance),
+        questions=len(asked),
+        left_out=len(queries) - len(asked),
+    )
+
+
+def _sampled(
+    scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]], prompts: Mapping[str, PromptStyle]
+) -> _Asked:
+    asked = Asked(query.question, query.answers, ((), *map(tuple, sets)))
+    known = [scorer.known_answers(query.answers)]
+    readers = {"": scorer.reader, **{name: scorer.reader.with_style(style) for name, style in prompts.items()}}
+    return _Asked(
+        query,
+        {name: unwrap(reader.responses([asked], known)[0]) for name, reader in readers.items()},
+    )
+
+
+def _judge(scorer: SePerScorer, model: EntailmentModel) -> BeliefJudge:
+    # similarities are faster than the cache
+    cache: Cache | None = None if isinstance(model, SimilarityKernel) else scorer.cache
+    return BeliefJudge(model, scorer.estimator, cache)
+
+
+def _gains(judge: BeliefJudge, asked: Sequence[_Asked], prompt: str, title: str) -> dict[str, list[float]]:
+    """Return soft and hard ΔSePer of all contexts, and soft SePer without passages of all questions."""
+    found: dict[str, list[float]] = {_SOFT: [], _HARD: [], "baseline": []}
+    for row in tqdm(asked, desc=f"judging: {title}", unit="question"):
+        question = SampledQuestion(row.query.question, row.query.answers, row.responses[prompt])
+        ((baseline, *beliefs),) = judge.beliefs([question])
+        found[_SOFT] += [belief.seper - baseline.seper for belief in beliefs]
+        found[_HARD] += [belief.seper_hard - baseline.seper_hard for belief in beliefs]
+        found["baseline"].append(baseline.seper)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
