@@ -54,12 +54,14 @@ torchrun --nproc_per_node 2 -m seper_reward label ...
 """.format(recipes="\n".join(f"  {f'train {name}':<24} {text}" for name, text in RECIPES.items()))
 _GROUPS = ("evaluate", "configs", "train")  # first words of commands of two words
 _FORMER = {"evaluate equivalence": "evaluate judge", "evaluate stress": "evaluate judge"}  # for one release
+# recipes that are experiments now, which no wheel contains
+_EXPERIMENTS = {f"train {name.replace('_', '-')}": name for name in ("gating", "compare_labelers", "new_head")}
 _RESUMING = {
     "label",
     "demo",
     "audit-negatives",
     "evaluate compare",
-    *(f"train {name}" for name in RECIPES if name not in ("sft", "new-head")),
+    *(f"train {name}" for name in RECIPES if name != "sft"),
 }
 
 
@@ -101,6 +103,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     for words in (1, 2):
         name = " ".join(arguments[:words])
+        if name in _EXPERIMENTS:
+            replacement = f"python -m tests.benchmarks.experiments.{_EXPERIMENTS[name]}"
+            print(f"seper-reward {name}: was removed; in a checkout, run '{replacement}'", file=sys.stderr)
+            return 2
         if name in _FORMER:
             print(f"seper-reward {name}: is now 'seper-reward {_FORMER[name]}'", file=sys.stderr)
             name = _FORMER[name]

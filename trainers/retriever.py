@@ -99,8 +99,8 @@ class RetrieverConfig(RankingConfig):
     )
     only_head: bool = setting(
         False,
-        "Whether only the model's last linear layer learns, such as that of `seper-reward train new-head`; what is "
-        "below it is run once for each text of the training.",
+        "Whether only the model's last linear layer learns, such as sentence-transformers' Dense; what is below it is "
+        "run once for each text of the training.",
     )
     lora_r: int = setting(
         0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights instead."

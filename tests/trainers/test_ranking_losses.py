@@ -8,7 +8,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from trainers.new_head import with_new_head
+from tests.benchmarks.experiments.new_head import with_new_head
 from trainers.ranking.losses import (
     ListCollator,
     ListLoss,

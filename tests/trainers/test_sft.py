@@ -7,6 +7,9 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from trainers.adapters.entailment_data import common_facts
+from trainers.adapters.reader_scores import _shares
+from trainers.adapters.substitution import states
 
 from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import CORPUS, QUESTIONS
@@ -16,9 +19,6 @@ from seper_reward.reader.loading import load_reader, load_tokenizer, reader_defa
 from seper_reward.runtime.pretrained import LoadOptions
 from trainers import sft
 from trainers.adapters import reader_data as data
-from trainers.adapters.entailment_data import common_facts
-from trainers.adapters.reader_scores import _shares
-from trainers.adapters.substitution import states
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,10 @@
 import os
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from sentence_transformers.base.training_args import BaseTrainingArguments
@@ -34,6 +34,7 @@ from .data import Questions, RankingConfig, data_key, read_questions
 from .evaluation import RankingReaders, Rankings, changes, load_readers, measure_rankings
 
 RESULTS = "results.json"
+Config = TypeVar("Config", bound=RankingConfig)
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
 _INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device", "embeddings_dir"} | set(
     InputConfig.__dataclass_fields__
@@ -81,10 +82,17 @@ class RankingRun(NamedTuple):
     readers: RankingReaders
 
 
-def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun:
+def begin(
+    config: Config, arguments: BaseTrainingArguments, read: Callable[[Config], Questions] = read_questions
+) -> RankingRun:
     """Read the questions, and load the labelling scorer and the other readers.
 
     Without a name for the cache, ``config.cache`` is set to that of ``trainer_cache``.
+
+    Args:
+        config: Settings of the recipe.
+        arguments: Training arguments.
+        read: Function that reads the questions.
 
     Raises:
         ValueError: A launcher divides the weights among processes, or a setting is out of range.
@@ -92,7 +100,7 @@ def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun
     folder = Path(arguments.output_dir)
     _refuse_shards()
     config.cache = config.cache or trainer_cache(folder)
-    questions = read_questions(config)
+    questions = read(config)
     scorer = load_scorer(config, arguments.seed)
     return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))
 

@@ -38,7 +38,7 @@ def split_at_head(model: SentenceTransformer) -> Split:
         if isinstance(module, Dense) and module.module_input_name == "sentence_embedding"
     ]
     if not places:
-        raise ValueError("only_head needs a model with a linear layer at its end; see `seper-reward train new-head`")
+        raise ValueError("only_head needs a model with a linear layer at its end, as Dense of sentence-transformers")
     model.requires_grad_(False)
     modules[places[-1]].requires_grad_(True)
     below, above = modules[: places[-1]], modules[places[-1] :]

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from trainers.adapters.entailment_data import common_facts
 
 from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
@@ -18,7 +19,6 @@ from seper_reward.evaluation.validity.equivalence import (
     equivalence,
     read_verdicts,
 )
-from trainers.adapters.entailment_data import common_facts
 
 EVOUNA_ROW = {
     "question": "who?",
