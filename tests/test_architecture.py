@@ -25,8 +25,8 @@ PURE = {
     "estimators/seper.py", "estimators/entropy.py", "estimators/clustering.py", "estimators/draws.py",
     "estimators/belief.py", "estimators/utility.py", "reader/in_process/gumbel.py", "reader/in_process/masks.py",
     "labels/targets.py", "labels/heterogeneity.py", "labels/plans.py", "labels/judgments.py", "labels/replies.py",
-    "evaluation/statistics.py", "evaluation/gating.py", "evaluation/list_metrics.py",
-    "evaluation/win_ratios.py", "evaluation/validity/agreement.py", "baselines/voting.py",
+    "evaluation/statistics.py", "evaluation/list_metrics.py", "evaluation/win_ratios.py",
+    "evaluation/validity/agreement.py", "baselines/voting.py",
 }  # fmt: skip
 PURE_MAY_IMPORT = {
     "torch", "typing", "collections", "dataclasses", "math", "hashlib", "struct", "itertools", "random", "statistics",

@@ -150,7 +150,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
     else:
         model = get_peft_model(model, lora)
     pairs = read_pairs(config.pairs)
-    print(f"{len(pairs)} training pairs", Counter(pair.source for pair in pairs))
+    print(f"{len(pairs)} training pairs", dict(Counter(pair.source for pair in pairs if pair.source)))
     inputs = StatementEncoder(tokenizer, model.config)
     encoded = inputs.encode(_short_statements(inputs, pairs))
     rows = [{**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(pairs)]
@@ -252,21 +252,14 @@ def score(adapter: Path, dev: Sequence[Verdict]) -> dict[str, Any]:
 def card(config: EntailmentTrainingConfig, count: int, scores: dict[str, Any]) -> str:
     """Return the model card of an adapter that ``count`` pairs trained."""
     dev = scores.get("dev")
-    agreement = (
-        "There were no dev pairs: it is neither calibrated nor scored."
-        if dev is None
-        else (
-            f"On {dev['n']} dev pairs it says rightly in {dev['accuracy']} % whether the premise entails the hypothesis; "
-            f"expected calibration error {dev['ece']} (10 bins)."
+    agreement = "No dev pairs were given, so it is neither calibrated nor scored."
+    if dev is not None:
+        agreement = (
+            f"Accuracy on {dev['n']} dev pairs, entailed or not: {dev['accuracy']} %. Expected calibration error (10 "
+            f"bins): {dev['ece']}."
         )
-    )
-    return model_card(
-        "entailment",
-        base=ENCODER_HUB_ID,
-        pairs=count,
-        agreement=agreement,
-        **{**vars(config), "temperature": round(scores["temperature"], 3)},
-    )
+    fields = {**vars(config), "temperature": round(scores["temperature"], 3)}
+    return model_card("entailment", base=ENCODER_HUB_ID, count=count, agreement=agreement, **fields)
 
 
 def make(config: EntailmentTrainingConfig) -> None:

@@ -3,8 +3,9 @@
     seper-reward train sft --config configs/sft/policy.yaml             # warm-up of a policy that may search
     seper-reward train sft --data rows.jsonl --output_dir runs/reader   # rows of {prompt, completion}
 
-All fields of TRL's ``SFTConfig`` are settings here, too, but packing must be off. With ``data: policy`` the model learns
-to answer or to search first (``trainers/policy_data.py``); with ``data: FILE.jsonl`` it learns the rows of that file.
+All fields of TRL's ``SFTConfig`` are settings here, too, but packing must be off. With ``data: policy`` the model
+learns to answer or to search first (``trainers/policy_data.py``); with ``data: FILE.jsonl`` it learns the rows of that
+file.
 """
 
 import sys
@@ -162,10 +163,7 @@ def policy_rows(config: SftScriptConfig, arguments: SFTConfig, loaded: LoadedMod
 def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[CompletionTrainer, Counter[str]]:
     """Return the trainer, with model and examples, and the number of examples by kind."""
     loaded = load_reader(config.model, LoadOptions(device="cpu" if arguments.use_cpu else None))
-    if config.data == "policy":
-        rows = policy_rows(config, arguments, loaded)
-    else:
-        rows = training_rows(config)
+    rows = policy_rows(config, arguments, loaded) if config.data == "policy" else training_rows(config)
     learned = [{name: row[name] for name in ("prompt", "completion")} for row in rows]
     if config.data == "policy" and config.warmup_on == "decision":
         learned = decision_rows(rows, loaded.tokenizer)

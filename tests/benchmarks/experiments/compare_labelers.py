@@ -1,6 +1,6 @@
 """Which labels train the better retriever, with the same questions, candidates, reader, budget and seeds?
 
-    python -m tests.benchmarks.experiments.compare_labelers --config tests/benchmarks/experiments/configs/compare-demo.yaml
+    python -m tests.benchmarks.experiments.compare_labelers --config FILE   # compare-demo.yaml in configs/
 
 First prints what each kind of label chooses, and how many questions would show a lead (label_table.json and .md;
 `--table_only true` ends there). Then trains one retriever per labeler and seed with `trainers.retriever`'s settings,

@@ -5,7 +5,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from trainers.adapters.entailment_data import common_facts
 
 from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
@@ -19,6 +18,7 @@ from seper_reward.evaluation.validity.equivalence import (
     equivalence,
     read_verdicts,
 )
+from tests.benchmarks.adapters.entailment_data import common_facts
 
 EVOUNA_ROW = {
     "question": "who?",

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 
 import pytest
-from trainers.adapters.entailment_data import common_facts
 
 from seper_reward.cli import main
 from seper_reward.data.answers import normalize_answer
@@ -20,6 +19,7 @@ from seper_reward.evaluation.validity.equivalence import read_verdicts
 from seper_reward.evaluation.validity.judge import Case, Judged, fact_cases, judged, measure_judge, rates, traps
 from seper_reward.evaluation.validity.near_values import KINDS, near_values
 from seper_reward.runtime.pretrained import LoadOptions
+from tests.benchmarks.adapters.entailment_data import common_facts
 
 TRAPS = ("unrelated", "gibberish", "echo", "shotgun", "not_gold", "politeness", "question_mark")
 
