@@ -217,8 +217,8 @@ def test_errors_of_a_recipe_are_one_line_if_they_are_ours(monkeypatch, capsys):
 
 
 def test_a_library_that_recipes_need_is_named(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "trainers.new_head", None)
-    assert cli.main(["train", "new-head"]) == 2
+    monkeypatch.setitem(sys.modules, "trainers.entailment", None)
+    assert cli.main(["train", "entailment"]) == 2
     assert capsys.readouterr().err.endswith("run: pip install 'seper-reward[train]'\n")
 
 

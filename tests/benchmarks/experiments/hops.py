@@ -1,7 +1,8 @@
 """What is a retriever for two hops taught best: what passages do, or what they lead to?
 
     python -m tests.benchmarks.experiments.hops --json out.json
-    python -m tests.benchmarks.experiments.hops --ways paths gold --loss kl_regularized --contrastive_weight 0
+    python -m tests.benchmarks.experiments.hops --ways paths gold --loss kl_regularized \\
+        --contrastive_weight 0 --learning_rate 1e-4
 
 Labels the questions of a comparison that need two passages (conditional ΔSePer) and trains a bi-encoder on them, by
 each value of `--learn_from`, and on people's marks: on the training questions, measured on
