@@ -23,19 +23,16 @@ from seper_reward.labels.rows import read_labels
 from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
-from seper_reward.retrieval import DenseRetriever
-from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
-from tests.benchmarks.experiments import new_head
-from trainers import reranker, retriever
+from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from tests.helpers import two_hops
+from trainers import retriever
 from trainers.models import load_encoder
 from trainers.ranking import run
 from trainers.ranking.candidates import candidates
 from trainers.ranking.data import read_questions
 from trainers.ranking.evaluation import changes, rank
 from trainers.ranking.label_store import LabelStore
-from trainers.ranking.vectors import split_at_head
 from trainers.runs import last_checkpoint
 
 ROOT = Path(__file__).parents[2]
@@ -467,23 +464,6 @@ def test_wins_by_hand():
     assert (changes(after, after)["win_ratio"], changes(after[:2], before[:2])["win_ratio"]) == (0.0, None)
 
 
-def test_runs_share_labels_only_where_these_would_be_the_same(lane_questions, tiny_encoder, tiny_scorer, tmp_path):
-    config = retriever.RetrieverConfig(
-        input=str(lane_questions), model=str(tiny_encoder), candidates="given", dev_share=0.0
-    )
-    questions = read_questions(config)
-
-    def labels(name, scorer):
-        arguments = retriever.RetrieverArguments(output_dir=str(tmp_path / name), bf16=False)
-        run = retriever.RetrieverRun(config, arguments, questions, scorer, labels=tmp_path)
-        run._store.label(questions.train[:1])
-        return {path.name for path in tmp_path.glob("labels-*.jsonl")}
-
-    first = labels("first", tiny_scorer)
-    assert labels("second", tiny_scorer) == first
-    assert len(labels("third", tiny_scorer.with_sampling(seed=5))) == 2
-
-
 def test_more_tokens_than_the_model_has_positions_for_are_refused(tiny_encoder):
     assert load_encoder(str(tiny_encoder), 100).max_seq_length == 100
     with pytest.raises(ValueError, match=r"max_seq_length must be at most 128, the positions of .*, got 300"):
@@ -507,69 +487,11 @@ def test_with_other_passages_all_sets_of_a_question_are_labelled_again(tmp_path,
     assert {frozenset(each.shown) for each in found.sets} == {frozenset((0, 1))}
 
 
-def test_only_the_new_head_learns(settings, tmp_path, tiny_encoder):
-    weak = tmp_path / "weak"
-    assert new_head.main(["--model", str(tiny_encoder), "--dimension", "8", "--output_dir", str(weak)]) == 0
-    settings = [*settings, "--model", str(weak), "--only_head", "true", "--eval_gains", "false", "--max_steps", "4"]
-    each_step = ["--eval_strategy", "steps", "--eval_steps", "1", "--save_steps", "1", "--save_total_limit", "9"]
-    best = ["--load_best_model_at_end", "true", "--metric_for_best_model", "eval_ndcg@5", "--save_strategy", "steps"]
-    assert retriever.main([*settings, "--warmup_steps", "0", *each_step, *best]) == 0
-    before, after = weights(weak), weights(tmp_path / "run" / "model")
-    changed = [name for name in before if not torch.equal(before[name], after[name])]
-    assert [name.partition(".")[2] for name in changed] == ["linear.weight"]
-    assert len(before[changed[0]]) == 8
-    # checkpoints hold the head alone, and the best of them is taken
-    checkpoints = tmp_path / "run" / "round-1" / "checkpoints"
-    states = [json.loads(path.read_text()) for path in checkpoints.glob("*/trainer_state.json")]
-    (found,) = {state["best_model_checkpoint"] for state in states if state["global_step"] == 4}
-    heads = {path.name: next(iter(weights(path).values())) for path in checkpoints.glob("checkpoint-*")}
-    assert len(heads) == 4
-    assert [name for name, head in heads.items() if torch.equal(head, after[changed[0]])] == [Path(found).name]
-    with pytest.raises(ValueError, match=r"needs a model with a linear layer at its end"):
-        split_at_head(SentenceTransformer(str(tiny_encoder), device="cpu"))
-
-
-def test_retrievers_of_one_body_share_what_is_below_the_head(tmp_path, tiny_encoder, monkeypatch):
-    corpus = {str(at): Passage(text, id=str(at)) for at, text in enumerate(("The mill.", "A ferry.", "Ida Voss."))}
-    body = load_encoder(str(tiny_encoder))
-    models = [new_head.with_new_head(body, 8, seed) for seed in (0, 1)]
-    expected = [DenseRetriever(model, corpus, dtype=torch.float32) for model in models]
-    config = retriever.RetrieverConfig(only_head=True, embeddings_dir=str(tmp_path))
-    questions = ["Who owns the mill?", "When does the ferry leave?"]
-    found = []
-    for model, whole in zip(models, expected, strict=True):
-        if found:  # the first one has read the corpus for all
-            monkeypatch.setattr(Embedder, "_passage_chunk", None)
-        found.append(retriever.retriever_of(model, config, corpus))
-        vectors, other = (each.index.reconstruct_n(0, 3) for each in (found[-1], whole))
-        assert vectors == pytest.approx(other, abs=0.02)  # of bf16, where that is fast
-        assert found[-1].retrieve(questions, 3) == whole.retrieve(questions, 3)
-    assert len(list(tmp_path.glob("*.npy"))) == 1
-    assert found[0].index.reconstruct(0) != pytest.approx(found[1].index.reconstruct(0), abs=0.05)
-
-
 def test_feedback_rows_are_texts_as_the_reader_sees_them():
     query = Query("q", "Who?", ("Ann",), (Passage("Ann owns it.", "Mill", "1"), Passage("Sheep.", id="2")))
     row = LabeledQuery(query, (0.5, 0.0), (0.1, 0.1))
     rows = run.teacher_rows([row], retriever.RetrieverConfig())
     assert rows == [{"query": "Who?", "passages": ["Mill: Ann owns it.", "Sheep."], "labels": [0.5, 0.0]}]
-
-
-def two_hops():
-    """By itself, the second passage misleads and the third helps; beside the first, the second is all that helps.
-
-    Beside the second, only the first was measured.
-    """
-    texts = ("The mill is Ida's.", "Ida was born in Tern.", "Bob was born in Hallow.", "Sheep graze.")
-    passages = tuple(Passage(text, id=str(at)) for at, text in enumerate(texts))
-    query = Query("q", "Where was the owner of the mill born?", ("Tern",), passages)
-
-    def surely(value):
-        return Estimate(value, 1e-4, value, value)
-
-    gains = {1: 0.5, 2: 0.0, 3: -0.6}
-    sets = tuple(SetLabel((0, at), at, surely(gain), surely(0.5 + gain), surely(0.0)) for at, gain in gains.items())
-    return LabeledQuery(query, (0.5, -0.4, 0.4, 0.0), (1e-4,) * 4, sets=sets)
 
 
 def test_two_hops_are_rows_of_their_own(capsys):
@@ -588,16 +510,6 @@ def test_two_hops_are_rows_of_their_own(capsys):
     assert [row["query"] for row in run.teacher_rows([labeled], config)] == [asked]
     with pytest.raises(ValueError, match=r"learn_from=paths needs labels of sets, .* got sets=none"):
         retriever.RetrieverConfig(learn_from="paths")
-
-
-def test_regression_learns_hops_whose_zero_is_what_was_given():
-    labeled = two_hops()
-    config = reranker.RerankerConfig(sets="conditional", learn_from="paths")
-    first, second, third = run.regression_rows([labeled], config, 0.1)
-    assert [label for label, _ in first["labels"]] == pytest.approx([1.0, 1.0, 0.5, 0.0], abs=1e-5)
-    assert second["query"].endswith("[SEP] The mill is Ida's.")
-    assert [label for label, _ in second["labels"]] == pytest.approx([0.5, 0.0, -0.6], abs=1e-5)
-    assert [label for label, _ in third["labels"]] == pytest.approx([1.4], abs=1e-5)
 
 
 def test_a_second_hop_is_learned(tmp_path, tiny_encoder):

@@ -1,7 +1,6 @@
 """What the runs of retriever and reranker share: arguments, folder, comparison, and the files they write."""
 
 import os
-import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -166,49 +165,6 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
         lists = "questions by hop" if config.learn_from == "paths" else "questions"
         print(f"{len(kept)} of {len(labeled)} {lists} have labels to learn from", file=sys.stderr)
     return kept
-
-
-def regression_rows(
-    labeled: Sequence[LabeledQuery], config: RankingConfig, error_floor: float
-) -> list[dict[str, Any]]:
-    """Return ``{query, passages, labels}`` rows for regression, with (label, weight) in the place of each label.
-
-    A label weighs 1 / (std_error² + error_floor²), scaled so that the mean weight is 1. Its error is the whole one,
-    with that of the baseline, as the label itself is the target and not its difference to others. For the same reason
-    labels are not rounded, shrunk or shifted, and questions whose labels hardly differ are kept: where no passage
-    changes anything, or all do alike, there is the zero to learn from. In a next hop 0 is as good as the given ones;
-    these were chosen as the best of several noisy ones, so that what others add to them is measured a little too low.
-
-    Args:
-        labeled: The labelled queries.
-        config: Settings; ``learn_from`` says which labels are learned, ``max_std_error`` leaves out some, and
-            ``list_size`` is the most passages of a row, chosen by ``shortened``.
-        error_floor: Error that every label has besides its own, > 0, such as that of the judge.
-
-    Raises:
-        ValueError: No label is left, or labels of sets are to be learned from, and there are none.
-    """
-    labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
-    if config.max_std_error is not None:
-        labeled = [sure(row, config.max_std_error) for row in labeled]
-    if config.list_size is not None:
-        labeled = [shortened(row, config.list_size) for row in labeled]
-    labeled = [row for row in labeled if row.labels]
-    if not labeled:
-        raise ValueError(
-            f"expected labels with a standard error of at most max_std_error={config.max_std_error}, got none of "
-            "any question; raise it"
-        )
-    precisions = [[1 / (error**2 + error_floor**2) for error in row.std_errors] for row in labeled]
-    mean = statistics.fmean(precision for row in precisions for precision in row)
-    return [
-        {
-            "query": row.query.question,
-            "passages": [passage.full_text for passage in row.query.passages],
-            "labels": [[label, each / mean] for label, each in zip(row.labels, own, strict=True)],
-        }
-        for row, own in zip(labeled, precisions, strict=True)
-    ]
 
 
 def claim_ranking_folder(

@@ -41,8 +41,10 @@ from tests.benchmarks.experiments.label_table import (
     labeler_stores,
     questions_needed,
     seed_lines,
+    shared_store,
     table_lines,
 )
+from tests.benchmarks.experiments.only_head import HeadConfig, HeadRun, retriever_of
 from tests.benchmarks.experiments.questions import ExperimentConfig, as_known, read_questions
 from tests.benchmarks.experiments.tuning import check_grid, own_settings, seper_on_dev, settings_grid, tune
 from trainers.models import load_encoder
@@ -50,7 +52,7 @@ from trainers.ranking.candidates import propose
 from trainers.ranking.data import Questions, data_key
 from trainers.ranking.evaluation import Rankings, measure_rankings, rank_by
 from trainers.ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
-from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun, retriever_of
+from trainers.retriever import RetrieverArguments
 from trainers.runs import locked, suggest
 
 _MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
@@ -59,7 +61,7 @@ OTHER_FIELDS = ("comparison", "primary", "tuned", "untaught", _TABLE)  # of the 
 
 
 @dataclass
-class CompareConfig(RetrieverConfig, ExperimentConfig):
+class CompareConfig(HeadConfig, ExperimentConfig):
     """Compare labelers by the retrievers that their labels train."""
 
     unused = ("labeler", "sets", "learn_from")
@@ -105,7 +107,7 @@ class CompareConfig(RetrieverConfig, ExperimentConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("labeler", "sets", "learn_from"):
-            if getattr(self, name) != getattr(RetrieverConfig, name):
+            if getattr(self, name) != getattr(HeadConfig, name):
                 raise ValueError(
                     f"labelers says what is compared, and {name} would not count; leave it out, and write, for "
                     "example, labelers: [conditional_delta_seper, gold]"
@@ -114,7 +116,7 @@ class CompareConfig(RetrieverConfig, ExperimentConfig):
             check_labeler(self.parts(name)[1])
         for name in self.temperatures():
             check_labeler(self.parts(name)[1])
-        check_grid(self.grid(), RetrieverConfig, RetrieverArguments)
+        check_grid(self.grid(), HeadConfig, RetrieverArguments)
         first = self.of(self.labelers[0])
         for trial in self.grid():
             replace(first, **own_settings(first, trial))  # refuses what no trial could train with
@@ -155,14 +157,14 @@ class CompareConfig(RetrieverConfig, ExperimentConfig):
         labeler = name.removeprefix("conditional_")
         return "none" if labeler == name else "conditional", labeler
 
-    def of(self, name: str) -> RetrieverConfig:
+    def of(self, name: str) -> HeadConfig:
         """Return the settings of a retriever that the labels of this name train."""
-        own = {each.name: getattr(self, each.name) for each in fields(RetrieverConfig)}
+        own = {each.name: getattr(self, each.name) for each in fields(HeadConfig)}
         sets, labeler = self.parts(name)
         temperatures = self.temperatures()
         temperature = temperatures.get(name, temperatures.get(labeler, self.teacher_temperature))
         paths = sets != "none" or (self.hops > 1 and labeler == _MARKS)
-        return RetrieverConfig(
+        return HeadConfig(
             **{
                 **own,
                 "labeler": labeler,
@@ -241,7 +243,7 @@ def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> d
 
 
 def rank_for_test(
-    model: SentenceTransformer, name: str, seed: str, config: RetrieverConfig, questions: Questions
+    model: SentenceTransformer, name: str, seed: str, config: HeadConfig, questions: Questions
 ) -> dict[str, Rankings]:
     """Return how a retriever ranks the corpus for the test questions, by name; all processes must call this together.
 
@@ -406,7 +408,7 @@ class Trainings:
             rankings |= rank_for_test(model, title, f"-{seed}", own, self._questions)
         return rankings
 
-    def _tune(self, title: str, own: RetrieverConfig) -> tuple[RetrieverConfig, RetrieverArguments]:
+    def _tune(self, title: str, own: HeadConfig) -> tuple[HeadConfig, RetrieverArguments]:
         config, place = self._config, self._folder / f"{title}-tuning"
         first = _placed(self._arguments, place, config.seeds[0])
         hops = config.hops if own.learn_from == "paths" else 1
@@ -421,11 +423,14 @@ class Trainings:
         return own, arguments
 
     def _train(
-        self, title: str, own: RetrieverConfig, arguments: RetrieverArguments, labels: Path | None = None
+        self, title: str, own: HeadConfig, arguments: RetrieverArguments, labels: Path | None = None
     ) -> SentenceTransformer:
         labeling = self._labeling[str(arguments.seed)]
         try:
-            return RetrieverRun(own, arguments, self._questions, labeling, self._pool, labels).train()
+            store = None
+            if labels is not None:
+                store = shared_store(labels, "labels", labeler_for(own, labeling), data_key(self._questions))
+            return HeadRun(own, arguments, self._questions, labeling, self._pool, store).train()
         except NothingToLearn as reason:
             if own.rounds > 1:  # an earlier round may have taught something
                 raise

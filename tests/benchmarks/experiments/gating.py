@@ -27,25 +27,27 @@ from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Belief, LabeledQuery
 from tests.benchmarks.experiments.gates import answered, decide, gates, gating_results, measure, over_folds, thresholds
 from tests.benchmarks.experiments.questions import ExperimentConfig, read_questions
 from tests.benchmarks.experiments.regression import PassageRegression, Predictor
+from tests.benchmarks.experiments.score_regression import train
 from trainers.models import base_name, load_encoder
 from trainers.policy_task import closed_book_beliefs
 from trainers.ranking.candidates import candidates, corpus_retriever, propose
 from trainers.ranking.data import Questions
 from trainers.ranking.label_store import LabelStore
 from trainers.ranking.run import RESULTS, begin, claim_ranking_folder, labeler_for
-from trainers.reranker import RerankerArguments, RerankerConfig, load_cross_encoder, train
+from trainers.reranker import RerankerArguments, load_cross_encoder
 from trainers.runs import locked, stopwatch, suggest, tracked_run
 
 REGRESSION = "regression.json"
 
 
 @dataclass
-class GatingConfig(RerankerConfig, ExperimentConfig):
+class GatingConfig(ExperimentConfig):
     """Learn to predict ΔSePer by regression, and decide by it whether to use a passage at all."""
 
     unused = (
@@ -53,7 +55,19 @@ class GatingConfig(RerankerConfig, ExperimentConfig):
         "min_spread", "resolution", "shift", "clip_low", "clip_high", "eval_gains", "eval_top_k",
     )  # fmt: skip
 
-    loss: str = setting("mse", "Loss: mse (regression), as the scores of others have no zero.")
+    model: str = setting(
+        EMBEDDED,
+        "Cross-encoder to train: 'embedded' (the embedded entailment model with a new head), a hub id or a folder.",
+    )
+    pair_tokens: int | None = setting(
+        None, "Most tokens of a question with a passage, >= 2; not given: the model's own limit."
+    )
+    retriever: str = setting(EMBEDDED, "Bi-encoder that proposes passages: 'embedded', a hub id or a folder.")
+    error_floor: float = setting(
+        0.1,
+        "A label weighs 1 / (std_error² + error_floor²), > 0: its possible error in addition to the sampling of "
+        "responses; great values weigh all labels alike.",
+    )
     student: Literal["ridge", "cross_encoder"] = setting(
         "ridge",
         "What learns the labels: ridge (a regression on the retriever's embeddings, for some hundred labels) or "
@@ -78,8 +92,10 @@ class GatingConfig(RerankerConfig, ExperimentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.loss != "mse":
-            raise ValueError(f"loss must be mse, whose scores have a zero, got {self.loss!r}")
+        if not self.error_floor > 0:
+            raise ValueError(f"error_floor must be above 0, got {self.error_floor}")
+        if self.pair_tokens is not None and self.pair_tokens < 2:
+            raise ValueError(f"pair_tokens must be at least 2, got {self.pair_tokens}")
         if self.labeler != DELTA_SEPER:
             raise ValueError(f"labeler must be {DELTA_SEPER}, whose labels have a zero, got {self.labeler!r}")
         if self.sets != "none" or self.hops > 1:
@@ -270,7 +286,8 @@ def _learn(
         )
         together(lambda: regression.save(folder / "model" / REGRESSION))
         return regression
-    train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
+    checkpoints = replace(arguments, output_dir=str(folder / "checkpoints"))
+    train(model, labeled, config, config.error_floor, checkpoints)
     together(lambda: model.save_pretrained(str(folder / "model"), create_model_card=False))
     labeler = CrossEncoderLabeler(model)
     return lambda queries, _: [list(labeler.label(query).labels) for query in queries]

@@ -25,11 +25,24 @@ from seper_reward.labels.targets import chosen
 from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.distributed import gather_in_order, shard
+from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Passage, Query
 from trainers.ranking.evaluation import RankingReaders, Rankings
-from trainers.ranking.label_store import LabelStore, shared_store
+from trainers.ranking.label_store import LabelStore
 
 UNTRAINED = "untrained"  # name of the retriever before training, and of what it ranks first among the candidates
+
+
+def shared_store(folder: Path, name: str, labeler: PassageLabeler, data: str) -> LabelStore:
+    """Return a store in a folder that several runs share: its file is named by all that decides the labels.
+
+    Args:
+        folder: The folder.
+        name: Beginning of the file's name.
+        labeler: Labeler of passages that have no label yet.
+        data: Hash of the questions and passages (``data_key``).
+    """
+    return LabelStore(folder / f"{name}-{content_key(labeler.fingerprint, data)[:8]}.jsonl", labeler)
 
 
 def labeler_stores(labelers: Mapping[str, PassageLabeler], folder: Path, data: str) -> dict[str, LabelStore]:

@@ -1,7 +1,7 @@
 """Give a bi-encoder a new last layer, which knows nothing: a weak start, from which labels have something to teach.
 
 python -m tests.benchmarks.experiments.new_head --dimension 64 --output_dir runs/weak
-seper-reward train retriever --model runs/weak --only_head true ...
+python -m tests.benchmarks.experiments.compare_labelers --model runs/weak --only_head true ...
 """
 
 import sys
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     model = with_new_head(load_encoder(config.model), config.dimension, config.seed)
     model.save_pretrained(config.output_dir, create_model_card=False)
     print(f"model: {config.output_dir}")
-    suggest(f"seper-reward train retriever --model {config.output_dir} --only_head true")
+    suggest(f"python -m tests.benchmarks.experiments.compare_labelers --model {config.output_dir} --only_head true")
     return 0
 
 

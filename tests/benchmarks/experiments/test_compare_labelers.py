@@ -10,7 +10,7 @@ from seper_reward.labels.rows import read_labels
 from seper_reward.types import Passage, Query
 from tests.benchmarks.experiments import compare_labelers
 from tests.benchmarks.experiments.compare_labelers import aggregate, leads, rank_for_test
-from trainers import retriever
+from tests.benchmarks.experiments.only_head import HeadConfig
 from trainers.ranking.data import Questions
 
 
@@ -97,7 +97,7 @@ def test_who_learned_hops_retrieves_in_hops_and_others_do_both(tiny_encoder):
     passage = Passage("Ann.", id="a")
     query = Query("q", "Who?", ("Ann",), (passage,))
     questions = Questions({"a": passage}, [query], [], [query])
-    once = retriever.RetrieverConfig(hops=2)
+    once = HeadConfig(hops=2)
     hops = replace(once, sets="conditional", learn_from="paths")
 
     def ways(*options):

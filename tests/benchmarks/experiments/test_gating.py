@@ -151,7 +151,6 @@ def test_groups():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"loss": "ranknet"}, "loss must be mse"),
         ({"labeler": "gold"}, "labeler must be delta_seper, whose labels have a zero, got 'gold'"),
         ({"dev_share": 0.0}, "dev_share must be above 0"),
         ({"folds": 0}, "folds must be at least 1, got 0"),
