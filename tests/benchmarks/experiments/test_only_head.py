@@ -14,7 +14,7 @@ from seper_reward.types import Passage
 from tests.benchmarks.experiments import new_head
 from tests.benchmarks.experiments.label_table import shared_store
 from tests.benchmarks.experiments.new_head import with_new_head
-from tests.benchmarks.experiments.only_head import (
+from tests.benchmarks.experiments.only_head import HeadCollator, HeadConfig, HeadRun, below_head, retriever_of, split_at_head, through
     HeadConfig,
     HeadRun,
     below_head,
@@ -24,6 +24,7 @@ from tests.benchmarks.experiments.only_head import (
 )
 from trainers.models import load_encoder
 from trainers.ranking.data import data_key, read_questions
+from trainers.ranking.losses import ListCollator
 from trainers.ranking.run import labeler_for
 from trainers.ranking.vectors import vectors_by_text
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun, list_loss
