@@ -14,7 +14,8 @@ from seper_reward.types import Passage
 from tests.benchmarks.experiments import new_head
 from tests.benchmarks.experiments.label_table import shared_store
 from tests.benchmarks.experiments.new_head import with_new_head
-from tests.benchmarks.experiments.only_head import HeadCollator, HeadConfig, HeadRun, below_head, retriever_of, split_at_head, through
+from tests.benchmarks.experiments.only_head import (
+    HeadCollator,
     HeadConfig,
     HeadRun,
     below_head,
