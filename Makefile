@@ -23,6 +23,10 @@ READING_embedded := --reader embedded --seed 0
 READING_plain    := --reader plain --seed 1
 READING_few_shot := --reader embedded --prompt few_shot --seed 2
 
+EXPERIMENTS := tests/benchmarks/experiments/configs
+COMPARE     := $(BIN)/python -m tests.benchmarks.experiments.compare_labelers
+ADAPTERS    := tests/benchmarks/adapters/configs
+
 # the file of an adapter that later runs begin with; it is made once: `rm -r runs/policy-warm` makes it again
 WARM := adapter_model.safetensors
 
@@ -42,10 +46,10 @@ demo: setup  ## label the project's own questions with the embedded models, into
 	$(BIN)/seper-reward label --config configs/label/demo.yaml
 
 retriever-demo: setup  ## what labels train: retrievers for one and two hops, and a gate, compared on held-out questions, into runs/retriever-demo
-	$(BIN)/python -m trainers.retriever_demo
+	$(BIN)/python -m tests.benchmarks.experiments.retriever_demo
 
 neighbours-demo: setup  ## ΔSePer beside eRAG, ITEM and EoR, on the demo corpus, into runs/neighbours-demo
-	$(BIN)/python -m trainers.neighbours_demo
+	$(BIN)/python -m tests.benchmarks.experiments.neighbours_demo
 
 # Two at a time with one thread each: on two cores faster than one after the other with two. What is there is not made
 # again, so that a stopped run goes on.
@@ -72,21 +76,21 @@ runs/tables/labels/%/summary.json: configs/tables/labels.yaml
 
 # Experiments on public sets (docs/results.md); hours on 2 cores, and each goes on where it was stopped.
 experiment-a: setup runs/second-reader/$(WARM)  ## two hops: labels of sets against labels of single passages
-	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-2wiki.yaml
+	$(COMPARE) --config $(EXPERIMENTS)/compare-2wiki.yaml
 experiment-b: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## one alias of the answer known
-	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-popqa.yaml
-	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-nq-alias.yaml
+	$(COMPARE) --config $(EXPERIMENTS)/compare-popqa.yaml
+	$(COMPARE) --config $(EXPERIMENTS)/compare-nq-alias.yaml
 experiment-c: setup runs/weak/modules.json runs/sentences/$(WARM) runs/second-reader/$(WARM)  ## a reader that answers in sentences
-	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-sentences.yaml
+	$(COMPARE) --config $(EXPERIMENTS)/compare-sentences.yaml
 experiment-d: setup  ## whether to use a passage at all, where passages mislead
-	$(BIN)/python -m trainers.gating --config configs/gating/facts.yaml
+	$(BIN)/python -m tests.benchmarks.experiments.gating --config $(EXPERIMENTS)/gating-facts.yaml
 experiment-e: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## Natural Questions, all of them, from a weak start
-	$(BIN)/python -m trainers.compare_labelers --config configs/retriever/compare-nq-power.yaml
+	$(COMPARE) --config $(EXPERIMENTS)/compare-nq-power.yaml
 
 runs/second-reader/$(WARM) runs/sentences/$(WARM):
-	$(BIN)/python -m trainers.sft --config configs/sft/$(notdir $(@D)).yaml
+	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(EXPERIMENTS)/$(notdir $(@D)).yaml
 runs/weak/modules.json:
-	$(BIN)/python -m trainers.new_head --dimension 32 --output_dir runs/weak
+	$(BIN)/python -m tests.benchmarks.experiments.new_head --dimension 32 --output_dir runs/weak
 
 policy-demo: setup runs/policy-warm/$(WARM)  ## a policy learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
 	$(BIN)/python -m trainers.policy --config configs/policy/demo.yaml $(POLICY)
@@ -146,14 +150,14 @@ docs: setup  ## the pages of docs/, into site/; a broken link or name is an erro
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 adapters: setup  ## train the two shipped adapters again, into runs/ (hours on 2 cores)
-	$(BIN)/python -m trainers.entailment --config configs/entailment/demo.yaml
-	$(BIN)/python -m trainers.entailment --config configs/entailment/confusable.yaml
-	$(BIN)/python -m trainers.entailment --config configs/entailment/forms.yaml
-	$(BIN)/python -m trainers.entailment --config configs/entailment/traps.yaml
-	$(BIN)/python -m trainers.entailment --config configs/entailment/traps-more.yaml
-	$(BIN)/python -m trainers.entailment --config configs/entailment/modified.yaml
-	$(BIN)/python -m trainers.sft --config configs/sft/reader.yaml
-	$(BIN)/python -m trainers.sft --config configs/sft/reader-sharpen.yaml
+	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-demo.yaml
+	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-confusable.yaml
+	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-forms.yaml
+	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-traps.yaml
+	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-traps-more.yaml
+	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-modified.yaml
+	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(ADAPTERS)/reader.yaml
+	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(ADAPTERS)/reader-sharpen.yaml
 
 clean:
 	rm -rf $(VENV) $(ENGINE) runs site

@@ -40,6 +40,9 @@ _EXPERIMENTS = {  # commands of the release before that are modules of a checkou
     "evaluate repeats": "tests.benchmarks.experiments.repeats",
     "evaluate robustness": "tests.benchmarks.experiments.robustness",
     "evaluate transfer": "tests.benchmarks.experiments.transfer",
+    "train compare-labelers": "tests.benchmarks.experiments.compare_labelers",
+    "train gating": "tests.benchmarks.experiments.gating",
+    "train new-head": "tests.benchmarks.experiments.new_head",
 }
 _RESUMING = {"label", "demo", "audit-negatives", *(f"{_TRAIN}{name}" for name in RECIPES if name != "sft")}
 _USAGE = """\

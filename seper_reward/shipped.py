@@ -10,12 +10,9 @@ _PACKAGE = Path(__file__).parent
 RECIPES = {
     "retriever": "fine-tune a bi-encoder on labels of the passages that it retrieves",
     "reranker": "fine-tune a cross-encoder on labels of a retriever's passages",
-    "gating": "train a model that decides whether to use a passage at all",
     "policy": "train a policy that decides when to search (GRPO)",
-    "sft": "fine-tune a small causal model: the shipped reader, or the warm-up of a policy",
-    "entailment": "train the shipped entailment adapter",
-    "compare-labelers": "fine-tune a bi-encoder with each of several labelers, and compare",
-    "new-head": "give a bi-encoder a new last layer, which --only_head then trains",
+    "sft": "fine-tune a small causal model: the warm-up of a policy, or rows of prompt and completion",
+    "entailment": "train an entailment adapter on pairs of premise and hypothesis",
 }
 
 
@@ -61,7 +58,7 @@ def run_recipe(name: str, arguments: list[str]) -> None:
     folder = _shipped("trainers")
     package = "seper_reward.trainers" if folder.parent == _PACKAGE else "trainers"
     try:
-        recipe = import_module(f"{package}.{name.replace('-', '_')}")
+        recipe = import_module(f"{package}.{name}")
     except ImportError as error:
         raise OSError(f"a recipe needs more libraries ({error}); run: pip install 'seper-reward[train]'") from error
     recipe.main(arguments)

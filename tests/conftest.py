@@ -91,3 +91,18 @@ def serve(tiny_sampler):
         yield lambda sampler=tiny_sampler, **behaviour: stack.enter_context(
             CompletionsServer(sampler, **behaviour).running()
         )
+
+
+@pytest.fixture
+def retriever_settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, tiny_encoder):
+    """Words of a small `train retriever`, as a list."""
+    (tmp_path / "held_out").symlink_to(tiny_reader)
+    return [
+        "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
+        "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
+        "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
+        "--test_share", "0.25", "--top_k", "2", "--min_spread", "0", "--heterogeneity", "1", "--shrink", "false",
+        "--output_dir", str(tmp_path / "run"), "--bf16", "false",
+        "--num_train_epochs", "1", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3",
+        "--logging_steps", "1",
+    ]  # fmt: skip

@@ -17,7 +17,7 @@ import torch
 from seper_reward import ResponseSampler
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.tokens import encode_prompt
-from seper_reward.types import Measured, Responses, attempt
+from seper_reward.types import Estimate, LabeledQuery, Measured, Passage, Query, Responses, SetLabel, attempt
 
 #: The weights that stand for the variants of earlier releases.
 VARIANTS = {
@@ -165,3 +165,20 @@ class OneByOne:
             return Measured(tuple(self.beliefs(each.question, each.answers, each.contexts)))
 
         return [attempt(partial(beliefs, each)) for each in asked]
+
+
+def two_hops():
+    """By itself, the second passage misleads and the third helps; beside the first, the second is all that helps.
+
+    Beside the second, only the first was measured.
+    """
+    texts = ("The mill is Ida's.", "Ida was born in Tern.", "Bob was born in Hallow.", "Sheep graze.")
+    passages = tuple(Passage(text, id=str(at)) for at, text in enumerate(texts))
+    query = Query("q", "Where was the owner of the mill born?", ("Tern",), passages)
+
+    def surely(value):
+        return Estimate(value, 1e-4, value, value)
+
+    gains = {1: 0.5, 2: 0.0, 3: -0.6}
+    sets = tuple(SetLabel((0, at), at, surely(gain), surely(0.5 + gain), surely(0.0)) for at, gain in gains.items())
+    return LabeledQuery(query, (0.5, -0.4, 0.4, 0.0), (1e-4,) * 4, sets=sets)

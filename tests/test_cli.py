@@ -128,6 +128,17 @@ def test_an_unknown_command_is_named_with_the_nearest(capsys, arguments, message
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("recipe", "module"),
+    [("gating", "gating"), ("compare-labelers", "compare_labelers"), ("new-head", "new_head")],
+)
+def test_a_recipe_that_became_an_experiment_names_it(capsys, recipe, module):
+    assert cli.main(["train", recipe, "--output_dir", "runs/x"]) == 2
+    said = f"was removed; in a checkout, run 'python -m tests.benchmarks.experiments.{module}'"
+    assert capsys.readouterr().err == f"seper-reward train {recipe}: {said}\n"
+    assert (Path(__file__).parent / "benchmarks" / "experiments" / f"{module}.py").is_file()
+
+
 def test_the_version(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"seper-reward {seper_reward.__version__}\n"
@@ -184,8 +195,8 @@ def test_the_demo_is_its_configuration(monkeypatch, tmp_path, capsys):
 
 
 def test_a_recipe_gets_its_words(monkeypatch, tmp_path, capsys):
-    assert cli.main(["train", "new-head", "--dimension", "0", "--outptu_dir", "x"]) == 2
-    assert "seper-reward train new-head: unknown setting '--outptu_dir', did you mean '--output_dir'?" in (
+    assert cli.main(["train", "entailment", "--max_steps", "0", "--outptu_dir", "x"]) == 2
+    assert "seper-reward train entailment: unknown setting '--outptu_dir', did you mean '--output_dir'?" in (
         capsys.readouterr().err
     )
 
@@ -204,8 +215,8 @@ def test_errors_of_a_recipe_are_one_line_if_they_are_ours(monkeypatch, capsys):
 
 
 def test_a_library_that_recipes_need_is_named(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "trainers.new_head", None)
-    assert cli.main(["train", "new-head"]) == 2
+    monkeypatch.setitem(sys.modules, "trainers.entailment", None)
+    assert cli.main(["train", "entailment"]) == 2
     assert capsys.readouterr().err.endswith("run: pip install 'seper-reward[train]'\n")
 
 

@@ -103,11 +103,11 @@ def invocations(line) -> Iterator[tuple[str, list[str]]]:
 @cache
 def flags(program) -> set[str]:
     """Return the flags that the help of a command, recipe or benchmark names, those of other libraries, too."""
-    name = program.removeprefix("trainers.").replace("_", "-")
+    name = program.removeprefix("trainers.")
     if program.startswith("trainers.") and name in RECIPES:
         return flags(f"train {name}")
     shown, argv = io.StringIO(), sys.argv
-    sys.argv = [program, "--help"]
+    sys.argv = [program, "--help", "all"]
     try:
         main = partial(cli.main, [*program.split(), "--help", "all"])
         with redirect_stdout(shown), pytest.raises(SystemExit, match=r"^0$"):
@@ -150,7 +150,13 @@ def test_commands_and_their_settings_exist(page):
 
 
 def test_settings_in_prose_exist_somewhere():
-    recipes = [f"trainers.{path.stem}" for path in (ROOT / "trainers").glob("*.py") if "def main" in path.read_text()]
+    folders = {"trainers": ROOT / "trainers", "tests.benchmarks.experiments": ROOT / "tests/benchmarks/experiments"}
+    recipes = [
+        f"{package}.{path.stem}"
+        for package, folder in folders.items()
+        for path in folder.glob("*.py")
+        if re.search(r"^def main", path.read_text(), re.MULTILINE)
+    ]
     benchmarks = [f"tests.benchmarks.{name}" for name in ("roofline", "scaling", "search")]
     known = set().union(*map(flags, [*COMMANDS, *recipes, *benchmarks]), FOREIGN_FLAGS)
     for page in PAGES:
@@ -163,7 +169,7 @@ def test_settings_in_prose_exist_somewhere():
 def test_files_and_targets_that_are_named_exist(page):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     text = page.read_text(encoding="utf-8")
-    for config in re.findall(r"\bconfigs/[\w/.-]+\.yaml", text):
+    for config in re.findall(r"(?:[\w.-]+/)*\bconfigs/[\w/.-]+\.yaml", text):
         assert (ROOT / config).is_file(), f"{name_of(page)}: {config}"
     for line in code_of(page):
         if found := re.match(r"make ([a-z-]+)", line.strip()):
@@ -194,7 +200,9 @@ def test_the_readmes_numbers_are_those_of_the_results():
 
 def test_papers_are_those_in_the_code():
     arxiv = re.compile(r"arXiv:(\d{4}\.\d{5})")
-    sources = [path for folder in ("seper_reward", "trainers") for path in (ROOT / folder).rglob("*.py")]
+    sources = [
+        path for folder in ("seper_reward", "trainers", "tests/benchmarks") for path in (ROOT / folder).rglob("*.py")
+    ]
     cited = {paper for path in sources for paper in arxiv.findall(path.read_text(encoding="utf-8"))}
     assert set(arxiv.findall((DOCS / "papers.md").read_text(encoding="utf-8"))) == cited
 

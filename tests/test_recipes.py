@@ -91,13 +91,14 @@ def test_a_launched_command_labels(tmp_path):
 
 
 def test_commands_in_comments_exist():
-    for path in [path for path in CONFIGS.rglob("*") if path.is_file()]:
+    folders = [CONFIGS, *(ROOT / "tests/benchmarks").glob("*/configs")]
+    for path in [path for folder in folders for path in folder.rglob("*") if path.is_file()]:
         for line in path.read_text(encoding="utf-8").splitlines():
             for program, behind in invocations(line.replace("`", " ")):
                 assert program in COMMANDS or (ROOT / f"{program.replace('.', '/')}.py").is_file(), f"{path}: {line}"
                 named = {word.partition("=")[0] for word in behind if word.startswith("--")} - {"--config"}
                 assert named <= flags(program), f"{path}: {line}"
-        for named in re.findall(r"\bconfigs/[\w/.-]+\.(?:yaml|sh)", path.read_text(encoding="utf-8")):
+        for named in re.findall(r"(?:[\w.-]+/)*\bconfigs/[\w/.-]+\.(?:yaml|sh)", path.read_text(encoding="utf-8")):
             assert (ROOT / named).is_file(), f"{path}: {named}"
 
 

@@ -1,26 +1,22 @@
-"""Train the entailment adapter that ships: MiniLM with LoRA and a head, on NLI sets and pairs of answers.
+"""Train an entailment adapter for MiniLM, LoRA with a three-way head, on a file of pairs.
 
-    seper-reward train entailment --config configs/entailment/demo.yaml          # NLI and EVOUNA, from MiniLM
-    seper-reward train entailment --config configs/entailment/confusable.yaml    # then also answers of one type
-    seper-reward train entailment --config configs/entailment/forms.yaml         # then also forms of answers
-    seper-reward train entailment --config configs/entailment/traps.yaml         # then also texts that state nothing
-    seper-reward train entailment --config configs/entailment/traps-more.yaml    # then twice as many of them
-    seper-reward train entailment --config configs/entailment/modified.yaml      # then also answers that say more
+    seper-reward train entailment --pairs pairs.jsonl --dev_pairs dev.jsonl --output_dir runs/entailment
+    seper-reward label --entailment runs/entailment --input questions.jsonl ...
 
-A killed run goes on from its last checkpoint. Training uses only sets whose licences allow shipping weights
-(``LICENCES``). Scores are on held-out premises and questions. The adapter (safetensors), ``scores.json`` and the model
-card are written into ``--output_dir``.
+Rows of both files are ``{premise, hypothesis, label, question?}``; labels are entailment, neutral, contradiction, and
+not_entailment for one of the latter two. With a question the model reads "question answer" on both sides, as it does
+when it judges responses. The logits are divided by the temperature that fits the dev pairs. A killed run goes on from
+its last checkpoint. The adapter (safetensors), ``scores.json`` and the model card are written into ``--output_dir``.
 """
 
-import json
-import os
+import re
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from peft import PeftModel, TaskType, get_peft_model
@@ -28,39 +24,43 @@ from safetensors.torch import load_file, save_file
 from scipy.optimize import minimize_scalar
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 
-from seper_reward.data.demo import EQUIVALENCE
-from seper_reward.data.splits import split_of
+from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_model
-from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.estimators.seper import Estimator
 from seper_reward.estimators.statements import Statement, StatementEncoder
-from seper_reward.evaluate.equivalence import METHODS, Verdict, best_alias_probs, equivalence, read_verdicts
-from seper_reward.evaluate.judge import Traps, traps
-from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.evaluate.equivalence import Verdict, best_alias_probs, calibration
+from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID
 from seper_reward.runtime.run_folder import claim_settings
-from seper_reward.runtime.settings import check_types
+from seper_reward.runtime.settings import check_types, setting
 
-from .adapters.entailment_data import (
-    CAPS,
-    EVALUATION_ONLY,
-    LABELS,
-    LICENCES,
-    NOT_ENTAILMENT,
-    NOT_NLI,
-    LabeledPair,
-    nli_pairs,
-    training_pairs,
-    trap_verdicts,
-)
-from .adapters.substitution import words_of
 from .models import new_lora
 from .runs import SETTINGS, ThisMachine, last_checkpoint, locked, model_card, suggest
 
+NOT_ENTAILMENT = 3  # people say "not the same answer", which may be neutral or contradiction
+LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2, "not_entailment": NOT_ENTAILMENT}
 SCORES = "scores.json"
-_CHECKPOINTS = "checkpoints"
-_INCIDENTAL = {"data_dir", "output_dir", "temperature", "evaluate_only"}  # settings that decide no weight
+CHECKPOINTS = "checkpoints"
+_INCIDENTAL = {"pairs", "dev_pairs", "output_dir", "temperature"}  # settings that decide no weight
+
+
+class LabeledPair(NamedTuple):
+    """One training or test example: does ``premise`` entail ``hypothesis``?
+
+    Attributes:
+        premise: The premise.
+        hypothesis: The hypothesis.
+        label: A class of ``LABELS``.
+        source: Name of the set that the pair is from.
+        question: The question that both answer; blank if they are statements.
+    """
+
+    premise: str
+    hypothesis: str
+    label: int
+    source: str = ""
+    question: str = ""
 
 
 @dataclass
@@ -72,51 +72,49 @@ class EntailmentArguments(ThisMachine, TrainingArguments):
 
 @dataclass
 class EntailmentTrainingConfig:
-    """Settings of the entailment adapter and of its training."""
+    """Train an entailment adapter on pairs of premise and hypothesis."""
 
-    data_dir: str = field(
-        default_factory=lambda: os.environ.get("SEPER_SHARED_DATA", "../shared/data"),
-        metadata={"help": "Folder with nli/, evouna/ and qa/; not given: $SEPER_SHARED_DATA, else ../shared/data."},
+    pairs: str = setting("pairs.jsonl", "Training pairs: rows {premise, hypothesis, label, question?}, JSONL.")
+    dev_pairs: str | None = setting(
+        None, "Pairs that training does not use, which the temperature is fitted on; not given: the logits stay."
     )
-    output_dir: str = field(
-        default="runs/entailment", metadata={"help": "Folder to write adapter, scores and model card into."}
+    output_dir: str = setting("runs/entailment", "Folder to write adapter, scores and model card into.")
+    init_adapter: str | None = setting(None, "Folder of an adapter to start from; not given: a new one.")
+    lora_r: int = setting(32, "Rank of the LoRA matrices on all linear layers.")
+    learning_rate: float = setting(1e-3, "Peak learning rate.")
+    batch_size: int = setting(64, "Pairs of premise and hypothesis per step.")
+    max_steps: int = setting(2500, "Number of optimizer steps.")
+    temperature: float | None = setting(
+        None, "Temperature that logits are divided by; not given: fitted on the dev pairs."
     )
-    init_adapter: str | None = field(
-        default=None, metadata={"help": "Folder of an adapter to start from; not given: a new one."}
-    )
-    confusable: bool = field(
-        default=False,
-        metadata={
-            "help": "Whether to train on answers that are easily confused, too: mined ones and ones of one type."
-        },
-    )
-    forms: bool = field(
-        default=False,
-        metadata={"help": "Whether to train on generated forms of answers, too: negated, hedged, lists, numbers, ..."},
-    )
-    traps: int = field(
-        default=0,
-        metadata={"help": "Number of texts that state nothing to train on, too: prose, gibberish, echoes, lists, ..."},
-    )
-    modified: int = field(
-        default=0,
-        metadata={"help": "Number of answers to train on, too, that say more than was asked: an American actress."},
-    )
-    lora_r: int = field(default=32, metadata={"help": "Rank of the LoRA matrices on all linear layers."})
-    learning_rate: float = field(default=1e-3, metadata={"help": "Peak learning rate."})
-    batch_size: int = field(default=64, metadata={"help": "Pairs of premise and hypothesis per step."})
-    max_steps: int = field(default=2500, metadata={"help": "Number of optimizer steps."})
-    temperature: float | None = field(
-        default=None,
-        metadata={"help": "Temperature that logits are divided by; not given: fitted on EVOUNA's dev split."},
-    )
-    evaluate_only: bool = field(
-        default=False, metadata={"help": "Whether the adapter in output_dir is only scored again."}
-    )
-    seed: int = field(default=0, metadata={"help": "Seed of the choice of pairs, their order, and initial weights."})
+    seed: int = setting(0, "Seed of the order of pairs and of initial weights.")
 
     def __post_init__(self) -> None:
         check_types(self)
+
+
+def read_pairs(path: str | Path) -> list[LabeledPair]:
+    """Read pairs from a file of rows ``{premise, hypothesis, label, question?}``.
+
+    Raises:
+        BadRowError: A row lacks a text, or its label is none of ``LABELS``.
+        ValueError: The file has no row.
+        OSError: The file is missing or cannot be read.
+    """
+    pairs = []
+    for where, row in read_valid_rows(path):
+        for name in ("premise", "hypothesis"):
+            if not isinstance(row.get(name), str):
+                raise BadRowError(f"{where}: expected {name!r} as a text, got {row.get(name)!r}; fill it in")
+        if row.get("label") not in LABELS:
+            raise BadRowError(f"{where}: label must be one of {', '.join(LABELS)}, got {row.get('label')!r}")
+        question = row.get("question") or ""
+        pairs.append(
+            LabeledPair(row["premise"], row["hypothesis"], LABELS[row["label"]], str(row.get("source", "")), question)
+        )
+    if not pairs:
+        raise ValueError(f"{path}: expected pairs, got none")
+    return pairs
 
 
 def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
@@ -136,7 +134,7 @@ def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any =
 
 def train(config: EntailmentTrainingConfig) -> Path:
     """Train the adapter and save it; return its folder."""
-    data_dir, output = Path(config.data_dir), Path(config.output_dir)
+    output = Path(config.output_dir)
     torch.manual_seed(config.seed)
     model, tokenizer = new_entailment_model()
     lora = new_lora(
@@ -151,12 +149,12 @@ def train(config: EntailmentTrainingConfig) -> Path:
         model = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True)
     else:
         model = get_peft_model(model, lora)
-    pairs = training_pairs(data_dir, config.seed, config.confusable, config.forms, config.traps, config.modified)
-    print(f"{len(pairs)} training pairs", Counter(pair.source for pair in pairs))
+    pairs = read_pairs(config.pairs)
+    print(f"{len(pairs)} training pairs", dict(Counter(pair.source for pair in pairs if pair.source)))
     inputs = StatementEncoder(tokenizer, model.config)
     encoded = inputs.encode(_short_statements(inputs, pairs))
     rows = [{**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(pairs)]
-    checkpoints = output / _CHECKPOINTS
+    checkpoints = output / CHECKPOINTS
     arguments = EntailmentArguments(
         output_dir=str(checkpoints),
         max_steps=config.max_steps,
@@ -194,9 +192,13 @@ def _short_statements(inputs: StatementEncoder, pairs: Sequence[LabeledPair]) ->
     statements = [Statement(pair.premise, pair.hypothesis, asked[pair.question]) for pair in pairs]
     parts = inputs.parts(statements)
     return [
-        max(parts[row][0], key=lambda part: len(words & words_of(part.premise)))
-        for row, words in ((row, words_of(row.hypothesis)) for row in statements)
+        max(parts[row][0], key=lambda part: len(words & _words(part.premise)))
+        for row, words in ((row, _words(row.hypothesis)) for row in statements)
     ]
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
 
 
 def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:
@@ -228,99 +230,66 @@ def divide_logits(adapter: Path, temperature: float) -> None:
     save_file(weights, file, metadata={"format": "pt"})
 
 
-def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
-    """Score the saved adapter on held-out premises, on questions with human verdicts, and on our own test set.
+def verdicts_of(pairs: Sequence[LabeledPair]) -> list[Verdict]:
+    """Return pairs as verdicts on responses: whether the premise states the hypothesis."""
+    return [
+        Verdict(pair.question, (pair.hypothesis,), pair.premise, pair.label == LABELS["entailment"]) for pair in pairs
+    ]
+
+
+def score(adapter: Path, dev: Sequence[Verdict]) -> dict[str, Any]:
+    """Return how well the saved adapter agrees with verdicts.
 
     Returns:
-        ``nli``: ``accuracy`` in % and ``n`` by set. ``evouna_test`` and ``own``: what ``equivalence`` returns.
-        ``stress``: what ``traps`` returns. ``own_all``: the column of all rows of ``own`` together.
+        ``n``; ``accuracy`` in %, where an entailment of at least .5 says yes; ``ece``, the expected calibration error.
     """
-    scorer = EntailmentScorer.from_pretrained(str(adapter))
-    accuracy = {}
-    for name in [*(name for name in LICENCES if name not in NOT_NLI), *EVALUATION_ONLY]:
-        pairs = nli_pairs(data_dir, name, "test")
-        classes = scorer.class_probs([(pair.premise, pair.hypothesis) for pair in pairs]).argmax(-1).tolist()
-        right = [_agrees(predicted, pair.label) for predicted, pair in zip(classes, pairs, strict=True)]
-        accuracy[name] = {"accuracy": round(100 * sum(right) / len(right), 1), "n": len(pairs)}
-    own = read_verdicts(EQUIVALENCE, column_by="kind")
-    return {
-        "nli": accuracy,
-        "evouna_test": equivalence(scorer, read_verdicts(data_dir / "evouna" / "NQ.json.gz")).as_dict(),
-        "own": equivalence(scorer, own, threshold=0.5).as_dict(),
-        "stress": asdict(traps(BeliefJudge(scorer, Estimator(), cache=None))),
-        "own_all": equivalence(scorer, [replace(row, column="all") for row in own], threshold=0.5).columns["all"],
-    }
+    probs = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)[:, 0].tolist()
+    outcomes = [row.equivalent for row in dev]
+    right = sum((prob >= 0.5) == outcome for prob, outcome in zip(probs, outcomes, strict=True))
+    return {"n": len(dev), "accuracy": round(100 * right / len(dev), 1), "ece": calibration(probs, outcomes)["ece"]}
 
 
-def _agrees(predicted: int, label: int) -> bool:
-    return predicted != LABELS["entailment"] if label == NOT_ENTAILMENT else predicted == label
+def card(config: EntailmentTrainingConfig, count: int, scores: dict[str, Any]) -> str:
+    """Return the model card of an adapter that ``count`` pairs trained."""
+    dev = scores.get("dev")
+    agreement = "No dev pairs were given, so it is neither calibrated nor scored."
+    if dev is not None:
+        agreement = (
+            f"Accuracy on {dev['n']} dev pairs, entailed or not: {dev['accuracy']} %. Expected calibration error (10 "
+            f"bins): {dev['ece']}."
+        )
+    fields = {**vars(config), "temperature": round(scores["temperature"], 3)}
+    return model_card("entailment", base=ENCODER_HUB_ID, count=count, agreement=agreement, **fields)
 
 
-def card(config: EntailmentTrainingConfig, scores: dict[str, Any]) -> str:
-    """Return the model card."""
-    data = "\n".join(f"| {name} | {licence} | {CAPS.get(name, 'all')} |" for name, licence in LICENCES.items())
-    nli = "\n".join(
-        f"| {name}{' (not trained on)' if name in EVALUATION_ONLY else ''} | {row['accuracy']} | {row['n']} |"
-        for name, row in scores["nli"].items()
-    )
-    own = scores["own"]["columns"] | {"all": scores["own_all"]}
-    return model_card(
-        "entailment_adapter",
-        data=data,
-        nli=nli,
-        evouna=_method_rows(scores["evouna_test"]["columns"]),
-        own=_method_rows(own),
-        thresholds=scores["evouna_test"]["thresholds"],
-        ece=scores["evouna_test"]["calibration"]["ece"],
-        own_ece=scores["own"]["calibration"]["ece"],
-        stress="\n".join(f"| {trap} | {value:.3f} |" for trap, value in Traps(**scores["stress"]).rows()),
-        **{**vars(config), "temperature": scores["temperature"]},
-    )
+def make(config: EntailmentTrainingConfig) -> None:
+    """Train and calibrate the adapter, score it on the dev pairs, and write its model card.
 
-
-def _method_rows(columns: dict[str, Any]) -> str:
-    return "\n".join(
-        f"| {name} | "
-        + " | ".join(f"{row[f'{p}f1']} / {row[f'{p}accuracy']}" for p in METHODS.values())
-        + f" | {row['n']} |"
-        for name, row in columns.items()
-    )
+    Raises:
+        ValueError: The folder holds a training with other settings or pairs, or a row cannot be used.
+        OSError: A file is missing or cannot be read.
+    """
+    adapter, pairs = Path(config.output_dir), read_pairs(config.pairs)
+    dev = verdicts_of(read_pairs(config.dev_pairs)) if config.dev_pairs else []
+    settings = {name: value for name, value in vars(config).items() if name not in _INCIDENTAL}
+    claim_settings(adapter / SETTINGS, {**settings, "data": content_key(*pairs)})
+    train(config)
+    temperature = config.temperature or (fitted_temperature(adapter, dev) if dev else 1.0)
+    divide_logits(adapter, temperature)
+    scores: dict[str, Any] = {"temperature": temperature, **({"dev": score(adapter, dev)} if dev else {})}
+    write_json(adapter / SCORES, scores)
+    (adapter / "README.md").write_text(card(config, len(pairs), scores), encoding="utf-8")
+    print(scores)
+    shutil.rmtree(adapter / CHECKPOINTS, ignore_errors=True)  # only now: until here the same command goes on
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train and calibrate the adapter (unless ``--evaluate_only``), score it, and write its model card; return 0."""
+    """Train, calibrate and score the adapter; return 0."""
     (config,) = parse_settings((EntailmentTrainingConfig,), argv, "seper-reward train entailment", __doc__)
     with locked(Path(config.output_dir)):
         make(config)
     suggest(f"seper-reward evaluate judge --entailment {config.output_dir}")
     return 0
-
-
-def make(config: EntailmentTrainingConfig) -> None:
-    """Train and calibrate the adapter, unless it is only to be scored; score it, and write its model card.
-
-    Raises:
-        ValueError: The folder holds a training with other settings.
-    """
-    adapter, data_dir = Path(config.output_dir), Path(config.data_dir)
-    if config.evaluate_only:
-        temperature = read_json(adapter / SCORES)["temperature"]
-    else:
-        claim_settings(
-            adapter / SETTINGS, {name: value for name, value in vars(config).items() if name not in _INCIDENTAL}
-        )
-        train(config)
-        people = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
-        dev = [row for row in people if split_of(row.question) == "dev"]
-        dev += trap_verdicts(data_dir, len(dev), config.seed) if config.traps else ()
-        temperature = config.temperature or fitted_temperature(adapter, dev)
-        divide_logits(adapter, temperature)
-        write_json(adapter / SCORES, {"temperature": temperature})  # ``--evaluate_only`` reads it
-    scores = {**evaluate(adapter, data_dir), "temperature": temperature}
-    write_json(adapter / SCORES, scores)
-    (adapter / "README.md").write_text(card(config, scores))
-    print(json.dumps(scores, indent=2))
-    shutil.rmtree(adapter / _CHECKPOINTS, ignore_errors=True)  # only now: until here the same command goes on
 
 
 if __name__ == "__main__":

@@ -46,12 +46,11 @@ from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query, answer_items
 
-from .closed_book import closed_book_beliefs
 from .models import causal_lora, name_base
 from .policy_data import messages_of, read_policy_questions, rollout_lengths
 from .policy_eval import TRAINING, held_out_file, policy_table, results_of, summarize, tradeoff
 from .policy_play import Bench, Episode, Played, Rules, fixed_rules, measure
-from .policy_task import PolicyTaskConfig, SearchTool, load_task_scorer, new_tool
+from .policy_task import PolicyTaskConfig, SearchTool, closed_book_beliefs, load_task_scorer, new_tool
 from .ranking.data import Questions, data_key
 from .runs import SETTINGS, ThisMachine, checkpoint_step, decisive, last_checkpoint, locked, suggest, tracked_run
 

@@ -1,5 +1,6 @@
 """Questions for a policy, and warm-up examples of both of its actions: answer, or search first."""
 
+import functools
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,16 +11,16 @@ from typing import Any
 from tqdm.auto import tqdm
 from transformers.utils import get_json_schema
 
+from seper_reward.data.answers import normalize_answer
 from seper_reward.data.queries import pool_passages, read_examples
-from seper_reward.data.splits import spread
+from seper_reward.data.rows import read_valid_rows
+from seper_reward.data.splits import split_of, spread
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Passage, Query, UnscorableError
 
-from .adapters.reader_data import trained_on
-from .closed_book import closed_book_beliefs
-from .policy_task import PolicyTaskConfig, SearchTool, found_by, simple_searches
+from .policy_task import PolicyTaskConfig, SearchTool, closed_book_beliefs, found_by, simple_searches
 from .ranking.data import OURS, Questions, split_questions
 
 SEARCH = get_json_schema(SearchTool.search)
@@ -28,6 +29,9 @@ _RIGHT = 0.5  # support from which on a response is right
 _CALLS = ("search", "another search")
 _TEXTS = ("prompt", "completion")
 _IGNORED = -100  # label of tokens without a loss
+#: Facts that the embedded reader's adapter was trained on, rows of ``{question, answers}``.
+COMMON_FACTS = Path(__file__).with_name("common_facts.jsonl")
+_SOURCES = ("nq-open oracle", "hotpotqa", "2wikimultihopqa")  # how the field ``source`` of its other sets begins
 
 
 def read_policy_questions(task: PolicyTaskConfig) -> Questions:
@@ -84,6 +88,20 @@ def _read(source: str, task: PolicyTaskConfig) -> tuple[list[Query], dict[str, P
         if (not task.groups or query.metadata["group"] in task.groups) and not (task.unseen and trained_on(query))
     ]
     return spread(wanted, task.limit_each), corpus
+
+
+def trained_on(query: Query) -> bool:
+    """Return whether the adapter that ships was trained on a question: of a set in ``../shared/data/qa``, or a fact.
+
+    A set is recognised by the field ``source`` of its rows, and a question by its id there.
+    """
+    of_set = str(query.metadata.get("source", "")).startswith(_SOURCES)
+    return (of_set and split_of(query.id) == "train") or normalize_answer(query.question) in _asked_facts()
+
+
+@functools.cache
+def _asked_facts() -> frozenset[str]:
+    return frozenset(normalize_answer(fact["question"]) for _, fact in read_valid_rows(COMMON_FACTS))
 
 
 def messages_of(question: str, style: PromptStyle) -> list[dict[str, Any]]:

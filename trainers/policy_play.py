@@ -10,7 +10,6 @@ from trl import GRPOTrainer
 
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.stated import stated_answer
-from seper_reward.evaluate.gating import curve
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
@@ -19,6 +18,7 @@ from seper_reward.types import Query, answer_items
 
 from .policy_task import SearchTool, simple_searches
 from .runs import evaluated
+from .thresholds import curve
 
 NEVER, ALWAYS, ORACLE = "never_search", "always_search", "threshold"
 _ENTROPIES = ("entropy", "semantic_entropy")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trl import TrlParser
 
+from seper_reward.batching import beliefs_of
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, SPLIT_BY_HELP, InputConfig, ScorerConfig, load_scorer
 from seper_reward.data.splits import SplitBy, names_in
 from seper_reward.reader.loading import load_tokenizer
@@ -16,10 +17,11 @@ from seper_reward.reward.policy_reader import Weights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.cache import trainer_cache
+from seper_reward.runtime.messages import say
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage
+from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 
 
 @dataclass
@@ -117,6 +119,30 @@ def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedMod
         )
     settings.cache = task.cache or settings.cache or trainer_cache(output_dir)
     return load_scorer(settings, task.reader_seed, None if task.reader == "separate" else loaded)
+
+
+def closed_book_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[Belief | None]:
+    """Return the reader's belief in each answer without a passage; all processes must call this together.
+
+    Processes share the work. With a cache, what a killed run measured is not measured again.
+
+    Args:
+        scorer: Scorer of the reader.
+        queries: The questions; their passages do not matter.
+
+    Returns:
+        One belief per question; ``None`` for a question that the reader cannot be asked, after a message.
+    """
+    asked = [Asked(query.question, query.answers, ((),)) for query in queries]
+    found = beliefs_of(scorer, asked, "closed-book beliefs")
+    return [_belief(query, beliefs) for query, beliefs in zip(queries, found, strict=True)]
+
+
+def _belief(query: Query, beliefs: list[Belief] | UnscorableError) -> Belief | None:
+    if isinstance(beliefs, UnscorableError):
+        say(f"question id={query.id!r} left out: {beliefs}")
+        return None
+    return beliefs[0]
 
 
 class SearchTool:

@@ -18,8 +18,7 @@ from datasets import Dataset
 from sentence_transformers import CrossEncoder
 from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
 from sentence_transformers.cross_encoder.losses import LambdaLoss, RankNetLoss
-from sentence_transformers.util import batch_to_device
-from torch import Tensor, nn
+from torch import nn
 
 from seper_reward.estimators.entailment import load_entailment
 from seper_reward.labels.labelers import CrossEncoderLabeler
@@ -45,13 +44,11 @@ from .ranking.run import (
     compare,
     labeler_for,
     publish,
-    regression_rows,
     teacher_rows,
 )
 from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
 
-LIST_LOSSES = {"ranknet": RankNetLoss, "lambda": LambdaLoss}
-LOSSES = (*LIST_LOSSES, "mse")
+LOSSES = {"ranknet": RankNetLoss, "lambda": LambdaLoss}
 
 
 @dataclass
@@ -69,22 +66,14 @@ class RerankerConfig(RankingConfig):
     retriever: str = setting(EMBEDDED, "Bi-encoder that proposes passages: 'embedded', a hub id or a folder.")
     loss: str = setting(
         "ranknet",
-        "Loss: ranknet (pairs of passages, harmful below useless), lambda (nDCG, where labels below 0 count as 0 "
-        "unless shift raises them) or mse (regression: the score is the label itself, so that 0 means as good as no "
-        "passage; of the settings that filter and shape labels only max_std_error and learn_from count).",
-    )
-    error_floor: float = setting(
-        0.1,
-        "With mse a label weighs 1 / (std_error² + error_floor²), > 0: what a label may be wrong by besides the "
-        "sampling of responses; great values weigh all labels alike.",
+        "Loss: ranknet (pairs of passages, harmful below useless) or lambda (nDCG, where labels below 0 count as 0 "
+        "unless shift raises them).",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
-        if not self.error_floor > 0:
-            raise ValueError(f"error_floor must be above 0, got {self.error_floor}")
         if self.pair_tokens is not None and self.pair_tokens < 2:
             raise ValueError(f"pair_tokens must be at least 2, got {self.pair_tokens}")
 
@@ -100,46 +89,6 @@ class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
         metadata={"help": "Folder of the run; the same command resumes an interrupted run there."},
     )
     eval_strategy: str = field(default="no", metadata={"help": "When to measure: no."})
-
-
-def weighted_mse(scores: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-    """Squared error of scores against labels, weighted.
-
-    Args:
-        scores: ``(P,)`` scores of the passages of a batch.
-        labels: ``(P,)`` labels, on the scale that the scores shall have.
-        weights: ``(P,)`` weights, >= 0, with a mean of 1 over the training set rather than over the batch: a batch of
-            unsure labels moves the model less.
-
-    Returns:
-        Scalar >= 0: the sum of weighted squared errors over P.
-    """
-    return (weights * (scores - labels).square()).mean()
-
-
-class RegressionLoss(nn.Module):
-    """``weighted_mse`` of a cross-encoder's raw scores, for sentence-transformers' trainer.
-
-    sentence-transformers' own ``MSELoss`` has no weights.
-
-    Args:
-        model: The cross-encoder, with one score per pair.
-    """
-
-    def __init__(self, model: CrossEncoder) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(
-        self, inputs: list[Any], labels: list[Tensor], prompt: str | None = None, task: str | None = None
-    ) -> Tensor:
-        """Return the loss of a batch of questions, lists of passages and ``(P, 2)`` labels with weights."""
-        queries, lists = inputs
-        pairs = [(query, passage) for query, passages in zip(queries, lists, strict=True) for passage in passages]
-        features = batch_to_device(self.model.preprocess(pairs, prompt=prompt, task=task), self.model.device)
-        scores = self.model(features)["scores"].view(-1).float()
-        targets, weights = torch.cat(labels).to(scores).unbind(-1)
-        return weighted_mse(scores, targets, weights)
 
 
 def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncoder:
@@ -168,25 +117,17 @@ def train(
 ) -> list[dict[str, float]]:
     """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log.
 
-    After regression the model's scores are its raw ones, also where it is loaded again.
-
     Raises:
-        ValueError: There are no labels to learn from.
+        NothingToLearn: No question has labels that differ.
     """
-    loss: nn.Module
-    if config.loss == "mse":
-        rows = regression_rows(labeled, config, config.error_floor)
-        model.activation_fn = nn.Identity()  # one score has a sigmoid otherwise, and then no zero
-        loss = RegressionLoss(model)
-    else:
-        rows = teacher_rows(labeled, config)
-        loss = LIST_LOSSES[config.loss](model, mini_batch_size=-1)
-    trainer = CrossEncoderTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=Dataset.from_list(rows),
-        loss=loss,
-    )
+    return fit(model, teacher_rows(labeled, config), LOSSES[config.loss](model, mini_batch_size=-1), arguments)
+
+
+def fit(
+    model: CrossEncoder, rows: list[dict[str, Any]], loss: nn.Module, arguments: CrossEncoderTrainingArguments
+) -> list[dict[str, float]]:
+    """Train the model in place on rows of ``{query, passages, labels}``; return the log."""
+    trainer = CrossEncoderTrainer(model=model, args=arguments, train_dataset=Dataset.from_list(rows), loss=loss)
     trainer.train(resume_from_checkpoint=last_checkpoint(Path(arguments.output_dir)))
     return [row for row in trainer.state.log_history if "loss" in row]
 

@@ -38,9 +38,9 @@ from seper_reward.types import LabeledQuery, Passage, Query
 
 from .models import base_name, load_encoder, new_lora
 from .ranking.candidates import propose
-from .ranking.data import Questions, RankingConfig, data_key
+from .ranking.data import Questions, RankingConfig
 from .ranking.evaluation import RankingEvaluator, rank_by
-from .ranking.label_store import LabelStore, shared_store
+from .ranking.label_store import LabelStore
 from .ranking.losses import (
     ListCollator,
     ListLoss,
@@ -60,7 +60,7 @@ from .ranking.run import (
     publish,
     teacher_rows,
 )
-from .ranking.vectors import below_head, index_above, split_at_head, through, vectors_by_text
+from .ranking.vectors import vectors_by_text
 from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
@@ -97,11 +97,6 @@ class RetrieverConfig(RankingConfig):
     teacher_temperature: float = setting(
         0.2, "Number that divides labels in the losses kl, reverse_kl, kl_regularized and margin_mse, > 0."
     )
-    only_head: bool = setting(
-        False,
-        "Whether only the model's last linear layer learns, such as that of `seper-reward train new-head`; what is "
-        "below it is run once for each text of the training.",
-    )
     lora_r: int = setting(
         0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights instead."
     )
@@ -128,8 +123,6 @@ class RetrieverConfig(RankingConfig):
                     f"false_negative_margin needs negatives of other questions, which loss {self.loss!r} has not; set "
                     "contrastive_weight above 0, or loss 'contrastive'"
                 )
-        if self.only_head and self.lora_r:
-            raise ValueError("only_head does not go with lora_r, whose matrices are in the body; leave one out")
         if self.max_seq_length is not None and self.max_seq_length < 1:
             raise ValueError(f"max_seq_length must be at least 1, got {self.max_seq_length}")
         if self.rounds < 1 or self.lora_r < 0:
@@ -197,30 +190,40 @@ def train_once(
         NothingToLearn: No question has labels that differ.
     """
     rows = teacher_rows(labeled, config)
-    learner, below, before = model.to(arguments.device), None, None
-    if config.only_head:  # what is below it stays, and is run once
-        split = split_at_head(model)
-        learner, below = split.head, below_head(split, rows)
-    if config.loss == "kl_regularized":
-        before = vectors_by_text(model, rows) if below is None else through(learner, below)
+    model.to(arguments.device)
+    before = vectors_by_text(model, rows) if config.loss == "kl_regularized" else None
     if config.lora_r:
         torch.manual_seed(arguments.seed)  # for the new adapter: the trainer sets its seed only later
         model.add_adapter(new_lora(TaskType.FEATURE_EXTRACTION, config.lora_r))
+    prompts = {"query": model.prompts.get("query", ""), "passages": model.prompts.get("document", "")}
+    collator = ListCollator(preprocess_fn=model.preprocess, prompts=prompts, reference=before)
+    log = fit(model, rows, config, arguments, collator, evaluator)
+    if config.lora_r:
+        merge_adapter(model)
+    return log
+
+
+def fit(
+    model: SentenceTransformer,
+    rows: Sequence[Mapping[str, Any]],
+    config: RetrieverConfig,
+    arguments: SentenceTransformerTrainingArguments,
+    collator: ListCollator,
+    evaluator: RankingEvaluator | None = None,
+) -> list[dict[str, float]]:
+    """Train the model in place on ``teacher_rows``; return the trainer's log."""
     # a batch for each process, however few rows there are: otherwise there would be no step
     most = max(1, len(rows) // process_state().num_processes)
     arguments = replace(arguments, per_device_train_batch_size=min(arguments.per_device_train_batch_size, most))
-    prompts = {"query": model.prompts.get("query", ""), "passages": model.prompts.get("document", "")}
     trainer = SentenceTransformerTrainer(
-        model=learner,
+        model=model,
         args=arguments if evaluator else replace(arguments, eval_strategy="no"),
-        train_dataset=Dataset.from_list(rows),
-        loss=list_loss(config, learner),
+        train_dataset=Dataset.from_list(list(rows)),
+        loss=list_loss(config, model),
         evaluator=evaluator,
-        data_collator=ListCollator(preprocess_fn=model.preprocess, prompts=prompts, reference=before, below=below),
+        data_collator=collator,
     )
     trainer.train(resume_from_checkpoint=last_checkpoint(Path(arguments.output_dir)))
-    if config.lora_r:
-        merge_adapter(model)
     return [row for row in trainer.state.log_history if "loss" in row or any("eval" in key for key in row)]
 
 
@@ -245,7 +248,7 @@ class RetrieverRun:
         questions: Questions by split, and the corpus.
         scorer: Scorer of the labelling reader.
         first_pool: Training questions with the candidates of the first round; ``None`` retrieves them.
-        labels: Folder of labels that several runs share (``shared_store``); ``None`` for a file of the run's own.
+        store: Store of labels that several runs share; ``None`` for one of the run's own.
 
     Raises:
         ValueError: The folder holds a run with other settings.
@@ -258,7 +261,7 @@ class RetrieverRun:
         questions: Questions,
         scorer: SePerScorer,
         first_pool: list[Query] | None = None,
-        labels: Path | None = None,
+        store: LabelStore | None = None,
     ) -> None:
         self.folder = Path(arguments.output_dir)
         self._config, self._arguments, self._questions = config, arguments, questions
@@ -266,11 +269,7 @@ class RetrieverRun:
         labeler = labeler_for(config, scorer)
         self._base = load_encoder(config.model, config.max_seq_length)
         claim_ranking_folder(self.folder, config, arguments, questions, labeler, [self._base])
-        self._store = (
-            LabelStore(self.folder / LABELS, labeler)
-            if labels is None
-            else shared_store(labels, "labels", labeler, data_key(questions))
-        )
+        self._store = LabelStore(self.folder / LABELS, labeler) if store is None else store
 
     def train(self, log: Callable[[Mapping[str, Any]], None] = lambda row: None) -> SentenceTransformer:
         """Run the rounds that are not finished; return the trained model.
@@ -298,13 +297,18 @@ class RetrieverRun:
         statistics = label_statistics(labeled, self._config.margin)
         log({"round": number, **{f"labels/{key}": value for key, value in statistics.items()}})
         with stopwatch(seconds, "training"):
-            history = train_once(model, labeled, self._config, self._round_arguments(folder), self._evaluator(model))
+            history = self._learn(model, labeled, self._round_arguments(folder))
         log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
         process_state().wait_for_everyone()
         if process_state().is_main_process:
             model.save_pretrained(str(folder / "model"), create_model_card=False)
             write_json(folder / "round.json", {"labels": statistics, "seconds": seconds, "log": history})
         process_state().wait_for_everyone()
+
+    def _learn(
+        self, model: SentenceTransformer, labeled: list[LabeledQuery], arguments: SentenceTransformerTrainingArguments
+    ) -> list[dict[str, float]]:
+        return train_once(model, labeled, self._config, arguments, self._evaluator(model))
 
     def rounds(self) -> list[dict[str, Any]]:
         """Return the content of each round's ``round.json``: labels, seconds and the trainer's log."""
@@ -330,12 +334,10 @@ def retriever_of(
 
     Args:
         model: The bi-encoder.
-        config: Settings of the recipe. With ``only_head``, ``embeddings_dir`` keeps what is below the head.
+        config: Settings of the recipe.
         corpus: Passages by id.
         keep: Whether ``embeddings_dir`` keeps the embeddings of these weights, which are used again.
     """
-    if config.only_head:
-        return DenseRetriever(model, corpus, index=index_above(model, corpus, config.embeddings_folder))
     return DenseRetriever(model, corpus, share=True, cache_dir=config.embeddings_folder if keep else None)
 
 
@@ -348,7 +350,7 @@ def card(config: RetrieverConfig, arguments: Any, questions: Questions, results:
         train=len(questions.train),
         dev=len(questions.dev),
         test=len(questions.test),
-        how=f"LoRA of rank {config.lora_r}" if config.lora_r else "last layer" if config.only_head else "all weights",
+        how=f"LoRA of rank {config.lora_r}" if config.lora_r else "all weights",
     )
 
 

@@ -214,37 +214,6 @@ def plot_components(result: Mapping[str, Any], path: Path) -> None:
     legend_beside(panels[-1])
     save_figure(figure, path)
 
-
-def plot_gating(
-    curves: Mapping[str, Mapping[str, Sequence[float]]], rules: Mapping[str, Mapping[str, Any]], path: Path
-) -> None:
-    """Plot SePer over the share of questions that get a passage, by gate, with the point that each rule chose.
-
-    Args:
-        curves: ``coverage`` and ``seper`` by gate.
-        rules: ``share_with_passage`` and ``seper`` by rule; those without a curve are squares.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
-    figure = new_figure(8, 4.5)
-    axes = figure.subplots()
-    for name, found in curves.items():
-        (line,) = axes.plot(found["coverage"], found["seper"], linewidth=1.5, label=name.replace("_", " "))
-        if name in rules:
-            axes.scatter(rules[name]["share_with_passage"], rules[name]["seper"], color=line.get_color(), zorder=3)
-    for name, row in rules.items():
-        if name not in curves:
-            axes.scatter(row["share_with_passage"], row["seper"], marker="s", color="#7f8c8d", zorder=3)
-            axes.annotate(
-                name.replace("_", " "), (row["share_with_passage"], row["seper"]), (0, -12),
-                textcoords="offset points", fontsize=8, ha="right" if row["share_with_passage"] else "left",
-            )  # fmt: skip
-    axes.set_xlabel("share of questions that get a passage (points: chosen on the dev questions)")
-    axes.set_ylabel("mean SePer of all questions")
-    legend_beside(axes)
-    axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path)
 
 

@@ -29,9 +29,8 @@ from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import Query
 from tests.benchmarks.common import finish, parser
-from trainers.closed_book import closed_book_beliefs
 from trainers.policy_data import call_of, messages_of, read_policy_questions, row_of
-from trainers.policy_task import PolicyTaskConfig, load_task_scorer, read_policy_task
+from trainers.policy_task import PolicyTaskConfig, closed_book_beliefs, load_task_scorer, read_policy_task
 
 ENTROPIES = ("entropy", "semantic_entropy")
 DEPTHS = (1 / 3, 2 / 3, 1.0)  # of the layers that are probed

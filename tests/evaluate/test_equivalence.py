@@ -18,7 +18,7 @@ from seper_reward.evaluate.equivalence import (
     equivalence,
     read_verdicts,
 )
-from trainers.adapters.entailment_data import common_facts
+from tests.benchmarks.adapters.entailment_data import common_facts
 
 EVOUNA_ROW = {
     "question": "who?",

@@ -20,7 +20,7 @@ from seper_reward.evaluate.judge import Judged, judged, measure_judge, rates, tr
 from seper_reward.evaluate.judge_cases import Case, fact_cases
 from seper_reward.evaluate.near_values import KINDS, near_values
 from seper_reward.runtime.pretrained import LoadOptions
-from trainers.adapters.entailment_data import common_facts
+from tests.benchmarks.adapters.entailment_data import common_facts
 
 TRAPS = ("unrelated", "gibberish", "echo", "shotgun", "not_gold", "politeness", "question_mark")
 

@@ -85,7 +85,7 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys):
 
 
 def test_other_commands_read_the_same(tmp_path, capsys):
-    from trainers.ranking.data import RankingConfig, read_questions
+    from tests.benchmarks.experiments.questions import ExperimentConfig, read_questions
 
     rows = [
         {
@@ -98,7 +98,7 @@ def test_other_commands_read_the_same(tmp_path, capsys):
         for number in range(24)
     ]
     (tmp_path / "hotpot.json").write_text(json.dumps(rows))
-    questions = read_questions(RankingConfig(input=str(tmp_path / "hotpot.json"), marked=1))
+    questions = read_questions(ExperimentConfig(input=str(tmp_path / "hotpot.json"), marked=1))
     assert len(questions.corpus) == 48
     assert questions.train[0].answers[0].startswith("Ida")
     assert "read as HotpotQA" in capsys.readouterr().err

@@ -1,89 +1,74 @@
-"""The recipe of the shipped entailment adapter: its loss, its data, one step."""
+"""The recipe of entailment adapters: its loss, its pairs, a few steps, calibration, the card."""
 
+import json
 import math
-import random
-from pathlib import Path
 
 import pytest
 import torch
-from trl import TrlParser
+from safetensors.torch import load_file
 
-from seper_reward.data.demo import ENTAILMENT_ADAPTER
-from seper_reward.data.splits import split_of
+from seper_reward import EntailmentScorer
 from seper_reward.evaluate.equivalence import Verdict
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.pretrained import LoadOptions
 from trainers import entailment as trainer
-from trainers.adapters import entailment_data as data
 
-ROOT = Path(__file__).parents[2]
+ROWS = [
+    {"premise": "Ann Lee", "hypothesis": "Ann", "label": "entailment", "question": "Who built the mill?"},
+    {"premise": "It was Bob.", "hypothesis": "Ann", "label": "not_entailment", "question": "Who built the mill?"},
+    {"premise": "A man sleeps", "hypothesis": "A man rests", "label": "entailment"},
+    {"premise": "A man sleeps", "hypothesis": "A man is at sea", "label": "neutral", "question": None},
+    {"premise": "A man sleeps", "hypothesis": "A man runs", "label": "contradiction", "source": "ours"},
+]
+
+
+def written(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
 
 
 def test_loss_by_hand():
     logits = torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]).log()
-    labels = torch.tensor([1, data.NOT_ENTAILMENT, 2])
+    labels = torch.tensor([1, trainer.NOT_ENTAILMENT, 2])
     expected = -(math.log(0.3) + math.log(0.5) + math.log(0.7)) / 3
     assert float(trainer.three_way_loss({"logits": logits}, labels)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_no_question_of_a_held_out_split_is_trained_on(shared_data):
-    rows = data.evouna_rows(shared_data, "train")
-    asked = {row["question"].lower() for row in rows}
-    held_out = {
-        row["question"].lower()
-        for row in data.read_rows(shared_data / "qa" / "nq_oracle_bm25neg.jsonl.gz")
-        if split_of(row["id"]) != "train"
-    }
-    assert asked.isdisjoint(held_out)
-    assert asked.isdisjoint(row["question"].lower() for row in data.evouna_rows(shared_data, "test"))
-    assert not any(row["improper"] for row in rows)
-    assert len(rows) > 1000
+def test_pairs_are_read_as_written(tmp_path):
+    pairs = trainer.read_pairs(written(tmp_path / "pairs.jsonl", ROWS))
+    assert [pair.label for pair in pairs] == [0, 3, 0, 1, 2]
+    assert pairs[0] == ("Ann Lee", "Ann", 0, "", "Who built the mill?")
+    assert pairs[3] == ("A man sleeps", "A man is at sea", 1, "", "")
+    assert pairs[4].source == "ours"
+    assert [row.equivalent for row in trainer.verdicts_of(pairs)] == [True, False, True, False, False]
+    assert trainer.verdicts_of(pairs)[0] == Verdict("Who built the mill?", ("Ann",), "Ann Lee", True)
 
 
-def test_no_form_is_made_of_a_held_out_question(shared_data):
-    """Neither EVOUNA's dev and test questions, by which the adapter is judged, nor NQ's."""
-    held_out = {row["question"].lower() for split in ("dev", "test") for row in data.evouna_rows(shared_data, split)}
-    held_out |= {
-        row["question"].lower()
-        for row in data.read_rows(shared_data / "qa" / "nq_oracle_bm25neg.jsonl.gz")
-        if split_of(row["id"]) != "train"
-    }
-    used = {question.lower() for question, *_ in data.paragraphs(shared_data, random.Random(0))}
-    used |= {
-        fact.question.lower() for fact in data.known_facts(data.evouna_rows(shared_data, "train"), data.common_facts())
-    }
-    assert len(used) > 1000
-    assert used.isdisjoint(held_out)
-    calibrating = {row.question.lower() for row in data.trap_verdicts(shared_data, 300, seed=0)}
-    test = {row["question"].lower() for row in data.evouna_rows(shared_data, "test")}
-    assert len(calibrating) > 50
-    assert calibrating.isdisjoint(used | test)
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({**ROWS[0], "premise": 3}, "line 2: expected 'premise' as a text, got 3"),
+        ({"premise": "Ann", "label": "neutral"}, "line 2: expected 'hypothesis' as a text, got None"),
+        (
+            {**ROWS[0], "label": 1},
+            "line 2: label must be one of entailment, neutral, contradiction, not_entailment, got 1",
+        ),
+    ],
+)
+def test_rows_that_are_no_pairs_are_refused(tmp_path, row, message):
+    with pytest.raises(ValueError, match=message):
+        trainer.read_pairs(written(tmp_path / "pairs.jsonl", [ROWS[0], row]))
+    with pytest.raises(ValueError, match="expected pairs, got none"):
+        trainer.read_pairs(written(tmp_path / "none.jsonl", []))
 
 
-def test_swapped_answers_share_no_word_with_the_gold_ones(shared_data):
-    rows = data.evouna_rows(shared_data, "dev")
-    swapped = [pair for pair in data.swapped_pairs(rows, random.Random(0)) if pair.source == "evouna_swap"]
-    assert len(swapped) > len(rows) / 2
-    assert {pair.label for pair in swapped} == {data.NOT_ENTAILMENT}
-    assert all(pair.premise != pair.hypothesis for pair in swapped)
-
-
-def test_only_licence_clean_sets_are_trained_on():
-    assert set(data.LICENCES).isdisjoint({*data.EVALUATION_ONLY, "ling_in_loop"})
-    assert not any(name.startswith(("2way", "imppres", "anli", "sick")) for name in data.LICENCES)
-
-
-def test_a_few_steps_move_the_adapter_and_it_loads(shared_data, tmp_path, monkeypatch):
-    from safetensors.torch import load_file
-
-    from seper_reward import EntailmentScorer
-
-    pairs = data.nli_pairs(shared_data, "snli_dev_test", "dev")[:64]
-    monkeypatch.setattr(trainer, "training_pairs", lambda *_: pairs)
-    config = trainer.EntailmentTrainingConfig(
-        data_dir=str(shared_data), output_dir=str(tmp_path), max_steps=3, batch_size=8, lora_r=4
+def test_a_few_steps_move_the_adapter_and_it_loads(tmp_path):
+    pairs = written(tmp_path / "pairs.jsonl", ROWS * 8)
+    folder = trainer.train(
+        trainer.EntailmentTrainingConfig(
+            pairs=pairs, output_dir=str(tmp_path / "adapter"), max_steps=3, batch_size=8, lora_r=4
+        )
     )
-    folder = trainer.train(config)
     weights = load_file(folder / "adapter_model.safetensors")
     moved = [name for name, tensor in weights.items() if "lora_B" in name and tensor.abs().max() > 0]  # B starts at 0
     assert len(moved) == sum("lora_B" in name for name in weights) > 30
@@ -111,36 +96,22 @@ def test_a_few_steps_move_the_adapter_and_it_loads(shared_data, tmp_path, monkey
     assert temperature != pytest.approx(1.0, abs=0.05)
 
 
-def test_stages_differ_only_by_what_the_config_says(shared_data):
-    plain, more = (data.training_pairs(shared_data, 0, confusable=wanted) for wanted in (False, True))
-    added = {pair.source for pair in more} - {pair.source for pair in plain}
-    assert added == {"evouna_mined", "answer_types"}
-
-
-def test_confusable_answers_entail_only_their_own_spellings():
-    pairs = list(data.typed_pairs(500, random.Random(0)))
-    entailed = [pair for pair in pairs if pair.label == data.LABELS["entailment"]]
-    assert 0.3 < len(entailed) / len(pairs) < 0.5
-    assert all(pair.question.endswith("?") for pair in pairs)
-    assert not any(pair.premise.lower() == pair.hypothesis.lower() for pair in pairs if pair not in entailed)
-
-
-def test_a_training_is_not_resumed_with_other_settings(tmp_path, monkeypatch):
-    def stops(config):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(trainer, "train", stops)
-    words = ["--output_dir", str(tmp_path), "--max_steps", "4"]
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            trainer.main(words)
-    with pytest.raises(ValueError, match=r"forms was False, is True"):
-        trainer.main([*words, "--forms", "true"])
-
-
-def test_the_shipped_card_is_what_the_recipe_writes_from_the_shipped_scores():
-    (config,) = TrlParser((trainer.EntailmentTrainingConfig,)).parse_args_and_config(
-        ["--config", str(ROOT / "configs/entailment/modified.yaml")]
-    )
-    written = trainer.card(config, read_json(ENTAILMENT_ADAPTER / "scores.json"))
-    assert (ENTAILMENT_ADAPTER / "README.md").read_text(encoding="utf-8") == written
+def test_the_command_calibrates_on_dev_pairs_and_writes_a_card(tmp_path, capsys):
+    folder = tmp_path / "adapter"
+    pairs, dev = (written(tmp_path / f"{name}.jsonl", rows) for name, rows in (("pairs", ROWS * 8), ("dev", ROWS)))
+    words = ["--pairs", pairs, "--output_dir", str(folder), "--max_steps", "2", "--batch_size", "8", "--lora_r", "4"]
+    assert trainer.main([*words, "--dev_pairs", dev]) == 0
+    scores = read_json(folder / "scores.json")
+    assert scores["temperature"] != 1
+    assert scores["dev"].keys() == {"n", "accuracy", "ece"}
+    assert scores["dev"]["n"] == len(ROWS)
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert f"on {8 * len(ROWS)} pairs: 2 steps of 8, peak learning rate\n0.001, seed 0." in card
+    assert f"divided by {round(scores['temperature'], 3)}" in card
+    assert f"Accuracy on 5 dev pairs, entailed or not: {scores['dev']['accuracy']} %." in card
+    assert not (folder / "checkpoints").exists()
+    assert "next: seper-reward evaluate judge --entailment" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="other settings; changed: data was"):
+        trainer.main([*words, "--pairs", dev])
+    with pytest.raises(ValueError, match="other settings; changed: lora_r was 4, is 2"):
+        trainer.main([*words, "--lora_r", "2"])

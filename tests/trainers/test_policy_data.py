@@ -21,12 +21,11 @@ from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.environment import environment_factory
 from seper_reward.types import Belief, Estimate, Passage, Query, Responses, UnscorableError
+from tests.benchmarks.adapters.entailment_data import common_facts
+from tests.benchmarks.adapters.substitution import states
 from tests.helpers import OneByOne
-from trainers.adapters.entailment_data import common_facts
-from trainers.adapters.reader_data import trained_on
-from trainers.adapters.substitution import states
 from trainers.policy import no_room
-from trainers.policy_data import decision_rows, read_policy_questions, rollout_lengths, warm_up_rows
+from trainers.policy_data import decision_rows, read_policy_questions, rollout_lengths, trained_on, warm_up_rows
 from trainers.policy_task import PolicyTaskConfig, SearchTool, new_tool, read_policy_task
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,7 @@ from seper_reward.reward.turns import NO_MORE, NOTHING_FOUND
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
-from trainers.closed_book import closed_book_beliefs
-from trainers.policy_task import SearchTool, read_policy_task, simple_query
+from trainers.policy_task import SearchTool, closed_book_beliefs, read_policy_task, simple_query
 
 A, B = Passage("Ann runs it.", id="a"), Passage("Bob {rows}.", id="b")
 

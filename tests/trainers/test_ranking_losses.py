@@ -8,7 +8,6 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from trainers.new_head import with_new_head
 from trainers.ranking.losses import (
     ListCollator,
     ListLoss,
@@ -18,7 +17,6 @@ from trainers.ranking.losses import (
     margin_mse,
     ranknet,
 )
-from trainers.ranking.vectors import below_head, split_at_head, through, vectors_by_text
 from trainers.retriever import RetrieverConfig, list_loss
 
 NAN = math.nan
@@ -253,22 +251,6 @@ def test_list_loss_compares_with_the_untrained_model(encoder):
     assert torch.allclose(scores[there], before[there], atol=1e-5)  # nothing is trained yet
     assert torch.equal(others.isinf(), others_before.isinf())
     assert torch.allclose(others[~others.isinf()], others_before[~others.isinf()], atol=1e-5)
-
-
-def test_a_head_on_vectors_made_once_learns_what_it_learns_on_tokens(encoder):
-    model = with_new_head(encoder, 8, seed=0).eval()
-    split = split_at_head(model)
-    head, below = split.head, below_head(split, ROWS)
-    assert below["query"].keys() == {"who built the mill", "when did it sink"}
-    gradients = []
-    for part, vectors in ((model, {}), (head, {"below": below, "reference": through(head, below)})):
-        config = RetrieverConfig(loss="kl_regularized")
-        given = {"reference": vectors_by_text(model, ROWS)} | vectors
-        list_loss(config, part)(*batch(encoder, **given)).backward()
-        gradients.append(head[0].linear.weight.grad.clone())
-        head.zero_grad()
-    assert gradients[0].abs().max() > 0.01
-    assert torch.allclose(*gradients, rtol=0.1, atol=0.02 * gradients[0].abs().max().item())  # bodies run in bf16
 
 
 def test_settings_of_the_contrastive_loss_that_would_do_nothing_are_refused():

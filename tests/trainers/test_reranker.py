@@ -14,14 +14,13 @@ from seper_reward.retrieval import next_query
 from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
 from seper_reward.types import LabeledQuery, Passage, Query
 from trainers import reranker, retriever
-from trainers.ranking.run import regression_rows, teacher_rows
+from trainers.ranking.run import teacher_rows
 from trainers.reranker import (
     RerankerArguments,
     RerankerConfig,
     load_cross_encoder,
     rerank,
     train,
-    weighted_mse,
 )
 
 MILL = Query(
@@ -86,46 +85,6 @@ def test_it_learns_what_is_missing_given_what_was_read(model, tmp_path):
     assert order[2].id == "a"
 
 
-def test_weighted_mse_by_hand():
-    scores, labels = torch.tensor([0.5, -0.2, 0.0]), torch.tensor([0.8, 0.2, 0.1])
-    found = weighted_mse(scores, labels, torch.tensor([2.0, 0.5, 1.0]))  # errors .3, .4, .1
-    assert found.item() == pytest.approx((2 * 0.09 + 0.5 * 0.16 + 0.01) / 3)
-
-
-def test_regression_keeps_what_lists_leave_out():
-    """Questions of equal labels, unrounded labels, and weights by the whole error, with the baseline's."""
-    alike = LabeledQuery(replace(MILL, id="alike"), (0.01, 0.01, 0.01), (0.3, 0.3, 0.3), baseline_error=0.3)
-    sure = LabeledQuery(MILL, (0.04, -0.6, 0.83), (0.0, 0.1, 0.2))
-    rows = regression_rows([alike, sure], RerankerConfig(shift=1.0), 0.1)
-    assert [[label for label, _ in row["labels"]] for row in rows] == [[0.01] * 3, [0.04, -0.6, 0.83]]
-    precisions = [10.0, 10.0, 10.0, 100.0, 50.0, 20.0]  # 1 / (.3² + .1²), ..., 1 / (.2² + .1²)
-    weights = [weight for row in rows for _, weight in row["labels"]]
-    assert weights == pytest.approx([each / (200 / 6) for each in precisions])
-    (short,) = regression_rows([sure], RerankerConfig(list_size=2), 0.1)
-    assert short["passages"] == ["Ann built it.", "Bob built it."]
-    with pytest.raises(ValueError, match=r"max_std_error=0\.2, got none"):
-        regression_rows([alike], RerankerConfig(max_std_error=0.2), 0.1)
-
-
-def test_regression_learns_the_labels_themselves(model, tmp_path):
-    other = replace(MILL, id="other", question="What is the capital of France?")
-    labeled = [
-        LabeledQuery(MILL, (0.02, -0.6, 0.8), (0.1, 0.1, 0.1)),
-        LabeledQuery(other, (-0.3, -0.3, -0.3), (0.1, 0.1, 0.1)),  # no passage is as good as none
-    ]
-    train(
-        model,
-        labeled,
-        RerankerConfig(loss="mse"),
-        replace(arguments(tmp_path), max_steps=200, lr_scheduler_type="linear"),
-    )
-    model.save_pretrained(str(tmp_path / "model"))
-    saved = CrossEncoder(str(tmp_path / "model"), device="cpu")
-    for row in labeled:
-        pairs = [(row.query.question, passage.text) for passage in row.query.passages]
-        assert saved.predict(pairs).tolist() == pytest.approx(row.labels, abs=0.3)  # raw: a sigmoid has no zero
-
-
 def test_the_embedded_start_knows_entailment(tmp_path):
     """One score over the entailment model's body, which a list of fewer passages and tokens trains."""
     start = load_cross_encoder(EMBEDDED, 64)
@@ -145,11 +104,6 @@ def test_the_embedded_start_knows_entailment(tmp_path):
 def test_lists_and_pairs_need_two(name):
     with pytest.raises(ValueError, match=f"{name} must be at least 2, got 1"):
         RerankerConfig(**{name: 1})
-
-
-def test_weights_need_a_floor():
-    with pytest.raises(ValueError, match=r"error_floor must be above 0, got 0\.0"):
-        RerankerConfig(error_floor=0.0)
 
 
 def test_differences_within_the_margin_are_no_order():

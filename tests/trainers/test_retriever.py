@@ -23,37 +23,24 @@ from seper_reward.labels.rows import read_labels
 from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
-from seper_reward.retrieval import DenseRetriever
-from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
-from trainers import compare_labelers, new_head, reranker, retriever
-from trainers.compare_labelers import aggregate, leads, rank_for_test
+from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from tests.helpers import two_hops
+from trainers import retriever
 from trainers.models import load_encoder
 from trainers.ranking import run
 from trainers.ranking.candidates import candidates
-from trainers.ranking.data import Questions, read_questions
+from trainers.ranking.data import read_questions
 from trainers.ranking.evaluation import changes, rank
 from trainers.ranking.label_store import LabelStore
-from trainers.ranking.vectors import split_at_head
 from trainers.runs import last_checkpoint
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, tiny_encoder):
-    """Arguments of the command, as a list."""
-    (tmp_path / "held_out").symlink_to(tiny_reader)
-    return [
-        "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
-        "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
-        "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
-        "--test_share", "0.25", "--top_k", "2", "--min_spread", "0", "--heterogeneity", "1", "--shrink", "false",
-        "--output_dir", str(tmp_path / "run"), "--bf16", "false",
-        "--num_train_epochs", "1", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3",
-        "--logging_steps", "1",
-    ]  # fmt: skip
+def settings(retriever_settings):
+    return retriever_settings
 
 
 def weights(folder):
@@ -386,17 +373,6 @@ def test_questions_are_split_by_id(lane_questions):
         read_questions(replace(config, limit=3, dev_share=0.01))
 
 
-def test_questions_with_few_aliases_are_left_out(tmp_path):
-    answers = {"q1": ["Ann"], "q26": ["Ann", "Anna"], "q3": [["Ann", "Anna"], ["Bob"]], "q4": [["Ann"], ["Bob"]]}
-    path = tmp_path / "questions.jsonl"
-    rows = [{"id": name, "question": "Who?", "answers": own, "passages": [name]} for name, own in answers.items()]
-    path.write_text("\n".join(map(json.dumps, rows)))
-    config = retriever.RetrieverConfig(input=str(path), test_share=0.5, dev_share=0.0, least_aliases=2)
-    assert sorted(query.id for split in read_questions(config)[1:] for query in split) == ["q26", "q3"]
-    with pytest.raises(ValueError, match="least_aliases must be at least 1, got 0"):
-        replace(config, least_aliases=0)
-
-
 def test_questions_that_share_a_supporting_passage_are_not_divided(capsys):
     def supporting(rows):
         return {each.id for query in rows for each in query.passages if each.metadata["role"] == "supporting"}
@@ -421,49 +397,6 @@ def test_a_cluster_goes_where_its_smallest_id_belongs(tmp_path):
     assert ids == [["q3", "q4"], ["q26"], ["q1"]]
     config = retriever.RetrieverConfig(input=str(path), split_by="passage", dev_share=0.0)
     assert [[query.id for query in split] for split in read_questions(config)[1:]] == [["q3", "q4"], [], ["q26", "q1"]]
-
-
-def test_training_may_know_one_alias_only(tmp_path):
-    answers = {"q3": ["Ann Lee", "Ann", "Mrs Lee"], "q26": [["Ann", "Mrs Lee"], ["Bob"]], "q1": ["Ann", "Mrs Lee"]}
-    rows = [
-        {"id": name, "question": "Who?", "answers": own, "passages": [f"Fog {name}."]} for name, own in answers.items()
-    ]
-    path = tmp_path / "questions.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    config = retriever.RetrieverConfig(input=str(path))
-    everything = [query.answers for split in read_questions(config)[1:] for query in split]
-    assert everything == [("Ann Lee", "Ann", "Mrs Lee"), (("Ann", "Mrs Lee"), ("Bob",)), ("Ann", "Mrs Lee")]
-    last = [query.answers for split in read_questions(replace(config, known_aliases="last"))[1:] for query in split]
-    assert last == [("Mrs Lee",), (("Mrs Lee",), ("Bob",)), ("Ann", "Mrs Lee")]  # the test question keeps all
-
-
-def test_copies_that_mislead_are_in_the_corpus_and_among_those_given(tmp_path):
-    rows = [
-        {
-            "id": f"q{at}",
-            "question": f"Who is {at}?",
-            "answers": [name],
-            "passages": [{"text": text, "relevant": True}],
-        }
-        for at, name, text in ((3, "Ann", "Ann ran."), (26, "Bob", "Bob sat."), (1, "Cid", "Cid sang."))
-    ]
-    path = tmp_path / "questions.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    config = retriever.RetrieverConfig(input=str(path), substituted_copies=1.0)
-    questions = read_questions(config)
-    copies = [passage for split in questions[1:] for query in split for passage in query.passages[1:]]
-    assert copies
-    marks = {"relevant": False, "role": "misleading", "counterfactual": True}
-    assert all(each.metadata == marks for each in copies)
-    assert {each.text for each in copies} == {each.text for each in questions.corpus.values()} - {
-        "Ann ran.", "Bob sat.", "Cid sang."
-    }  # fmt: skip
-    with pytest.raises(ValueError, match=r"substituted_copies must be in \[0, 1\], got 2"):
-        replace(config, substituted_copies=2.0)
-    demo = read_questions(retriever.RetrieverConfig(substituted_copies=1.0))  # it has a corpus of its own
-    copies = [each for query in demo.train for each in query.passages if each.metadata.get("counterfactual")]
-    assert copies
-    assert all(demo.corpus[each.id] == replace(each, metadata={}) for each in copies)
 
 
 def test_one_cluster_of_all_questions_cannot_be_split(tmp_path):
@@ -515,7 +448,7 @@ def test_what_is_taught_is_filtered_rounded_clipped_and_shifted():
         run.teacher_rows([row.keep([1, 2])], retriever.RetrieverConfig(clip_low=0.0))
 
 
-def test_wins_and_means_by_hand():
+def test_wins_by_hand():
     before, after = (
         [
             {"id": at, "question": "Who?", "passages": [], "seper": value, "exact_match": value}
@@ -529,109 +462,12 @@ def test_wins_and_means_by_hand():
     # wrong before: the first, which is right after; wrong after: the third, which was right before
     assert (found["win_ratio"], found["lose_ratio"]) == (1.0, 1.0)
     assert (changes(after, after)["win_ratio"], changes(after[:2], before[:2])["win_ratio"]) == (0.0, None)
-    found = aggregate({"untrained": {"mrr": 0.5}, "gold-0": {"mrr": 0.6}, "gold-1": {"mrr": 0.8}})
-    assert found["gold"]["mrr"] == {"mean": 0.7, "sd": 0.1414}
-    assert found["untrained"]["mrr"] == {"mean": 0.5, "sd": 0.0}
-    lead = leads({"untrained": before, "gold-0": after, "gold-1": before}, "gold")["untrained"]
-    assert lead["lead"] == pytest.approx((0.8 + 0.02 - 0.8 + 0.1) / 2 / 4, abs=1e-4)
-    assert lead["interval"][0] < 0 < lead["interval"][1]
-    assert leads({"untrained": before, "gold-0": after}, "gold")["untrained"]["interval"] is None  # one seed
-
-
-def test_each_seed_of_a_comparison_draws_labels_of_its_own(settings, tmp_path):
-    settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "1", "--dev_share", "0"]
-    settings += ["--labelers", "delta_seper", "--seeds", "0", "1"]
-    assert compare_labelers.main(settings) == 0
-    folder = tmp_path / "run"
-    first, second = (read_labels(folder / f"delta_seper-{seed}") for seed in (0, 1))
-    assert [row.query for row in first] == [row.query for row in second]
-    assert [row.labels for row in first] != [row.labels for row in second]
-    for others in json.loads((folder / "results.json").read_text())["comparison"].values():
-        assert set(others["untrained"]) == {"lead", "interval"}
-    results = json.loads((folder / "results.json").read_text())
-    assert set(results) == {"untrained", "delta_seper", "comparison", "primary", "tuned", "untaught", "label_table"}
-    assert results["primary"] == "seper@1_held_out"
-    assert results["label_table"] == {
-        key: value for key, value in json.loads((folder / "label_table.json").read_text()).items() if key != "primary"
-    }
-    text = (folder / "results.md").read_text()
-    assert "with its 95 % interval over questions and seeds" in text
-    assert text.index("Primary measure (`seper@1_held_out`)") < text.index("SePer@1 of `" + settings[5] + "`")
-    assert (folder / "label_table.md").read_text() in text
-
-
-def test_labels_that_teach_nothing_leave_the_retriever_untrained(settings, tmp_path, capsys):
-    settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "1", "--dev_share", "0.2"]
-    settings += ["--seeds", "0", "1", "--tune", "learning_rate=1e-4,1e-3"]
-    settings += ["--labelers", "delta_seper", "erag"]  # the tiny reader never answers as the reference does
-    assert compare_labelers.main(settings) == 0
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert results["untaught"] == {"erag": [0, 1]}
-    assert results["erag"] == results["untrained"]
-    assert all(row["erag"]["lead"] == row["untrained"]["lead"] for row in results["comparison"].values())
-    assert "Labels by `erag` of seeds 0, 1 differ for no question" in (tmp_path / "run" / "results.md").read_text()
-    assert capsys.readouterr().err.count("its retriever is the untrained one") == 2  # once a seed
-    assert compare_labelers.main(settings) == 0  # and resumes
-
-
-def test_labels_of_sets_are_compared_with_those_of_single_passages(settings, tmp_path):
-    settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "2", "--dev_share", "0.2"]
-    settings += ["--labelers", "conditional_delta_seper", "gold", "--seeds", "0", "--hops", "2", "--eval_top_k", "2"]
-    settings += ["--given_top", "1", "--min_spread", "0", "--heterogeneity", "1", "--tune", "learning_rate=1e-5,1e-3"]
-    assert compare_labelers.main(settings) == 0
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    runs = {"untrained", "untrained_in_hops", "conditional_delta_seper", "gold"}  # gold learns hops, too
-    assert set(results) == {*runs, "comparison", "primary", "tuned", "untaught", "label_table"}
-    assert {"seper@2", "recall@2"} <= set(results["conditional_delta_seper"])
-    assert {"conditional_delta_seper", "gold", "untrained"} == set(results["label_table"]["test"]["measures"])
-    trials = {"learning_rate=1e-05", "learning_rate=0.001"}
-    assert set(results["tuned"]) == {"conditional_delta_seper", "gold"}
-    assert all(set(scores) == trials for scores in results["tuned"].values())
-    # all trials learn from one file of labels, and the best of them is the run of the first seed
-    (labels,) = (tmp_path / "run" / "conditional_delta_seper-tuning").rglob("labels*.jsonl")
-    rows = labels.read_text().splitlines()
-    assert not (tmp_path / "run" / "conditional_delta_seper-0").exists()
-    assert all(json.loads(row)["sets"] for row in rows)
-
-
-def test_runs_share_labels_only_where_these_would_be_the_same(lane_questions, tiny_encoder, tiny_scorer, tmp_path):
-    config = retriever.RetrieverConfig(
-        input=str(lane_questions), model=str(tiny_encoder), candidates="given", dev_share=0.0
-    )
-    questions = read_questions(config)
-
-    def labels(name, scorer):
-        arguments = retriever.RetrieverArguments(output_dir=str(tmp_path / name), bf16=False)
-        run = retriever.RetrieverRun(config, arguments, questions, scorer, labels=tmp_path)
-        run._store.label(questions.train[:1])
-        return {path.name for path in tmp_path.glob("labels-*.jsonl")}
-
-    first = labels("first", tiny_scorer)
-    assert labels("second", tiny_scorer) == first
-    assert len(labels("third", tiny_scorer.with_sampling(seed=5))) == 2
 
 
 def test_more_tokens_than_the_model_has_positions_for_are_refused(tiny_encoder):
     assert load_encoder(str(tiny_encoder), 100).max_seq_length == 100
     with pytest.raises(ValueError, match=r"max_seq_length must be at most 128, the positions of .*, got 300"):
         load_encoder(str(tiny_encoder), 300)
-
-
-def test_who_learned_hops_retrieves_in_hops_and_others_do_both(tiny_encoder):
-    model = SentenceTransformer(str(tiny_encoder), device="cpu")
-    passage = Passage("Ann.", id="a")
-    query = Query("q", "Who?", ("Ann",), (passage,))
-    questions = Questions({"a": passage}, [query], [], [query])
-    once = retriever.RetrieverConfig(hops=2)
-    hops = replace(once, sets="conditional", learn_from="paths")
-
-    def ways(*options):
-        return set(rank_for_test(model, *options, questions))
-
-    assert ways("erag", "-0", once) == {"erag-0", "erag_in_hops-0"}
-    assert ways("model", "-0", hops) == {"model-0"}  # a reranker's folder goes by its last part
-    assert ways("untrained", "", hops) == {"untrained", "untrained_in_hops"}
-    assert ways("erag", "-0", replace(once, hops=1)) == {"erag-0"}
 
 
 def test_with_other_passages_all_sets_of_a_question_are_labelled_again(tmp_path, tiny_scorer):
@@ -651,69 +487,11 @@ def test_with_other_passages_all_sets_of_a_question_are_labelled_again(tmp_path,
     assert {frozenset(each.shown) for each in found.sets} == {frozenset((0, 1))}
 
 
-def test_only_the_new_head_learns(settings, tmp_path, tiny_encoder):
-    weak = tmp_path / "weak"
-    assert new_head.main(["--model", str(tiny_encoder), "--dimension", "8", "--output_dir", str(weak)]) == 0
-    settings = [*settings, "--model", str(weak), "--only_head", "true", "--eval_gains", "false", "--max_steps", "4"]
-    each_step = ["--eval_strategy", "steps", "--eval_steps", "1", "--save_steps", "1", "--save_total_limit", "9"]
-    best = ["--load_best_model_at_end", "true", "--metric_for_best_model", "eval_ndcg@5", "--save_strategy", "steps"]
-    assert retriever.main([*settings, "--warmup_steps", "0", *each_step, *best]) == 0
-    before, after = weights(weak), weights(tmp_path / "run" / "model")
-    changed = [name for name in before if not torch.equal(before[name], after[name])]
-    assert [name.partition(".")[2] for name in changed] == ["linear.weight"]
-    assert len(before[changed[0]]) == 8
-    # checkpoints hold the head alone, and the best of them is taken
-    checkpoints = tmp_path / "run" / "round-1" / "checkpoints"
-    states = [json.loads(path.read_text()) for path in checkpoints.glob("*/trainer_state.json")]
-    (found,) = {state["best_model_checkpoint"] for state in states if state["global_step"] == 4}
-    heads = {path.name: next(iter(weights(path).values())) for path in checkpoints.glob("checkpoint-*")}
-    assert len(heads) == 4
-    assert [name for name, head in heads.items() if torch.equal(head, after[changed[0]])] == [Path(found).name]
-    with pytest.raises(ValueError, match=r"needs a model with a linear layer at its end"):
-        split_at_head(SentenceTransformer(str(tiny_encoder), device="cpu"))
-
-
-def test_retrievers_of_one_body_share_what_is_below_the_head(tmp_path, tiny_encoder, monkeypatch):
-    corpus = {str(at): Passage(text, id=str(at)) for at, text in enumerate(("The mill.", "A ferry.", "Ida Voss."))}
-    body = load_encoder(str(tiny_encoder))
-    models = [new_head.with_new_head(body, 8, seed) for seed in (0, 1)]
-    expected = [DenseRetriever(model, corpus, dtype=torch.float32) for model in models]
-    config = retriever.RetrieverConfig(only_head=True, embeddings_dir=str(tmp_path))
-    questions = ["Who owns the mill?", "When does the ferry leave?"]
-    found = []
-    for model, whole in zip(models, expected, strict=True):
-        if found:  # the first one has read the corpus for all
-            monkeypatch.setattr(Embedder, "_passage_chunk", None)
-        found.append(retriever.retriever_of(model, config, corpus))
-        vectors, other = (each.index.reconstruct_n(0, 3) for each in (found[-1], whole))
-        assert vectors == pytest.approx(other, abs=0.02)  # of bf16, where that is fast
-        assert found[-1].retrieve(questions, 3) == whole.retrieve(questions, 3)
-    assert len(list(tmp_path.glob("*.npy"))) == 1
-    assert found[0].index.reconstruct(0) != pytest.approx(found[1].index.reconstruct(0), abs=0.05)
-
-
 def test_feedback_rows_are_texts_as_the_reader_sees_them():
     query = Query("q", "Who?", ("Ann",), (Passage("Ann owns it.", "Mill", "1"), Passage("Sheep.", id="2")))
     row = LabeledQuery(query, (0.5, 0.0), (0.1, 0.1))
     rows = run.teacher_rows([row], retriever.RetrieverConfig())
     assert rows == [{"query": "Who?", "passages": ["Mill: Ann owns it.", "Sheep."], "labels": [0.5, 0.0]}]
-
-
-def two_hops():
-    """By itself, the second passage misleads and the third helps; beside the first, the second is all that helps.
-
-    Beside the second, only the first was measured.
-    """
-    texts = ("The mill is Ida's.", "Ida was born in Tern.", "Bob was born in Hallow.", "Sheep graze.")
-    passages = tuple(Passage(text, id=str(at)) for at, text in enumerate(texts))
-    query = Query("q", "Where was the owner of the mill born?", ("Tern",), passages)
-
-    def surely(value):
-        return Estimate(value, 1e-4, value, value)
-
-    gains = {1: 0.5, 2: 0.0, 3: -0.6}
-    sets = tuple(SetLabel((0, at), at, surely(gain), surely(0.5 + gain), surely(0.0)) for at, gain in gains.items())
-    return LabeledQuery(query, (0.5, -0.4, 0.4, 0.0), (1e-4,) * 4, sets=sets)
 
 
 def test_two_hops_are_rows_of_their_own(capsys):
@@ -732,16 +510,6 @@ def test_two_hops_are_rows_of_their_own(capsys):
     assert [row["query"] for row in run.teacher_rows([labeled], config)] == [asked]
     with pytest.raises(ValueError, match=r"learn_from=paths needs labels of sets, .* got sets=none"):
         retriever.RetrieverConfig(learn_from="paths")
-
-
-def test_regression_learns_hops_whose_zero_is_what_was_given():
-    labeled = two_hops()
-    config = reranker.RerankerConfig(sets="conditional", learn_from="paths")
-    first, second, third = run.regression_rows([labeled], config, 0.1)
-    assert [label for label, _ in first["labels"]] == pytest.approx([1.0, 1.0, 0.5, 0.0], abs=1e-5)
-    assert second["query"].endswith("[SEP] The mill is Ida's.")
-    assert [label for label, _ in second["labels"]] == pytest.approx([0.5, 0.0, -0.6], abs=1e-5)
-    assert [label for label, _ in third["labels"]] == pytest.approx([1.4], abs=1e-5)
 
 
 def test_a_second_hop_is_learned(tmp_path, tiny_encoder):

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -17,17 +17,13 @@ from seper_reward.config import (
     ScorerConfig,
     SetsConfig,
 )
-from seper_reward.data.answers import says_yes_or_no
-from seper_reward.data.marks import is_relevant
 from seper_reward.data.queries import pool_passages, read_examples
 from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_of, spread
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.provenance import query_key
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.settings import setting
-from seper_reward.types import Passage, Query, answer_aliases, answer_items
-
-from ..adapters.substitution import copies_of, with_substituted_copies
+from seper_reward.types import Passage, Query
 
 #: Questions of ours by the name that stands for their file, beside those of the demo.
 OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}
@@ -41,18 +37,6 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         "demo", f"{INPUT_HELP} 'unseen_facts' are facts of ours, unknown to the embedded reader's adapter."
     )
     corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of all questions together.")
-    marked: int | None = setting(
-        None, "Only questions with this many passages that people marked as supporting; not given: all."
-    )
-    yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.")
-    least_aliases: int = setting(
-        1, "Only questions whose answer has at least this many aliases, >= 1; of a list, one of its items."
-    )
-    substituted_copies: float = setting(
-        0.0,
-        "Share of questions, in [0, 1], whose supporting passages get copies that state the answer of another "
-        "question: passages that mislead, in the corpus and among those given.",
-    )
     limit: int | None = setting(None, "Number of questions to use, evenly spread over the input; not given: all.")
     test_share: float = setting(
         0.125, "Share of questions, by SHA-1 of their ids, that are held out for the comparison at the end, above 0."
@@ -61,16 +45,6 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     split_by: SplitBy = setting(
         "question",
         SPLIT_BY_HELP,
-    )
-    known_aliases: Literal["all", "last"] = setting(
-        "all",
-        "Aliases of the answers that training and dev questions keep: all, or only the last of each item, as where "
-        "one answer string is known; test questions keep all.",
-    )
-    turned: float = setting(
-        0.0,
-        "Share, in [0, 1], by which the splits move on: with test_share 0.25, 0.25 makes the next quarter of the "
-        "questions the test questions.",
     )
     labeler: str = setting(
         "delta_seper",
@@ -147,8 +121,6 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
                 f"test_share must be above 0, dev_share at least 0, and something must be left to train on, got "
                 f"{self.test_share} and {self.dev_share}"
             )
-        if not 0 <= self.substituted_copies <= 1:
-            raise ValueError(f"substituted_copies must be in [0, 1], got {self.substituted_copies}")
         if self.learn_from != "singles" and self.sets == "none" and self.labeler != "gold":
             raise ValueError(
                 f"learn_from={self.learn_from} needs labels of sets, or of people (labeler gold), got sets=none with "
@@ -171,7 +143,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
             raise ValueError(f"eval_readers must have names of their own, got {self.eval_readers}; rename a folder")
         if self.reader in self.eval_readers:
             raise ValueError(f"eval_readers must not have the labelling one, {self.reader!r}; leave it out")
-        for name in ("top_k", "hops", "eval_top_k", "limit", "least_aliases"):
+        for name in ("top_k", "hops", "eval_top_k", "limit"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
@@ -193,24 +165,41 @@ class Questions(NamedTuple):
 def read_questions(config: RankingConfig) -> Questions:
     """Read the questions and split them by SHA-1 of their ids, or clusters of them by that of the smallest id.
 
-    With ``known_aliases="last"``, questions of train and dev know only the last alias of each item of their answers.
-
     Raises:
         OSError: A file is missing or cannot be read.
         ValueError: A split is empty, or a passage id stands for two texts.
     """
+    queries, corpus = read_input(config)
+    return questions_by_split(spread(queries, config.limit), corpus, config)
+
+
+def read_input(config: RankingConfig) -> tuple[Sequence[Query], dict[str, Passage] | None]:
+    """Read all questions, and the corpus, which is ``None`` if it is the questions' own passages."""
     examples, corpus = read_examples(str(OURS.get(config.input, config.input)), config.corpus, config.input_options)
     if examples.about:
         print(examples.about, file=sys.stderr)
     if examples.rejected:
         first = examples.rejected[0]
         print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
-    queries = spread([query for query in examples.queries if _wanted(query, config)], config.limit)
-    queries = with_substituted_copies(queries, config.substituted_copies)
+    return examples.queries, corpus
+
+
+def questions_by_split(
+    queries: Sequence[Query], corpus: dict[str, Passage] | None, config: RankingConfig, turned: float = 0.0
+) -> Questions:
+    """Split the questions that are used.
+
+    Args:
+        queries: The questions.
+        corpus: Passages by id; ``None`` takes the questions' own.
+        config: Shares of the splits, and ``split_by``.
+        turned: Share by which ids move round, for another fold.
+
+    Raises:
+        ValueError: A split is empty, or a passage id stands for two texts.
+    """
     if corpus is None:
         corpus, queries = pool_passages(queries)
-    elif config.substituted_copies:
-        corpus = {**corpus, **copies_of(queries)}
     _check_ids(queries, corpus, config)
     split = split_questions(
         queries,
@@ -218,31 +207,15 @@ def read_questions(config: RankingConfig) -> Questions:
         source=config.input,
         test_share=config.test_share,
         dev_share=config.dev_share,
-        turned=config.turned,
+        turned=turned,
     )
-    split |= {name: as_known(split[name], config) for name in ("train", "dev")}
     return Questions(corpus, **split)
-
-
-def as_known(queries: Sequence[Query], config: RankingConfig) -> list[Query]:
-    """Return the questions with the answers that labels may know of (``known_aliases``)."""
-    return list(map(_with_last_alias, queries)) if config.known_aliases == "last" else list(queries)
 
 
 def data_key(questions: Questions) -> str:
     """Return a hash over all questions and the corpus."""
     parts = [sorted(map(query_key, rows)) for rows in (questions.train, questions.dev, questions.test)]
     return content_key(parts, sorted((each.id, each.title, each.text) for each in questions.corpus.values()))
-
-
-def _wanted(query: Query, config: RankingConfig) -> bool:
-    """Tell whether the settings take a question, by its marks and its answer."""
-    marks = sum(is_relevant(passage) for passage in query.passages) if config.marked is not None else None
-    return (
-        marks == config.marked
-        and max(map(len, answer_items(query.answers))) >= config.least_aliases
-        and (config.yes_no or not says_yes_or_no(answer_aliases(query.answers)))
-    )
 
 
 def split_questions(
@@ -296,11 +269,6 @@ def split_questions(
                 )
             raise ValueError(f"{source}: expected questions for {name}, got none of {len(queries)}; {way_out}")
     return rows
-
-
-def _with_last_alias(query: Query) -> Query:
-    items = tuple(aliases[-1:] for aliases in answer_items(query.answers))
-    return replace(query, answers=items[0] if len(items) == 1 else items)
 
 
 def _check_ids(queries: Sequence[Query], corpus: Mapping[str, Passage], config: RankingConfig) -> None:

@@ -10,22 +10,9 @@ from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.loop import label_all
 from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.runtime.distributed import process_state, together
-from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, write_lines
 from seper_reward.runtime.messages import say
 from seper_reward.types import LabeledQuery, Query, UnscorableError
-
-
-def shared_store(folder: Path, name: str, labeler: PassageLabeler, data: str) -> "LabelStore":
-    """Return a store in a folder that several runs share: its file is named by all that decides the labels.
-
-    Args:
-        folder: The folder.
-        name: Beginning of the file's name.
-        labeler: Labeler of passages that have no label yet.
-        data: Hash of the questions and passages (``data_key``).
-    """
-    return LabelStore(folder / f"{name}-{content_key(labeler.fingerprint, data)[:8]}.jsonl", labeler)
 
 
 class LabelStore:

@@ -17,7 +17,6 @@ from .vectors import TextVectors
 
 _NOTHING = -1e4  # logit of no probability mass; -inf would give NaN gradients
 _REFERENCE = "reference"  # key of the vectors of the model before it is trained, in a batch
-_BELOW = "sentence_embedding"  # key of the vectors that a head takes: sentence-transformers' own
 _ROUNDING = 1e-5  # tolerance: the difference of the labels 0.3 and 0.2 must reach a margin of 0.1
 
 
@@ -179,7 +178,7 @@ class ListLoss(nn.Module):
     def forward(self, features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Embed the questions and all passages of a batch made by ``ListCollator``; return the loss."""
         references = [side.pop(_REFERENCE) for side in features] if self.reference else None
-        texts = features[1]["input_ids" if "input_ids" in features[1] else _BELOW]  # the same row for the same text
+        texts = features[1]["input_ids" if "input_ids" in features[1] else "sentence_embedding"]  # a row for each text
         queries, passages = (normalize(self.model(side)["sentence_embedding"].float(), dim=-1) for side in features)
         there = ~labels.isnan()
         owner = there.nonzero()[:, 0]  # passages come question by question
@@ -215,11 +214,9 @@ class ListCollator(SentenceTransformerDataCollator):
 
     Attributes:
         reference: Unit vectors of the model before it is trained; ``None`` gives none.
-        below: Vectors below the head that alone learns, which are given in the place of tokens; ``None`` gives tokens.
     """
 
     reference: TextVectors | None = None
-    below: TextVectors | None = None
 
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the batch."""
@@ -230,13 +227,14 @@ class ListCollator(SentenceTransformerDataCollator):
         batch: dict[str, Any] = {}
         prompts = self._resolve_prompts(batch) or {}
         for name, texts in columns.items():
-            if self.below is None:
-                encoded = self.preprocess_fn(texts, prompt=self._get_prompt_for_column(prompts, name), task=None)
-            else:
-                encoded = {_BELOW: torch.stack([self.below[name][text] for text in texts])}
+            encoded = self.encoded(name, texts, self._get_prompt_for_column(prompts, name))
             batch |= {f"{name}_{key}": value for key, value in encoded.items()}
             if self.reference is not None:
                 batch[f"{name}_{_REFERENCE}"] = torch.stack([self.reference[name][text] for text in texts])
         rows = [torch.tensor(row["labels"], dtype=torch.float32) for row in features]
         batch["label"] = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=torch.nan)
         return batch
+
+    def encoded(self, name: str, texts: list[str], prompt: str | None) -> dict[str, Any]:
+        """Return what the model reads of one side, ``query`` or ``passages``."""
+        return self.preprocess_fn(texts, prompt=prompt, task=None)  # type: ignore[no-any-return]

@@ -1,12 +1,11 @@
 """What the runs of retriever and reranker share: arguments, folder, comparison, and the files they write."""
 
 import os
-import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from sentence_transformers.base.training_args import BaseTrainingArguments
@@ -34,6 +33,7 @@ from .data import Questions, RankingConfig, data_key, read_questions
 from .evaluation import RankingReaders, Rankings, changes, load_readers, measure_rankings
 
 RESULTS = "results.json"
+Config = TypeVar("Config", bound=RankingConfig)
 # settings that may change when a run is resumed; how the input was read shows in the hash of the data
 _INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device", "embeddings_dir"} | set(
     InputConfig.__dataclass_fields__
@@ -81,10 +81,17 @@ class RankingRun(NamedTuple):
     readers: RankingReaders
 
 
-def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun:
+def begin(
+    config: Config, arguments: BaseTrainingArguments, read: Callable[[Config], Questions] = read_questions
+) -> RankingRun:
     """Read the questions, and load the labelling scorer and the other readers.
 
     Without a name for the cache, ``config.cache`` is set to that of ``trainer_cache``.
+
+    Args:
+        config: Settings of the recipe.
+        arguments: Training arguments.
+        read: Function that reads the questions.
 
     Raises:
         ValueError: A launcher divides the weights among processes, or a setting is out of range.
@@ -92,7 +99,7 @@ def begin(config: RankingConfig, arguments: BaseTrainingArguments) -> RankingRun
     folder = Path(arguments.output_dir)
     _refuse_shards()
     config.cache = config.cache or trainer_cache(folder)
-    questions = read_questions(config)
+    questions = read(config)
     scorer = load_scorer(config, arguments.seed)
     return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))
 
@@ -158,49 +165,6 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
         lists = "questions by hop" if config.learn_from == "paths" else "questions"
         print(f"{len(kept)} of {len(labeled)} {lists} have labels to learn from", file=sys.stderr)
     return kept
-
-
-def regression_rows(
-    labeled: Sequence[LabeledQuery], config: RankingConfig, error_floor: float
-) -> list[dict[str, Any]]:
-    """Return ``{query, passages, labels}`` rows for regression, with (label, weight) in the place of each label.
-
-    A label weighs 1 / (std_error² + error_floor²), scaled so that the mean weight is 1. Its error is the whole one,
-    with that of the baseline, as the label itself is the target and not its difference to others. For the same reason
-    labels are not rounded, shrunk or shifted, and questions whose labels hardly differ are kept: where no passage
-    changes anything, or all do alike, there is the zero to learn from. In a next hop 0 is as good as the given ones;
-    these were chosen as the best of several noisy ones, so that what others add to them is measured a little too low.
-
-    Args:
-        labeled: The labelled queries.
-        config: Settings; ``learn_from`` says which labels are learned, ``max_std_error`` leaves out some, and
-            ``list_size`` is the most passages of a row, chosen by ``shortened``.
-        error_floor: Error that every label has besides its own, > 0, such as that of the judge.
-
-    Raises:
-        ValueError: No label is left, or labels of sets are to be learned from, and there are none.
-    """
-    labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
-    if config.max_std_error is not None:
-        labeled = [sure(row, config.max_std_error) for row in labeled]
-    if config.list_size is not None:
-        labeled = [shortened(row, config.list_size) for row in labeled]
-    labeled = [row for row in labeled if row.labels]
-    if not labeled:
-        raise ValueError(
-            f"expected labels with a standard error of at most max_std_error={config.max_std_error}, got none of "
-            "any question; raise it"
-        )
-    precisions = [[1 / (error**2 + error_floor**2) for error in row.std_errors] for row in labeled]
-    mean = statistics.fmean(precision for row in precisions for precision in row)
-    return [
-        {
-            "query": row.query.question,
-            "passages": [passage.full_text for passage in row.query.passages],
-            "labels": [[label, each / mean] for label, each in zip(row.labels, own, strict=True)],
-        }
-        for row, own in zip(labeled, precisions, strict=True)
-    ]
 
 
 def claim_ranking_folder(

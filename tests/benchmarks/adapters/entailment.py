@@ -1,0 +1,191 @@
+"""Train the entailment adapter that ships, stage by stage, by the recipe `trainers/entailment.py`.
+
+    python -m tests.benchmarks.adapters.entailment --config tests/benchmarks/adapters/configs/entailment-demo.yaml
+
+Each stage writes its pairs into ``pairs.jsonl`` of the output folder, trains on from the stage before, and is scored:
+entailment-demo.yaml (NLI and EVOUNA, from MiniLM), -confusable (then also answers of one type), -forms (forms of
+answers), -traps (texts that state nothing), -traps-more (twice as many of them) and -modified (answers that say more).
+A killed run goes on from its last checkpoint. Training uses only sets whose licences allow shipping weights
+(``LICENCES``). Scores are on held-out premises and questions. The adapter (safetensors), ``scores.json`` and the model
+card are written into ``--output_dir``.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from seper_reward.data.demo import EQUIVALENCE
+from seper_reward.data.splits import split_of
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.estimators.judge import BeliefJudge
+from seper_reward.estimators.seper import Estimator
+from seper_reward.evaluate.equivalence import METHODS, equivalence, read_verdicts
+from seper_reward.evaluate.judge import Traps, traps
+from seper_reward.runtime.json_files import read_json, write_json, write_lines
+from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.run_folder import claim_settings
+from seper_reward.runtime.settings import setting
+from tests.benchmarks.adapters.entailment_data import (
+    CAPS,
+    EVALUATION_ONLY,
+    LICENCES,
+    NOT_NLI,
+    nli_pairs,
+    training_pairs,
+    trap_verdicts,
+)
+from trainers.entailment import (
+    CHECKPOINTS,
+    LABELS,
+    NOT_ENTAILMENT,
+    SCORES,
+    EntailmentTrainingConfig,
+    LabeledPair,
+    divide_logits,
+    fitted_temperature,
+    train,
+)
+from trainers.runs import SETTINGS, locked, suggest
+
+_CARD = Path(__file__).with_name("entailment_adapter.md")
+_INCIDENTAL = {"data_dir", "output_dir", "temperature", "evaluate_only", "pairs", "dev_pairs"}  # decide no weight
+
+
+@dataclass
+class StageConfig(EntailmentTrainingConfig):
+    """Train a stage of the entailment adapter that ships."""
+
+    unused = ("pairs", "dev_pairs")
+
+    data_dir: str = field(
+        default_factory=lambda: os.environ.get("SEPER_SHARED_DATA", "../shared/data"),
+        metadata={"help": "Folder with nli/, evouna/ and qa/; not given: $SEPER_SHARED_DATA, else ../shared/data."},
+    )
+    confusable: bool = setting(
+        False, "Whether to train on answers that are easily confused, too: mined ones and ones of one type."
+    )
+    forms: bool = setting(
+        False, "Whether to train on generated forms of answers, too: negated, hedged, lists, numbers, ..."
+    )
+    traps: int = setting(
+        0, "Number of texts that state nothing to train on, too: prose, gibberish, echoes, lists, ..."
+    )
+    modified: int = setting(
+        0, "Number of answers to train on, too, that say more than was asked: an American actress."
+    )
+    evaluate_only: bool = setting(False, "Whether the adapter in output_dir is only scored again.")
+
+
+def write_pairs(path: Path, pairs: Iterable[LabeledPair]) -> None:
+    """Write pairs as the recipe reads them."""
+    names = {number: name for name, number in LABELS.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_lines(path, ({**pair._asdict(), "label": names[pair.label]} for pair in pairs))
+
+
+def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
+    """Score the saved adapter on held-out premises, on questions with human verdicts, and on our own test set.
+
+    Returns:
+        ``nli``: ``accuracy`` in % and ``n`` by set. ``evouna_test`` and ``own``: what ``equivalence`` returns.
+        ``stress``: what ``traps`` returns. ``own_all``: the column of all rows of ``own`` together.
+    """
+    scorer = EntailmentScorer.from_pretrained(str(adapter))
+    accuracy = {}
+    for name in [*(name for name in LICENCES if name not in NOT_NLI), *EVALUATION_ONLY]:
+        pairs = nli_pairs(data_dir, name, "test")
+        classes = scorer.class_probs([(pair.premise, pair.hypothesis) for pair in pairs]).argmax(-1).tolist()
+        right = [_agrees(predicted, pair.label) for predicted, pair in zip(classes, pairs, strict=True)]
+        accuracy[name] = {"accuracy": round(100 * sum(right) / len(right), 1), "n": len(pairs)}
+    own = read_verdicts(EQUIVALENCE, column_by="kind")
+    return {
+        "nli": accuracy,
+        "evouna_test": equivalence(scorer, read_verdicts(data_dir / "evouna" / "NQ.json.gz")).as_dict(),
+        "own": equivalence(scorer, own, threshold=0.5).as_dict(),
+        "stress": asdict(traps(BeliefJudge(scorer, Estimator(), cache=None))),
+        "own_all": equivalence(scorer, [replace(row, column="all") for row in own], threshold=0.5).columns["all"],
+    }
+
+
+def _agrees(predicted: int, label: int) -> bool:
+    return predicted != LABELS["entailment"] if label == NOT_ENTAILMENT else predicted == label
+
+
+def card(config: StageConfig, scores: dict[str, Any]) -> str:
+    """Return the model card."""
+    data = "\n".join(f"| {name} | {licence} | {CAPS.get(name, 'all')} |" for name, licence in LICENCES.items())
+    nli = "\n".join(
+        f"| {name}{' (not trained on)' if name in EVALUATION_ONLY else ''} | {row['accuracy']} | {row['n']} |"
+        for name, row in scores["nli"].items()
+    )
+    own = scores["own"]["columns"] | {"all": scores["own_all"]}
+    return _CARD.read_text(encoding="utf-8").format(
+        data=data,
+        nli=nli,
+        evouna=_method_rows(scores["evouna_test"]["columns"]),
+        own=_method_rows(own),
+        thresholds=scores["evouna_test"]["thresholds"],
+        ece=scores["evouna_test"]["calibration"]["ece"],
+        own_ece=scores["own"]["calibration"]["ece"],
+        stress="\n".join(f"| {trap} | {value:.3f} |" for trap, value in Traps(**scores["stress"]).rows()),
+        **{**vars(config), "temperature": scores["temperature"]},
+    )
+
+
+def _method_rows(columns: dict[str, Any]) -> str:
+    return "\n".join(
+        f"| {name} | "
+        + " | ".join(f"{row[f'{p}f1']} / {row[f'{p}accuracy']}" for p in METHODS.values())
+        + f" | {row['n']} |"
+        for name, row in columns.items()
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train and calibrate the adapter (unless ``--evaluate_only``), score it, and write its model card; return 0."""
+    (stage,) = parse_settings((StageConfig,), argv, "python -m tests.benchmarks.adapters.entailment", __doc__)
+    with locked(Path(stage.output_dir)):
+        make(stage)
+    suggest(f"seper-reward evaluate judge --entailment {stage.output_dir}")
+    return 0
+
+
+def make(stage: StageConfig) -> None:
+    """Train and calibrate the adapter, unless it is only to be scored; score it, and write its model card.
+
+    Raises:
+        ValueError: The folder holds a training with other settings.
+    """
+    adapter, data_dir = Path(stage.output_dir), Path(stage.data_dir)
+    if stage.evaluate_only:
+        temperature = read_json(adapter / SCORES)["temperature"]
+    else:
+        claim_settings(
+            adapter / SETTINGS, {name: value for name, value in vars(stage).items() if name not in _INCIDENTAL}
+        )
+        stage.pairs = str(adapter / "pairs.jsonl")
+        write_pairs(
+            Path(stage.pairs),
+            training_pairs(data_dir, stage.seed, stage.confusable, stage.forms, stage.traps, stage.modified),
+        )
+        train(stage)
+        people = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
+        dev = [row for row in people if split_of(row.question) == "dev"]
+        dev += trap_verdicts(data_dir, len(dev), stage.seed) if stage.traps else ()
+        temperature = stage.temperature or fitted_temperature(adapter, dev)
+        divide_logits(adapter, temperature)
+        write_json(adapter / SCORES, {"temperature": temperature})  # ``--evaluate_only`` reads it
+    scores = {**evaluate(adapter, data_dir), "temperature": temperature}
+    write_json(adapter / SCORES, scores)
+    (adapter / "README.md").write_text(card(stage, scores), encoding="utf-8")
+    print(json.dumps(scores, indent=2))
+    shutil.rmtree(adapter / CHECKPOINTS, ignore_errors=True)  # only now: until here the same command goes on
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""The factory of the entailment adapter that ships: its data, its stages, its card."""
+
+import random
+from pathlib import Path
+
+import pytest
+from trl import TrlParser
+
+from seper_reward.data.demo import ENTAILMENT_ADAPTER
+from seper_reward.data.splits import split_of
+from seper_reward.runtime.json_files import read_json
+from tests.benchmarks.adapters import entailment as factory
+from tests.benchmarks.adapters import entailment_data as data
+from trainers.entailment import LABELS, NOT_ENTAILMENT, LabeledPair, read_pairs
+
+PAIRS = [
+    LabeledPair("Ann Lee\n", "Ann", LABELS["entailment"], "ours", "Who built it?"),
+    LabeledPair("", "Zoë", NOT_ENTAILMENT, "ours"),
+]
+CONFIGS = Path(factory.__file__).parent / "configs"
+
+
+def test_no_question_of_a_held_out_split_is_trained_on(shared_data):
+    rows = data.evouna_rows(shared_data, "train")
+    asked = {row["question"].lower() for row in rows}
+    held_out = {
+        row["question"].lower()
+        for row in data.read_rows(shared_data / "qa" / "nq_oracle_bm25neg.jsonl.gz")
+        if split_of(row["id"]) != "train"
+    }
+    assert asked.isdisjoint(held_out)
+    assert asked.isdisjoint(row["question"].lower() for row in data.evouna_rows(shared_data, "test"))
+    assert not any(row["improper"] for row in rows)
+    assert len(rows) > 1000
+
+
+def test_no_form_is_made_of_a_held_out_question(shared_data):
+    """Neither EVOUNA's dev and test questions, by which the adapter is judged, nor NQ's."""
+    held_out = {row["question"].lower() for split in ("dev", "test") for row in data.evouna_rows(shared_data, split)}
+    held_out |= {
+        row["question"].lower()
+        for row in data.read_rows(shared_data / "qa" / "nq_oracle_bm25neg.jsonl.gz")
+        if split_of(row["id"]) != "train"
+    }
+    used = {question.lower() for question, *_ in data.paragraphs(shared_data, random.Random(0))}
+    used |= {
+        fact.question.lower() for fact in data.known_facts(data.evouna_rows(shared_data, "train"), data.common_facts())
+    }
+    assert len(used) > 1000
+    assert used.isdisjoint(held_out)
+    calibrating = {row.question.lower() for row in data.trap_verdicts(shared_data, 300, seed=0)}
+    test = {row["question"].lower() for row in data.evouna_rows(shared_data, "test")}
+    assert len(calibrating) > 50
+    assert calibrating.isdisjoint(used | test)
+
+
+def test_swapped_answers_share_no_word_with_the_gold_ones(shared_data):
+    rows = data.evouna_rows(shared_data, "dev")
+    swapped = [pair for pair in data.swapped_pairs(rows, random.Random(0)) if pair.source == "evouna_swap"]
+    assert len(swapped) > len(rows) / 2
+    assert {pair.label for pair in swapped} == {NOT_ENTAILMENT}
+    assert all(pair.premise != pair.hypothesis for pair in swapped)
+
+
+def test_only_licence_clean_sets_are_trained_on():
+    assert set(data.LICENCES).isdisjoint({*data.EVALUATION_ONLY, "ling_in_loop"})
+    assert not any(name.startswith(("2way", "imppres", "anli", "sick")) for name in data.LICENCES)
+
+
+def test_stages_differ_only_by_what_the_config_says(shared_data):
+    plain, more = (data.training_pairs(shared_data, 0, confusable=wanted) for wanted in (False, True))
+    added = {pair.source for pair in more} - {pair.source for pair in plain}
+    assert added == {"evouna_mined", "answer_types"}
+
+
+def test_confusable_answers_entail_only_their_own_spellings():
+    pairs = list(data.typed_pairs(500, random.Random(0)))
+    entailed = [pair for pair in pairs if pair.label == LABELS["entailment"]]
+    assert 0.3 < len(entailed) / len(pairs) < 0.5
+    assert all(pair.question.endswith("?") for pair in pairs)
+    assert not any(pair.premise.lower() == pair.hypothesis.lower() for pair in pairs if pair not in entailed)
+
+
+def test_a_training_is_not_resumed_with_other_settings(tmp_path, monkeypatch):
+    def stops(stage):
+        assert read_pairs(stage.pairs) == PAIRS
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(factory, "training_pairs", lambda *_: PAIRS)
+    monkeypatch.setattr(factory, "train", stops)
+    words = ["--output_dir", str(tmp_path), "--max_steps", "4"]
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            factory.main(words)
+    with pytest.raises(ValueError, match=r"forms was False, is True"):
+        factory.main([*words, "--forms", "true"])
+
+
+def test_the_shipped_card_is_what_the_recipe_writes_from_the_shipped_scores():
+    (config,) = TrlParser((factory.StageConfig,)).parse_args_and_config(
+        ["--config", str(CONFIGS / "entailment-modified.yaml")]
+    )
+    written = factory.card(config, read_json(ENTAILMENT_ADAPTER / "scores.json"))
+    assert (ENTAILMENT_ADAPTER / "README.md").read_text(encoding="utf-8") == written

@@ -1,0 +1,511 @@
+"""Which labels train the better retriever, with the same questions, candidates, reader, budget and seeds?
+
+    python -m tests.benchmarks.experiments.compare_labelers --config FILE   # compare-demo.yaml in configs/
+
+First prints what each kind of label chooses, and how many questions would show a lead (label_table.json and .md;
+`--table_only true` ends there). Then trains one retriever per labeler and seed with `trainers.retriever`'s settings,
+measures all of them and the untrained one on the held-out questions, and writes results.json, results.md and
+results.svg. Each seed draws labels of its own, so that what labels owe to chance is in the intervals. Where labels
+differ for no question there is nothing to learn, and the retriever stays the untrained one. The same command resumes.
+"""
+
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sentence_transformers import SentenceTransformer
+
+from seper_reward.data.marks import is_relevant
+from seper_reward.data.splits import spread
+from seper_reward.labels.labelers import check_labeler
+from seper_reward.reports.figures import plot_ranking
+from seper_reward.reports.tables import lead_text, measures_table
+from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.messages import say
+from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.settings import setting
+from seper_reward.statistics import interval_over_questions_and_seeds, rounded
+from seper_reward.types import Query
+from tests.benchmarks.experiments.label_table import (
+    UNTRAINED,
+    as_ranked,
+    ceiling_lines,
+    label_table,
+    labeler_stores,
+    questions_needed,
+    seed_lines,
+    shared_store,
+    table_lines,
+)
+from tests.benchmarks.experiments.only_head import HeadConfig, HeadRun, retriever_of
+from tests.benchmarks.experiments.questions import ExperimentConfig, as_known, read_questions
+from tests.benchmarks.experiments.tuning import check_grid, own_settings, seper_on_dev, settings_grid, tune
+from trainers.models import load_encoder
+from trainers.ranking.candidates import propose
+from trainers.ranking.data import Questions, data_key
+from trainers.ranking.evaluation import Rankings, measure_rankings, rank_by
+from trainers.ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
+from trainers.retriever import RetrieverArguments
+from trainers.runs import locked, suggest
+
+_MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
+_TABLE = "label_table"  # the table's field in the results, and the name of its files
+OTHER_FIELDS = ("comparison", "primary", "tuned", "untaught", _TABLE)  # of the results, beside those of the labelers
+
+
+@dataclass
+class CompareConfig(HeadConfig, ExperimentConfig):
+    """Compare labelers by the retrievers that their labels train."""
+
+    unused = ("labeler", "sets", "learn_from")
+
+    labelers: list[str] = setting(
+        ["delta_seper", "erag", "likelihood", "gold"],
+        "Labelers to compare, as in labeler; the lead of the first over each other one is reported. One that starts "
+        "with conditional_ labels sets (given_top, depth, ...), and its retriever learns the paths to the best one.",
+    )
+    teacher_temperatures: list[str] = setting(
+        ["likelihood=1.0"],
+        "LABELER=T: teacher temperature for labels of another scale, and for those of sets that this labeler makes; "
+        "other labelers take teacher_temperature.",
+    )
+    seeds: list[str] = setting(
+        ["0", "1", "2"],
+        "Seeds, one retriever per labeler and seed: of training (order and dropout) and of the responses that its "
+        "labels are measured on; at least two for intervals.",
+    )
+    tune: list[str] = setting(
+        [],
+        "NAME=VALUE,VALUE of settings or training arguments, e.g. learning_rate=2e-5,8e-5: each labeler trains with "
+        "each (at most 4), by the first seed, and keeps what has the highest SePer on the dev questions.",
+    )
+    lead: float = setting(
+        0.03,
+        "Least lead in the primary measure (SePer of the first of eval_readers, else of reader) that matters, in "
+        "(0, 1]: the label table says which labels choose too alike for it, and how many questions would show it.",
+    )
+    seed_sd: float = setting(
+        0.02,
+        "Assumed standard deviation, over seeds, of a trained retriever's mean of the primary measure, > 0: the label "
+        "table says which leads the seeds can show at all.",
+    )
+    table_train: int = setting(
+        0,
+        "Number of training questions, evenly spread, that the label table is made for, too, >= 0; they are judged by "
+        "the answers that labels know of.",
+    )
+    judge_seed: int = setting(777, "Seed of the responses by which readers judge what labels chose; none of seeds.")
+    table_only: bool = setting(False, "Whether to end with the label table, without any training.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("labeler", "sets", "learn_from"):
+            if getattr(self, name) != getattr(HeadConfig, name):
+                raise ValueError(
+                    f"labelers says what is compared, and {name} would not count; leave it out, and write, for "
+                    "example, labelers: [conditional_delta_seper, gold]"
+                )
+        for name in self.labelers:
+            check_labeler(self.parts(name)[1])
+        for name in self.temperatures():
+            check_labeler(self.parts(name)[1])
+        check_grid(self.grid(), HeadConfig, RetrieverArguments)
+        first = self.of(self.labelers[0])
+        for trial in self.grid():
+            replace(first, **own_settings(first, trial))  # refuses what no trial could train with
+        if self.tune and not self.dev_share:
+            raise ValueError("tune needs dev questions; give a dev_share above 0")
+        if not self.labelers or not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
+            raise ValueError(f"expected labelers, and whole numbers as seeds, got {self.labelers} and {self.seeds}")
+        if sorted(self.seeds) != sorted({str(int(seed)) for seed in self.seeds}):
+            raise ValueError(f"expected each seed once, without leading zeros, got {self.seeds}")
+        if len({Path(name).name for name in self.labelers}) < len(self.labelers):
+            raise ValueError(f"labelers must have names of their own, got {self.labelers}; rename a folder")
+        if not 0 < self.lead <= 1 or self.table_train < 0 or not self.seed_sd > 0:
+            raise ValueError(
+                "expected lead in (0, 1], seed_sd > 0 and table_train >= 0, got "
+                f"{self.lead}, {self.seed_sd} and {self.table_train}"
+            )
+        if self.judge_seed in map(int, self.seeds):
+            raise ValueError(
+                f"judge_seed must be none of seeds, got {self.judge_seed} and {self.seeds}: labels would be judged by "
+                "the responses that they were measured on"
+            )
+
+    @property
+    def primary_reader(self) -> str:
+        """The reader whose SePer is the primary measure: the first that made no labels, else the one that did."""
+        return (*self.eval_readers, self.reader)[0]
+
+    def grid(self) -> list[dict[str, float]]:
+        """Return the settings that each labeler is tuned over; one without settings if there is nothing to tune."""
+        try:
+            named = {name: values for name, _, values in (each.partition("=") for each in self.tune)}
+            return settings_grid({name: list(map(_number, values.split(","))) for name, values in named.items()})
+        except ValueError as error:
+            raise ValueError(f"tune must be NAME=NUMBER,NUMBER, got {self.tune}") from error
+
+    def parts(self, name: str) -> tuple[str, str]:
+        """Return the setting ``sets`` and the labeler that a name stands for."""
+        labeler = name.removeprefix("conditional_")
+        return "none" if labeler == name else "conditional", labeler
+
+    def of(self, name: str) -> HeadConfig:
+        """Return the settings of a retriever that the labels of this name train."""
+        own = {each.name: getattr(self, each.name) for each in fields(HeadConfig)}
+        sets, labeler = self.parts(name)
+        temperatures = self.temperatures()
+        temperature = temperatures.get(name, temperatures.get(labeler, self.teacher_temperature))
+        paths = sets != "none" or (self.hops > 1 and labeler == _MARKS)
+        return HeadConfig(
+            **{
+                **own,
+                "labeler": labeler,
+                "sets": sets,
+                "learn_from": "paths" if paths else "singles",
+                "teacher_temperature": temperature,
+            }
+        )
+
+    def temperatures(self) -> dict[str, float]:
+        """Return the teacher temperatures that differ from ``teacher_temperature``, by labeler."""
+        try:
+            return {
+                name: float(value) for name, _, value in (each.partition("=") for each in self.teacher_temperatures)
+            }
+        except ValueError as error:
+            raise ValueError(
+                f"teacher_temperatures must be LABELER=NUMBER, got {self.teacher_temperatures}"
+            ) from error
+
+
+def _number(text: str) -> float:
+    return int(text) if text.isdecimal() else float(text)
+
+
+def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return mean and standard deviation over seeds (``mean``, ``sd``), by labeler and measure.
+
+    Args:
+        found: Measures by run, where runs are named ``LABELER-SEED``; a name without a seed is a labeler by itself.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for name, row in found.items():
+        groups.setdefault(_labeler_of(name), []).append(row)
+    return {
+        group: {
+            key: {
+                "mean": round(statistics.fmean(row[key] for row in rows), 4),
+                "sd": round(statistics.stdev([row[key] for row in rows]) if len(rows) > 1 else 0.0, 4),
+            }
+            for key, value in rows[0].items()
+            if isinstance(value, float)
+        }
+        for group, rows in groups.items()
+    }
+
+
+def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> dict[str, dict[str, Any]]:
+    """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval over questions and seeds.
+
+    Args:
+        questions: Rows with ``seper`` by run (``LABELER-SEED``, or a name without a seed for what was not trained);
+            all runs have the same questions in the same order. Those that a run could not score are left out.
+        first: The labeler whose lead is asked for.
+
+    Returns:
+        By other labeler, ``lead``, the difference of mean SePer in [-1, 1], and ``interval``, as
+        ``interval_over_questions_and_seeds`` returns it.
+    """
+    values: dict[str, Any] = {}
+    for group in dict.fromkeys(map(_labeler_of, questions)):
+        runs = [rows for name, rows in questions.items() if _labeler_of(name) == group]
+        measured = np.array([[row["seper"] for row in rows] for rows in runs], dtype=float)  # (S, Q), None as NaN
+        values[group] = measured[0] if group in questions else measured
+    by_labeler = {}
+    for group in values:
+        if group != first:
+            both = (values[first], values[group])
+            scored = ~np.isnan(np.vstack(both)).any(axis=0)
+            one, two = (measured[..., scored] for measured in both)
+            by_labeler[group] = {
+                "lead": rounded(float(one.mean() - two.mean())),
+                "interval": interval_over_questions_and_seeds(one, two),
+            }
+    return by_labeler
+
+
+def rank_for_test(
+    model: SentenceTransformer, name: str, seed: str, config: HeadConfig, questions: Questions
+) -> dict[str, Rankings]:
+    """Return how a retriever ranks the corpus for the test questions, by name; all processes must call this together.
+
+    One that learned from hops retrieves in as many; one that did not retrieves at once and, under a name that ends in
+    ``_in_hops``, in hops, too, so that it is compared at its best.
+
+    Args:
+        model: The retriever.
+        name: Its name in the results.
+        seed: What stands behind the name, ``-SEED``; empty if it was not trained.
+        config: The settings that it was trained with.
+        questions: Questions by split, and the corpus.
+    """
+    ways = {name: 1}
+    if config.hops > 1:
+        learned = seed and config.learn_from == "paths"
+        ways = {name: config.hops} if learned else {name: 1, f"{name}_in_hops": config.hops}
+    # embeddings of trained weights are used here alone, and not kept
+    retriever = retriever_of(model, config, questions.corpus, keep=not seed)
+    return {f"{way}{seed}": rank_by(retriever, questions.test, config.eval_top_k, hops) for way, hops in ways.items()}
+
+
+def _labeler_of(run: str) -> str:
+    """Return the labeler of a run ``LABELER-SEED``; a name without a seed stands for itself."""
+    return run.rpartition("-")[0] or run
+
+
+def tables(
+    config: CompareConfig, run: RankingRun, pools: Mapping[str, Sequence[Query]], primary: str
+) -> dict[str, Any]:
+    """Return what each kind of label chooses, people's marks among them; all processes must call this together.
+
+    Args:
+        config: Settings of the comparison.
+        run: The run's folder, which keeps the labels, its questions and readers.
+        pools: The ``test`` questions, and perhaps some for ``train``, with their candidates in the order of the
+            untrained retriever, and the answers that labels know of.
+        primary: Name of the primary measure.
+
+    Returns:
+        By split, what ``label_table`` returns; and ``power``: the ``lead`` that is to be seen, how many test
+        ``questions`` there are, and how many are ``needed``, as ``questions_needed`` returns it.
+    """
+    names = list(config.labelers)
+    marked = any(is_relevant(passage) for query in run.questions.test for passage in query.passages)
+    if marked and _MARKS not in {Path(name).name for name in names}:
+        names.append(_MARKS)
+    labeling = run.scorer.with_sampling(seed=int(config.seeds[0]))
+    labelers = {Path(name).name: labeler_for(config.of(name), labeling) for name in names}
+    stores = labeler_stores(labelers, run.folder / _TABLE, data_key(run.questions))
+    judges = run.readers.with_seed(config.judge_seed)
+    own = {"test": run.questions.test, "train": run.questions.train}
+    found = {split: label_table(own[split], pool, stores, judges) for split, pool in pools.items()}
+    needed = questions_needed(found["test"], primary, config.lead)
+    return {**found, "power": {"lead": config.lead, "questions": len(run.questions.test), "needed": needed}}
+
+
+def table_markdown(found: Mapping[str, Any], config: CompareConfig, primary: str) -> str:
+    """Return the label tables and what follows from them as Markdown.
+
+    Args:
+        found: What ``tables`` returned.
+        config: Settings of the comparison.
+        primary: Name of the primary measure.
+    """
+    first = Path(config.labelers[0]).name
+    lines = [f"## What the labels choose: {config.input}"]
+    for split in ("test", "train"):
+        if split in found:
+            lines += [
+                "",
+                f"{found[split]['questions']} {split} questions, candidates `{config.candidates}`: the best "
+                f"{config.eval_top_k} by labels of seed {config.seeds[0]}, judged by `{config.reader}` with seed "
+                f"{config.judge_seed} and by readers that made no labels; mean and 95 % interval over questions:",
+                "",
+                *table_lines(found[split]),
+            ]
+    lines += [
+        "",
+        f"Primary measure, fixed beforehand: `{primary}`. Lead of what `{first}` chooses for the test questions:",
+        "",
+        *ceiling_lines(found["test"], first, primary, config.lead),
+        *seed_lines(len(config.seeds), config.seed_sd, config.lead),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[str, int]) -> str:
+    """Return the results as a Markdown page.
+
+    Args:
+        results: Content of ``results.json``.
+        config: Settings of the comparison.
+        counts: Numbers of ``train`` and ``test`` questions.
+    """
+    measures = {name: row for name, row in results.items() if name not in OTHER_FIELDS}
+    lines = [
+        f"# Labels compared: {config.input}",
+        "",
+        f"{counts['train']} training and {counts['test']} test questions, {len(config.seeds)} seeds, mean ± sd; loss "
+        f"`{config.loss}`, candidates `{config.candidates}` (top {config.top_k}), reader `{config.reader}`.",
+        "",
+        measures_table(measures),
+    ]
+    for name, seeds in results["untaught"].items():
+        which = ", ".join(map(str, seeds))
+        lines += [
+            "",
+            f"Labels by `{name}` of seeds {which} differ for no question: their retriever is the untrained one.",
+        ]
+    for reader in sorted(results["comparison"], key=lambda reader: reader != config.primary_reader):
+        primary = f"Primary measure (`{results['primary']}`): " if reader == config.primary_reader else ""
+        held_out = "" if reader == config.reader else " (made no labels)"
+        others = results["comparison"][reader]
+        lines += [
+            "",
+            f"{primary}SePer@{config.eval_top_k} of `{reader}`{held_out}, lead of `{Path(config.labelers[0]).name}` "
+            "with its 95 % interval over questions and seeds:",
+            "",
+            *(f"- over `{name}`: {lead_text(row)}" for name, row in others.items()),
+        ]
+    return "\n".join(lines) + "\n\n" + table_markdown(results[_TABLE], config, results["primary"])
+
+
+class Trainings:
+    """The retrievers of a comparison: one per labeler and seed, on the same questions and candidates.
+
+    All processes must call its methods together.
+
+    Args:
+        config: Settings of the comparison.
+        arguments: How retrievers are trained.
+        run: The comparison's folder, questions and scorer.
+        pool: The training questions with their candidates of the first round.
+
+    Attributes:
+        tuned: The score of each trial on the dev questions, by labeler and trial; empty without ``config.tune``.
+        untaught: Seeds whose labels differ for no question, by labeler; their retriever is the untrained one.
+    """
+
+    def __init__(
+        self, config: CompareConfig, arguments: RetrieverArguments, run: RankingRun, pool: list[Query]
+    ) -> None:
+        self._config, self._arguments, self._pool = config, arguments, pool
+        self._folder, self._questions, self._scorer, _ = run
+        self._labeling = {seed: self._scorer.with_sampling(seed=int(seed)) for seed in config.seeds}
+        self.tuned: dict[str, dict[str, float]] = {}
+        self.untaught: dict[str, list[int]] = {}
+
+    def rank(self, name: str) -> dict[str, Rankings]:
+        """Train a labeler's retrievers, tuned if the comparison tunes; return their test rankings by run."""
+        config, own, arguments = self._config, self._config.of(name), self._arguments
+        title = Path(name).name
+        rankings: dict[str, Rankings] = {}
+        seeds = list(config.seeds)
+        if config.tune:  # the best trial is the first seed's run
+            own, arguments = self._tune(title, own)
+            model = self._train(title, own, arguments)
+            rankings |= rank_for_test(model, title, f"-{seeds.pop(0)}", own, self._questions)
+        for seed in seeds:
+            model = self._train(title, own, _placed(arguments, self._folder / f"{title}-{seed}", seed))
+            rankings |= rank_for_test(model, title, f"-{seed}", own, self._questions)
+        return rankings
+
+    def _tune(self, title: str, own: HeadConfig) -> tuple[HeadConfig, RetrieverArguments]:
+        config, place = self._config, self._folder / f"{title}-tuning"
+        first = _placed(self._arguments, place, config.seeds[0])
+        hops = config.hops if own.learn_from == "paths" else 1
+
+        def on_dev(model: SentenceTransformer) -> float | None:
+            retriever = retriever_of(model, own, self._questions.corpus)
+            return seper_on_dev(retriever, self._questions, self._scorer, config.eval_top_k, hops)
+
+        train = partial(self._train, title, labels=place)
+        measured_by = {"scorer": content_key(self._scorer.fingerprint), "top_k": config.eval_top_k, "hops": hops}
+        own, arguments, self.tuned[title] = tune(own, first, config.grid(), train, on_dev, measured_by)
+        return own, arguments
+
+    def _train(
+        self, title: str, own: HeadConfig, arguments: RetrieverArguments, labels: Path | None = None
+    ) -> SentenceTransformer:
+        labeling = self._labeling[str(arguments.seed)]
+        try:
+            store = None
+            if labels is not None:
+                store = shared_store(labels, "labels", labeler_for(own, labeling), data_key(self._questions))
+            return HeadRun(own, arguments, self._questions, labeling, self._pool, store).train()
+        except NothingToLearn as reason:
+            if own.rounds > 1:  # an earlier round may have taught something
+                raise
+            if arguments.seed not in self.untaught.setdefault(title, []):
+                self.untaught[title].append(arguments.seed)
+                if process_state().is_main_process:
+                    say(f"{title}, seed {arguments.seed}: {reason}; its retriever is the untrained one")
+            return load_encoder(own.model, own.max_seq_length)
+
+
+def _placed(arguments: RetrieverArguments, folder: Path, seed: str) -> RetrieverArguments:
+    """Return the arguments for a run in a folder, with a seed."""
+    own: dict[str, Any] = {"output_dir": str(folder), "seed": int(seed)}  # fields that mypy does not see
+    return replace(arguments, **own)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the label table, train a retriever per labeler and seed, measure all, and write the results; return 0."""
+    kinds = (CompareConfig, RetrieverArguments)
+    config, arguments = parse_settings(kinds, argv, "python -m tests.benchmarks.experiments.compare_labelers", __doc__)
+    with locked(Path(arguments.output_dir)):
+        compare(config, arguments)
+    return 0
+
+
+def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
+    """Write the label table and what comes of the trainings, if any; all processes must call this together."""
+    started = begin(config, arguments, read_questions)
+    folder, questions, _, readers = started
+    if config.only_head:  # all retrievers have one body
+        config.embeddings_dir = config.embeddings_dir or str(folder / "embeddings")
+    untrained = load_encoder(config.model, config.max_seq_length)
+    # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
+    everyone = propose(untrained, config, questions._replace(train=[*questions.train, *questions.test]))
+    everyone = as_ranked(untrained, everyone, config.embeddings_folder)
+    pool, test_pool = everyone[: len(questions.train)], everyone[len(questions.train) :]
+    pools = {"test": as_known(test_pool, config)}
+    if config.table_train:
+        pools["train"] = spread(pool, config.table_train)
+    primary = "seper" + readers.suffix(config.primary_reader)
+    table = tables(config, started, pools, primary)
+    if process_state().is_main_process:
+        write_json(folder / f"{_TABLE}.json", {"primary": primary, **table})
+        (folder / f"{_TABLE}.md").write_text(table_markdown(table, config, primary), encoding="utf-8")
+        print(table_markdown(table, config, primary))
+    if config.table_only:
+        return
+    rankings = rank_for_test(untrained, UNTRAINED, "", config, questions)
+    trainings = Trainings(config, arguments, started, pool)
+    for name in config.labelers:
+        rankings |= trainings.rank(name)
+    measures = measure_rankings(rankings, questions.test, readers)
+    by_question = {name: row.pop("questions") for name, row in measures.items()}
+    comparison = {
+        reader: leads({name: rows[reader] for name, rows in by_question.items()}, Path(config.labelers[0]).name)
+        for reader in readers.scorers
+    }
+    by_labeler = aggregate(measures)
+    results = {
+        **by_labeler,
+        "comparison": comparison,
+        "primary": primary,
+        "tuned": trainings.tuned,
+        "untaught": trainings.untaught,
+        _TABLE: table,
+    }
+    if process_state().is_main_process:
+        write_json(folder / RESULTS, results)
+        write_json(folder / "questions.json", by_question)
+        counts = {"train": len(questions.train), "test": len(questions.test)}
+        (folder / "results.md").write_text(markdown(results, config, counts), encoding="utf-8")
+        plot_ranking(by_labeler, folder / "results.svg")
+        print(markdown(results, config, counts))
+    suggest(f"seper-reward train retriever --labeler {config.labelers[0]} --input {config.input}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Questions of experiments: filters, one known alias, passages that mislead, and other folds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from seper_reward.data.answers import says_yes_or_no
+from seper_reward.data.marks import is_relevant
+from seper_reward.data.splits import spread
+from seper_reward.runtime.settings import setting
+from seper_reward.types import Query, answer_aliases, answer_items
+from tests.benchmarks.adapters.substitution import copies_of, with_substituted_copies
+from trainers.ranking.data import Questions, RankingConfig, questions_by_split, read_input
+
+
+@dataclass
+class ExperimentConfig(RankingConfig):
+    """Settings of an experiment's questions, in addition to those of a ranking recipe."""
+
+    marked: int | None = setting(
+        None, "Only questions with this many passages that people marked as supporting; not given: all."
+    )
+    yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.")
+    least_aliases: int = setting(
+        1, "Only questions whose answer has at least this many aliases, >= 1; of a list, one of its items."
+    )
+    substituted_copies: float = setting(
+        0.0,
+        "Share of questions, in [0, 1], whose supporting passages get copies that state the answer of another "
+        "question: passages that mislead, in the corpus and among those given.",
+    )
+    known_aliases: Literal["all", "last"] = setting(
+        "all",
+        "Aliases of the answers that training and dev questions keep: all, or only the last of each item, as if one "
+        "answer string was known; test questions keep all.",
+    )
+    turned: float = setting(
+        0.0,
+        "Share, in [0, 1], by which the splits move on: with test_share 0.25, 0.25 makes the next quarter of the "
+        "questions the test questions.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.substituted_copies <= 1:
+            raise ValueError(f"substituted_copies must be in [0, 1], got {self.substituted_copies}")
+        if self.least_aliases < 1:
+            raise ValueError(f"least_aliases must be at least 1, got {self.least_aliases}")
+
+
+def read_questions(config: ExperimentConfig) -> Questions:
+    """Read the questions that the filters keep, and split them as ``trainers.ranking.data.read_questions`` does.
+
+    With ``known_aliases="last"``, questions of train and dev know only the last alias of each item of their answers.
+
+    Raises:
+        OSError: A file is missing or cannot be read.
+        ValueError: A split is empty, or a passage id stands for two texts.
+    """
+    queries, corpus = read_input(config)
+    queries = spread([query for query in queries if _wanted(query, config)], config.limit)
+    queries = with_substituted_copies(queries, config.substituted_copies)
+    if corpus is not None:
+        corpus = {**corpus, **copies_of(queries)}
+    questions = questions_by_split(queries, corpus, config, config.turned)
+    return questions._replace(train=as_known(questions.train, config), dev=as_known(questions.dev, config))
+
+
+def as_known(queries: Sequence[Query], config: ExperimentConfig) -> list[Query]:
+    """Return the questions with the answers that labels may know of (``known_aliases``)."""
+    return list(map(_with_last_alias, queries)) if config.known_aliases == "last" else list(queries)
+
+
+def _wanted(query: Query, config: ExperimentConfig) -> bool:
+    """Return whether the settings take a question, by its marks and its answer."""
+    marks = sum(is_relevant(passage) for passage in query.passages) if config.marked is not None else None
+    return (
+        marks == config.marked
+        and max(map(len, answer_items(query.answers))) >= config.least_aliases
+        and (config.yes_no or not says_yes_or_no(answer_aliases(query.answers)))
+    )
+
+
+def _with_last_alias(query: Query) -> Query:
+    items = tuple(aliases[-1:] for aliases in answer_items(query.answers))
+    return replace(query, answers=items[0] if len(items) == 1 else items)

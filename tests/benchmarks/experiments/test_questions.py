@@ -1,0 +1,62 @@
+"""Questions of experiments: filters, one known alias, and copies that mislead."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.benchmarks.experiments.questions import ExperimentConfig, read_questions
+
+
+def test_questions_with_few_aliases_are_left_out(tmp_path):
+    answers = {"q1": ["Ann"], "q26": ["Ann", "Anna"], "q3": [["Ann", "Anna"], ["Bob"]], "q4": [["Ann"], ["Bob"]]}
+    path = tmp_path / "questions.jsonl"
+    rows = [{"id": name, "question": "Who?", "answers": own, "passages": [name]} for name, own in answers.items()]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config = ExperimentConfig(input=str(path), test_share=0.5, dev_share=0.0, least_aliases=2)
+    assert sorted(query.id for split in read_questions(config)[1:] for query in split) == ["q26", "q3"]
+    with pytest.raises(ValueError, match="least_aliases must be at least 1, got 0"):
+        replace(config, least_aliases=0)
+
+
+def test_training_may_know_one_alias_only(tmp_path):
+    answers = {"q3": ["Ann Lee", "Ann", "Mrs Lee"], "q26": [["Ann", "Mrs Lee"], ["Bob"]], "q1": ["Ann", "Mrs Lee"]}
+    rows = [
+        {"id": name, "question": "Who?", "answers": own, "passages": [f"Fog {name}."]} for name, own in answers.items()
+    ]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config = ExperimentConfig(input=str(path))
+    everything = [query.answers for split in read_questions(config)[1:] for query in split]
+    assert everything == [("Ann Lee", "Ann", "Mrs Lee"), (("Ann", "Mrs Lee"), ("Bob",)), ("Ann", "Mrs Lee")]
+    last = [query.answers for split in read_questions(replace(config, known_aliases="last"))[1:] for query in split]
+    assert last == [("Mrs Lee",), (("Mrs Lee",), ("Bob",)), ("Ann", "Mrs Lee")]  # the test question keeps all
+
+
+def test_copies_that_mislead_are_in_the_corpus_and_among_those_given(tmp_path):
+    rows = [
+        {
+            "id": f"q{at}",
+            "question": f"Who is {at}?",
+            "answers": [name],
+            "passages": [{"text": text, "relevant": True}],
+        }
+        for at, name, text in ((3, "Ann", "Ann ran."), (26, "Bob", "Bob sat."), (1, "Cid", "Cid sang."))
+    ]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config = ExperimentConfig(input=str(path), substituted_copies=1.0)
+    questions = read_questions(config)
+    copies = [passage for split in questions[1:] for query in split for passage in query.passages[1:]]
+    assert copies
+    marks = {"relevant": False, "role": "misleading", "counterfactual": True}
+    assert all(each.metadata == marks for each in copies)
+    assert {each.text for each in copies} == {each.text for each in questions.corpus.values()} - {
+        "Ann ran.", "Bob sat.", "Cid sang."
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=r"substituted_copies must be in \[0, 1\], got 2"):
+        replace(config, substituted_copies=2.0)
+    demo = read_questions(ExperimentConfig(substituted_copies=1.0))  # it has a corpus of its own
+    copies = [each for query in demo.train for each in query.passages if each.metadata.get("counterfactual")]
+    assert copies
+    assert all(demo.corpus[each.id] == replace(each, metadata={}) for each in copies)
