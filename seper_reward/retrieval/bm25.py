@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seper_reward.retrieval.base import checked_top_k
+from seper_reward.runtime.imports import need
 from seper_reward.types import Passage
 
 
@@ -18,10 +19,8 @@ class BM25Retriever:
     """
 
     def __init__(self, corpus: Mapping[str, Passage]) -> None:
-        import bm25s
-
         self._passages = list(corpus.values())
-        self._index = bm25s.BM25()
+        self._index = need("bm25s", "bm25").BM25()
         tokens = self._tokens([passage.full_text for passage in self._passages])
         if not tokens.vocab:
             raise ValueError(f"corpus must have words to search for, got none in {len(self._passages)} passages")
@@ -43,13 +42,11 @@ class BM25Retriever:
         ]
 
     def _tokens(self, texts: Sequence[str]) -> Any:
-        import bm25s
-        import Stemmer
-
-        return bm25s.tokenize(
+        return need("bm25s", "bm25").tokenize(
             list(texts),
             stopwords="en",
-            stemmer=Stemmer.Stemmer("english"),  # made anew: it cannot be pickled, as other processes need a retriever
+            # made anew: it cannot be pickled, as other processes need a retriever
+            stemmer=need("Stemmer", "bm25").Stemmer("english"),
             token_pattern=r"(?u)\b\w+\b",  # bm25s's default drops single digits, which tell "mill 3" from "mill 5"
             show_progress=False,
         )

@@ -38,8 +38,8 @@ def upload(
     Raises:
         OSError: The hub cannot be reached, or refuses.
     """
-    from httpx2 import HTTPError
     from huggingface_hub import HfApi
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # httpx2 from hub 2 on
 
     api = HfApi(token=token)
     try:
@@ -54,7 +54,7 @@ def upload(
             commit_message=message,
             ignore_patterns=[".*"],
         )
-    except (OSError, ValueError, HTTPError) as error:
+    except (OSError, ValueError, httpx.HTTPError) as error:
         raise OSError(
             f"{repo_id}: the upload failed ({' '.join(str(error).split())[:300]}); is the network there, and a token "
             "that may write: `hf auth login` or $HF_TOKEN?"

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seper_reward.runtime.imports import need
+
 if TYPE_CHECKING:
     from datasets import Dataset
 
@@ -14,11 +16,10 @@ def as_dataset(rows: Sequence[Mapping[str, Any]]) -> "Dataset":
     What a row lacks is ``None``, and so is an object without a field, which Parquet does not know. A column whose
     values have several types is kept as JSON: ``datasets`` reads it back, other libraries see texts.
     """
-    from datasets import Dataset, concatenate_datasets
-
     names = dict.fromkeys(name for row in rows for name in row)
     columns = [_column(name, [_without_empty(row.get(name)) for row in rows]) for name in names]
-    return concatenate_datasets(columns, axis=1) if columns else Dataset.from_dict({})
+    library = need("datasets", "datasets")
+    return library.concatenate_datasets(columns, axis=1) if columns else library.Dataset.from_dict({})
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -37,13 +38,11 @@ def without_none(value: Any) -> Any:
 
 
 def _column(name: str, values: list[Any]) -> "Dataset":
-    import pyarrow
-    from datasets import Dataset
-
+    pyarrow, library = need("pyarrow", "datasets"), need("datasets", "datasets")
     try:
-        return Dataset.from_dict({name: values})
+        return library.Dataset.from_dict({name: values})
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
-        return Dataset.from_dict({name: values}, on_mixed_types="use_json")
+        return library.Dataset.from_dict({name: values}, on_mixed_types="use_json")
 
 
 def _without_empty(value: Any) -> Any:

@@ -78,7 +78,8 @@ def fast_dtype(device: torch.device) -> torch.dtype:
     machine hides those, avx512_bf16 remains, which is slower there than fp32 (``tests.benchmarks.dtypes``).
     """
     if device.type == "cpu":
-        found = torch.cpu.get_capabilities()
+        # torch 2.10 does not list capabilities, so it reads in fp32
+        found: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
         vectors = found.get("avx512_bf16", False) and not found.get("avx512_fp16", False)
         return torch.bfloat16 if found.get("amx_bf16", False) or vectors else torch.float32
     if device.type == "cuda" and not torch.cuda.is_bf16_supported():

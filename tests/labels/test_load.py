@@ -5,8 +5,8 @@ import json
 import huggingface_hub
 import pytest
 from datasets import Dataset, load_dataset
-from httpx2 import ConnectError
 from huggingface_hub import RepoUrl
+from huggingface_hub.utils import httpx
 
 from seper_reward import load_labels
 from seper_reward.cli import main
@@ -294,7 +294,7 @@ def test_the_command_uploads(folder, hub, tiny_encoder, tmp_path, capsys):
 
 def test_a_hub_that_cannot_be_reached_is_one_line(folder, monkeypatch, capsys):
     def refuse(*_, **__):
-        raise ConnectError("no route\nto host")
+        raise httpx.ConnectError("no route\nto host")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "create_repo", refuse)
     assert main(["push", "--folder", str(folder), "--repo_id", "me/labels"]) == 2

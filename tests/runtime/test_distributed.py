@@ -114,7 +114,7 @@ def test_two_processes(tmp_path, launcher):
     ]  # fmt: skip
     (out, err), *_ = [process.communicate(timeout=120) for process in started]
     assert out, err
-    gathered, said = json.loads(out)
+    gathered, said = json.loads(out.splitlines()[-1])  # gloo of torch 2.9 prints lines above it
     assert said == "published"
     for one, other, count in zip(*gathered, (300, 0, 20), strict=True):
         assert sorted(one + other) == list(range(count))

@@ -24,7 +24,8 @@ def choose_layout(model: Any) -> Layout:
     any_mask = model.is_backend_compatible() and model.config._attn_implementation in ("sdpa", "eager")
     if {type(layer) for layer in cache.layers} == {DynamicLayer} and any_mask and "position_ids" in parameters:
         return "tree"
-    return "repeat" if has_lines(cache) else "alone"
+    # a stateful model may keep its states outside the cache, as RecurrentGemma does in older versions of transformers
+    return "repeat" if has_lines(cache) and not getattr(model, "_is_stateful", False) else "alone"
 
 
 def new_cache(model: Any) -> Any:
