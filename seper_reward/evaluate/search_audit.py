@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.rag.measuring import Context, measured
+from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.evaluate.statistics import ratio_over_questions, rounded
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query

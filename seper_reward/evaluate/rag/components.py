@@ -9,7 +9,7 @@ from tqdm.auto import tqdm
 from seper_reward.baselines.compression import Compressor, load_compressor
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.rag.measuring import Context, measured
+from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.evaluate.statistics import lead_over_questions, mean, mean_over_questions
 from seper_reward.retrieval import Reranker, Retriever
 from seper_reward.runtime.messages import tell_left_out

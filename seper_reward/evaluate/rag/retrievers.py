@@ -8,7 +8,7 @@ from tqdm.auto import tqdm
 from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.list_metrics import list_metric
-from seper_reward.evaluate.rag.measuring import Context, measured
+from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.evaluate.rankings import gold_relevance, rank_values
 from seper_reward.evaluate.statistics import mean_over_questions, order_correlation, rank_correlation
 from seper_reward.reader.sampler import GREEDY

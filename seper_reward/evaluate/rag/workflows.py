@@ -9,7 +9,7 @@ from tqdm.auto import tqdm
 from seper_reward.baselines.iterative import check_workflow, run_workflow
 from seper_reward.baselines.session import Tools, Trace, WorkflowOptions
 from seper_reward.data.answers import exact_match
-from seper_reward.evaluate.rag.measuring import Context, measured
+from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.evaluate.statistics import lead_over_questions, mean, mean_over_questions, rounded
 from seper_reward.retrieval import Retriever
 from seper_reward.runtime.messages import tell_left_out

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.baselines.similarity import bertscore_f1
 from seper_reward.data.answers import AnswerMetric, contains_answer, recall_of_items, stated_parts, token_f1
+from seper_reward.evaluate.bertscore import bertscore_f1
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 from seper_reward.types import Answers, answer_aliases

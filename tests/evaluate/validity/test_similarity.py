@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seper_reward.baselines.similarity import bertscore_f1
+from seper_reward.evaluate.bertscore import bertscore_f1
 from seper_reward.evaluate.validity.similarity import (
     Encoder,
     SimilarityKernel,
