@@ -165,3 +165,14 @@ class OneByOne:
             return Measured(tuple(self.beliefs(each.question, each.answers, each.contexts)))
 
         return [attempt(partial(beliefs, each)) for each in asked]
+
+
+def of(mean, interval=None):
+    """Return a mean as evaluations have it."""
+    return {"mean": mean, "interval": interval}
+
+
+def cells(table, first):
+    """Return the cells of a Markdown table's row that begins with these."""
+    rows = [[each.strip() for each in line.strip("|").split("|")] for line in table.splitlines()]
+    return next(row[len(first) :] for row in rows if row[: len(first)] == first)
