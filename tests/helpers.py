@@ -182,3 +182,14 @@ def two_hops():
     gains = {1: 0.5, 2: 0.0, 3: -0.6}
     sets = tuple(SetLabel((0, at), at, surely(gain), surely(0.5 + gain), surely(0.0)) for at, gain in gains.items())
     return LabeledQuery(query, (0.5, -0.4, 0.4, 0.0), (1e-4,) * 4, sets=sets)
+
+
+def of(mean, interval=None):
+    """Return a mean as evaluations have it."""
+    return {"mean": mean, "interval": interval}
+
+
+def cells(table, first):
+    """Return the cells of a Markdown table's row that begins with these."""
+    rows = [[each.strip() for each in line.strip("|").split("|")] for line in table.splitlines()]
+    return next(row[len(first) :] for row in rows if row[: len(first)] == first)

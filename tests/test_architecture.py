@@ -28,7 +28,7 @@ PURE = {
     "estimators/seper.py", "estimators/entropy.py", "estimators/clustering.py", "estimators/draws.py",
     "estimators/belief.py", "estimators/utility.py", "reader/in_process/gumbel.py", "reader/in_process/masks.py",
     "labels/targets.py", "labels/heterogeneity.py", "labels/plans.py", "labels/judgments.py", "labels/replies.py",
-    "evaluate/statistics.py", "evaluate/list_metrics.py",
+    "statistics.py", "evaluate/list_metrics.py",
     "evaluate/win_ratios.py", "evaluate/validity/agreement.py", "baselines/voting.py",
 }  # fmt: skip
 PURE_MAY_IMPORT = {

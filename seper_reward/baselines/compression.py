@@ -1,279 +1,341 @@
-"""Prompt compression: a reader's own log-probabilities say which parts of retrieved passages are left out.
+"""Measure ΔSePer by number of passages, reranker and prompt compression (SePer, arXiv:2503.01478, Figures 4 and 5)."""
 
-Selective Context (arXiv:2310.06201) keeps what the reader could not have guessed, whatever the question is.
-LongLLMLingua's coarse step (arXiv:2310.06839, section 4.1) keeps that from which the reader would guess the question.
-"""
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import functools
-import math
-import re
-import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Literal, Protocol
+from tqdm.auto import tqdm
 
-from seper_reward.reader.prompted import PromptedReader
-from seper_reward.reader.tokens import usage
-from seper_reward.runtime.cache import answers_through
-from seper_reward.runtime.profiling import count
-from seper_reward.types import Passage, unwrap
+from seper_reward.baselines.compressors import Compressor, load_compressor
+from seper_reward.command import (
+    HARM_HELP,
+    RetrievalConfig,
+    check_depths,
+    corpus_flag,
+    parse,
+    questions_and_corpus,
+    write_result,
+)
+from seper_reward.config import RETRIEVER_HELP, load_scorers
+from seper_reward.data.answers import exact_match, expected_metric
+from seper_reward.estimators.utility import utility
+from seper_reward.evaluate.measuring import Context, measured
+from seper_reward.reports.figures import legend_beside, new_figure, save_figure
+from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, questions_text
+from seper_reward.retrieval import Reranker, Retriever, load_reranker, load_retriever
+from seper_reward.runtime.messages import tell_left_out
+from seper_reward.runtime.settings import setting
+from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import lead_over_questions, mean, mean_over_questions
+from seper_reward.types import Belief, Query, UnscorableError, Utility
 
-# between sentences, as in the official code of Selective Context, but behind exclamation marks, too, and not initials
-_SENTENCE_END = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<!\b[A-Z]\.)(?<=[.?!])\s+")
-_TEXTS_AT_ONCE = 16  # behind one prompt; each token keeps the logits of the whole vocabulary
-# LongLLMLingua's own words, asked for behind the question (arXiv:2310.06839, section 4.1)
-_RESTRICT = "We can get the answer to this question in the given documents."
-
-
-class Compressor(Protocol):
-    """Shortens the passages that a reader is shown together."""
-
-    def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return what is left of the passages, in the order in which the reader shall see them.
-
-        Ids, titles and metadata stay; a passage of which nothing is left is missing.
-
-        Raises:
-            UnscorableError: The question, or a part of a passage, is longer than the reader's window.
-        """
+Mean = dict[str, Any]  # with a 95 % interval over questions
+NONE = "none"
 
 
-def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
-    """Return the places of the units that Selective Context keeps (arXiv:2310.06201).
+@dataclass
+class CompressionConfig(RetrievalConfig):
+    """Measure what depth, reranking and prompt compression are worth to readers, by ΔSePer (SePer, Figures 4, 5)."""
+
+    retriever: str = setting("bm25", RETRIEVER_HELP)
+    candidates: int = setting(20, "Passages that are retrieved and reranked for each question, >= 1.")
+    depths: list[int] = setting([1, 5, 10], "Numbers of passages that the reader sees together, each >= 1.")
+    rerankers: list[str] = setting(
+        ["none", "minilm"],
+        "Rerankers of the candidates: none, minilm (by the embedded bi-encoder), or folders or hub ids of "
+        "cross-encoders; none is measured always.",
+    )
+    compressions: list[str] = setting(
+        ["none", "selective_context", "longllmlingua"],
+        "Prompt compression by the reader's log-probabilities: none, selective_context (words that it could not guess "
+        "are kept), selective_context_sentences, longllmlingua (passages that make the question likely are kept) or "
+        "longllmlingua_sentences; none is measured always.",
+    )
+    keep: float = setting(0.5, "Share of the words, sentences or tokens that compression keeps, in (0, 1].")
+    readers: list[str] = setting(
+        [],
+        "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for one that a server at a URL "
+        "runs; not given: that of --reader and --engine.",
+    )
+    margin: float = setting(0.05, HARM_HELP)
+    plot: str | None = setting(None, "Image file to plot ΔSePer over the number of passages into; not given: none.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_depths(self.depths)
+        if self.candidates < max(self.depths):
+            raise ValueError(f"candidates must be at least the greatest of depths, got {self.candidates}")
+
+
+@dataclass(frozen=True)
+class VariantResult:
+    """ΔSePer of one way to make the reader's context.
+
+    Attributes:
+        reranker: Name of the reranker.
+        compression: Name of the compressor.
+        k: Number of passages before compression.
+        delta_seper: ΔSePer.
+        lead: Lead in ΔSePer over the same without the compression or, if there is none, without the reranker
+            (``lead_over_questions``); ``None`` without both.
+        exact_match: Exact match, expected over the samples.
+        harm_rate: Share of questions whose whole 95 % interval of ΔSePer is below ``-margin``.
+        passages: Mean number of passages that are left.
+        tokens: Mean number of the reader's tokens in them.
+    """
+
+    reranker: str
+    compression: str
+    k: int
+    delta_seper: Mean
+    lead: dict[str, Any] | None
+    exact_match: Mean
+    harm_rate: Mean
+    passages: float
+    tokens: float
+
+
+@dataclass(frozen=True)
+class ReaderResult:
+    """One reader's results.
+
+    Attributes:
+        questions: Number of questions.
+        left_out: Number of questions that cannot be measured.
+        baseline_seper: Mean SePer without a passage.
+        variants: Results by reranker, compression and number of passages.
+    """
+
+    questions: int
+    left_out: int
+    baseline_seper: float
+    variants: list[VariantResult]
+
+
+@dataclass(frozen=True)
+class CompressionResult:
+    """Results by reader, and the number of questions."""
+
+    questions: int
+    readers: dict[str, ReaderResult]
+
+
+class Variant(NamedTuple):
+    """One way to make the reader's context: the ``k`` best passages by a reranker, then compressed."""
+
+    reranker: str
+    compression: str
+    k: int
+
+    @property
+    def without(self) -> "Variant":
+        """The same without the last part that was added: the compression or, if there is none, the reranker."""
+        return self._replace(compression=NONE) if self.compression != NONE else self._replace(reranker=NONE)
+
+
+class _Row(NamedTuple):
+    """A question, the reader's context by variant, and its beliefs by context."""
+
+    query: Query
+    shown: Mapping[Variant, Context]
+    beliefs: Mapping[Context, Belief]
+
+    def moved(self, variant: Variant) -> Utility:
+        return utility(self.beliefs[self.shown[variant]], self.beliefs[()])
+
+
+def measure_variants(
+    scorers: Mapping[str, SePerScorer],
+    queries: Sequence[Query],
+    retriever: Retriever,
+    rerankers: Mapping[str, Reranker],
+    compressions: Sequence[str],
+    *,
+    depths: Sequence[int],
+    candidates: int = 20,
+    keep: float = 0.5,
+    margin: float = 0.05,
+) -> CompressionResult:
+    """Measure ΔSePer of the reader's context by depth, reranker and compression.
 
     Args:
-        scores: Self-information of each unit, in nats.
-        keep: Share of the units to keep, in (0, 1]; all that score as high as the last of them are kept, too.
-
-    Returns:
-        Places of the units at or above that percentile, in ascending order.
+        scorers: Scorers by the name of their reader.
+        queries: Questions with gold answers.
+        retriever: Where the candidates come from.
+        rerankers: Rerankers of the candidates, by name; the retriever's own order is measured always.
+        compressions: Names of compressors (``load_compressor``); no compression is measured always.
+        depths: Numbers of passages that the reader sees, each >= 1.
+        candidates: Number of passages that are retrieved and reranked, at least the greatest depth.
+        keep: Share of the passages that compression keeps, in (0, 1].
+        margin: Distance below 0 that the whole 95 % interval of ΔSePer must have to count as harm.
 
     Raises:
-        ValueError: ``keep`` is out of range.
+        ValueError: A depth is below 1 or above ``candidates``, there is no such compressor, or a reader can measure no
+            question.
     """
-    import numpy as np
-
-    _check_keep(keep)
-    if not scores:
-        return []
-    threshold = float(np.percentile(scores, 100 * (1 - keep)))
-    return [place for place, score in enumerate(scores) if score >= threshold]
-
-
-def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) -> list[int]:
-    """Return the places of the units that LongLLMLingua's coarse step keeps (arXiv:2310.06839, section 4.1).
-
-    Args:
-        scores: How likely the question is given each unit: the mean natural-log probability of its tokens.
-        lengths: Number of tokens of each unit.
-        keep: Share of all tokens that is the budget, in (0, 1].
-
-    Returns:
-        Places of the units, best first, until the budget is used up; as in the official code, the unit that uses it up
-        is kept whole, so that at least one is.
-
-    Raises:
-        ValueError: ``keep`` is out of range.
-    """
-    _check_keep(keep)
-    # 0.55 * 20 is a little more than 11
-    budget = math.ceil(keep * sum(lengths) - 1e-9)
-    kept: list[int] = []
-    for place in sorted(range(len(scores)), key=lambda at: -scores[at]):
-        if sum(lengths[at] for at in kept) >= budget:
-            break
-        kept.append(place)
-    return kept
-
-
-def span_means(
-    spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]], values: Sequence[float]
-) -> list[float]:
-    """Return for each span of a text the mean value of the tokens that have a part in it; 0 for a span without one.
-
-    The paper on Selective Context sums the self-information of a unit's tokens, its official code takes their mean,
-    which does not favour long units; this is the mean.
-
-    Args:
-        spans: First place and place behind the last one of each unit in the text.
-        offsets: The same of each token.
-        values: One number per token.
-    """
-    return [
-        statistics.fmean(inside)
-        if (
-            inside := [value for (low, high), value in zip(offsets, values, strict=True) if low < end and high > start]
-        )
-        else 0.0
-        for start, end in spans
+    if not depths or min(depths) < 1 or max(depths) > candidates:
+        raise ValueError(f"depths must be in [1, candidates], at least one, got {list(depths)} of {candidates}")
+    compressors = {
+        name: {each: load_compressor(each, scorer.reader, keep) for each in compressions if each != NONE}
+        for name, scorer in scorers.items()
+    }
+    found = retriever.retrieve([query.question for query in queries], candidates)
+    orders: dict[str, list[Context]] = {NONE: found}
+    for name, reranker in rerankers.items():
+        bar = tqdm(zip(queries, found, strict=True), total=len(queries), desc=f"reranking by {name}", unit="question")
+        orders[name] = [reranker.rerank(query.question, passages) for query, passages in bar]
+    variants = [
+        Variant(*each)
+        for each in itertools.product(orders, dict.fromkeys([NONE, *compressions]), dict.fromkeys(depths))
     ]
+    readers = {
+        name: _reader_result(name, scorer, queries, orders, variants, compressors[name], margin)
+        for name, scorer in scorers.items()
+    }
+    return CompressionResult(len(queries), readers)
 
 
-class SelectiveContext:
-    """Drops what the reader finds likely: words or sentences of low self-information (arXiv:2310.06201).
-
-    Self-information is measured sentence by sentence, each from the start of a text, as in the official code. That
-    code also knows phrases, which need a parser.
-
-    Args:
-        reader: The reader that will be shown what is left.
-        keep: Share of the units to keep, over all passages of a question together, in (0, 1].
-        unit: Whether ``"word"`` or ``"sentence"`` is kept or dropped.
-
-    Raises:
-        ValueError: ``keep`` is out of range, or the tokenizer does not tell where its tokens are in a text, which
-            words need.
-    """
-
-    def __init__(self, reader: PromptedReader, keep: float = 0.5, unit: Literal["word", "sentence"] = "word") -> None:
-        _check_keep(keep)
-        if unit == "word" and not reader.sampler.tokenizer.is_fast:
-            raise ValueError(
-                "selective_context drops words, which needs a fast tokenizer; take selective_context_sentences"
-            )
-        self._reader, self._keep, self._unit = reader, keep, unit
-
-    def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return what is left of the passages, in their order; the question plays no part."""
-        units = [self._units(self._reader.prompts.as_data(passage.text)) for passage in passages]
-        kept = set(above_percentile([score for row in units for _, score in row], self._keep))
-        left: list[Passage] = []
-        place = 0
-        for passage, row in zip(passages, units, strict=True):
-            words = [text for at, (text, _) in enumerate(row, place) if at in kept]
-            place += len(row)
-            if words:
-                left.append(replace(passage, text=" ".join(words)))
-        return tuple(left)
-
-    def _units(self, text: str) -> list[tuple[str, float]]:
-        """Return the units of a text with their self-information."""
-        tokenizer = self._reader.sampler.tokenizer
-        sentences = split_sentences(text)
-        start = tokenizer.bos_token or tokenizer.eos_token or "\n"  # what stands before a text that nothing precedes
-        log_probs = token_log_probs(self._reader, [start] * len(sentences), sentences)
-        if self._unit == "sentence":
-            means = [-statistics.fmean(row) for row in log_probs]
-            return list(zip(sentences, means, strict=True))
-        units: list[tuple[str, float]] = []
-        for sentence, row in zip(sentences, log_probs, strict=True):
-            words = list(re.finditer(r"\S+", sentence))
-            offsets = tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-            scores = span_means([word.span() for word in words], offsets, [-value for value in row])
-            units += zip([word[0] for word in words], scores, strict=True)
-        return units
+def _reader_result(
+    name: str,
+    scorer: SePerScorer,
+    queries: Sequence[Query],
+    orders: Mapping[str, Sequence[Context]],
+    variants: Sequence[Variant],
+    compressors: Mapping[str, Compressor],
+    margin: float,
+) -> ReaderResult:
+    shown: list[dict[Variant, Context]] = []
+    kept: list[Query] = []
+    for number, query in enumerate(tqdm(queries, desc=f"compressing for {name}", unit="question")):
+        lists = {reranker: order[number] for reranker, order in orders.items()}
+        try:
+            shown.append({variant: _context(query, lists, variant, compressors) for variant in variants})
+        except UnscorableError as error:
+            tell_left_out(query.id, error)
+        else:
+            kept.append(query)
+    beliefs = measured(scorer, kept, [[(), *row.values()] for row in shown], title=f"measuring {name}")
+    rows = [_Row(query, own, row) for query, own, row in zip(kept, shown, beliefs, strict=True) if row is not None]
+    if not rows:
+        raise ValueError(f"expected questions that reader {name!r} can measure, got none of {len(queries)}")
+    return ReaderResult(
+        len(rows),
+        len(queries) - len(rows),
+        mean([row.beliefs[()].seper for row in rows]),
+        [_variant_result(variant, rows, scorer, margin) for variant in variants],
+    )
 
 
-class LongLLMLingua:
-    """Keeps the passages, or sentences, from which the reader best guesses the question (arXiv:2310.06839).
+def _context(
+    query: Query, lists: Mapping[str, Context], variant: Variant, compressors: Mapping[str, Compressor]
+) -> Context:
+    passages = lists[variant.reranker][: variant.k]
+    if variant.compression == NONE:
+        return passages
+    return compressors[variant.compression].compress(query.question, passages)
 
-    This is the coarse, question-aware step, without the token-wise one that follows there. A unit's score is the mean
-    log-probability of the question's tokens, and of a sentence that says that the documents answer it, after the unit.
-    As there, the best passage comes first.
 
-    Args:
-        reader: The reader that will be shown what is left.
-        keep: Share of the tokens of a question's passages to keep, in (0, 1]; see ``within_budget``.
-        unit: Whether a whole ``"passage"`` is kept or dropped, as in the paper, or a ``"sentence"``.
+def _variant_result(variant: Variant, rows: Sequence[_Row], scorer: SePerScorer, margin: float) -> VariantResult:
+    moved = [row.moved(variant) for row in rows]
+    deltas = [each.delta_seper for each in moved]
+    without = [row.moved(variant.without).delta_seper for row in rows]
+    matches = [
+        expected_metric(each.belief, row.query.answers, exact_match) for row, each in zip(rows, moved, strict=True)
+    ]
+    return VariantResult(
+        *variant,
+        mean_over_questions(deltas),
+        None if variant == variant.without else lead_over_questions(deltas, without),
+        mean_over_questions(matches),
+        mean_over_questions([each.soft.high < -margin for each in moved]),
+        mean([len(row.shown[variant]) for row in rows]),
+        mean([_tokens(scorer, row.shown[variant]) for row in rows]),
+    )
 
-    Raises:
-        ValueError: ``keep`` is out of range.
-    """
 
-    def __init__(
-        self, reader: PromptedReader, keep: float = 0.5, unit: Literal["passage", "sentence"] = "passage"
-    ) -> None:
-        _check_keep(keep)
-        self._reader, self._keep, self._unit = reader, keep, unit
+def _tokens(scorer: SePerScorer, passages: Context) -> int:
+    texts = [passage.full_text for passage in passages]
+    return sum(map(len, scorer.sampler.tokenizer(texts, add_special_tokens=False).input_ids)) if texts else 0
 
-    def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return what is left of the passages; that with the best unit comes first, sentences keep their order."""
-        reader, tokenizer = self._reader, self._reader.sampler.tokenizer
-        units = [
-            (owner, replace(passage, text=text))
-            for owner, passage in enumerate(passages)
-            for text in ([passage.text] if self._unit == "passage" else split_sentences(passage.text))
+
+def tables(result: CompressionResult) -> str:
+    """Return ΔSePer by depth, reranker and compression as Markdown, one table per reader."""
+    header = ["k", "reranker", "compression", "ΔSePer", "what the compression, else the reranker adds"]
+    header += ["exact match", "harm rate", "passages", "tokens"]
+    parts = []
+    for name, found in result.readers.items():
+        rows = [
+            [
+                str(row.k),
+                row.reranker,
+                row.compression,
+                interval_cell(row.delta_seper),
+                "–" if row.lead is None else lead_text(row.lead),
+                cell(row.exact_match["mean"]),
+                cell(row.harm_rate["mean"]),
+                f"{row.passages:.1f}",
+                f"{row.tokens:.0f}",
+            ]
+            for row in sorted(found.variants, key=lambda row: row.k)
         ]
-        asked = f" {reader.prompts.as_data(question)} {_RESTRICT}"
-        room = reader.sampler.max_prompt_tokens - len(tokenizer(asked, add_special_tokens=False).input_ids)
-        texts = [reader.prompts.fit([unit], lambda shown: shown[0], room) for _, unit in units]
-        scores = [statistics.fmean(row) for row in token_log_probs(reader, texts, [asked] * len(texts))]
-        lengths = [len(tokenizer(text, add_special_tokens=False).input_ids) for text in texts]
-        kept: dict[int, list[int]] = {}  # by passage, the passage of the best unit first
-        for place in within_budget(scores, lengths, self._keep):
-            kept.setdefault(units[place][0], []).append(place)
-        return tuple(
-            replace(passages[owner], text=" ".join(units[place][1].text for place in sorted(places)))
-            for owner, places in kept.items()
-        )
+        counts = questions_text(found.questions, found.left_out)
+        parts.append(f"Reader {name}: {counts}, SePer without a passage {found.baseline_seper:.3f}")
+        parts.append(markdown_table(header, rows))
+    return "\n\n".join(parts)
 
 
-#: Compressors by name; each is made for a reader and a share to keep.
-COMPRESSORS: Mapping[str, Callable[[PromptedReader, float], Compressor]] = {
-    "selective_context": lambda reader, keep: SelectiveContext(reader, keep),
-    "selective_context_sentences": lambda reader, keep: SelectiveContext(reader, keep, "sentence"),
-    "longllmlingua": lambda reader, keep: LongLLMLingua(reader, keep),
-    "longllmlingua_sentences": lambda reader, keep: LongLLMLingua(reader, keep, "sentence"),
-}
-
-
-def load_compressor(name: str, reader: PromptedReader, keep: float = 0.5) -> Compressor:
-    """Return a compressor by its name in ``COMPRESSORS``.
+def plot(result: CompressionResult, path: Path) -> None:
+    """Plot ΔSePer over the number of passages, one line per reranker and compression, one panel per reader.
 
     Args:
-        name: Name of the compressor.
-        reader: The reader whose log-probabilities decide, and that will be shown what is left.
-        keep: Share of the units, or of the tokens, to keep, in (0, 1].
+        result: The measurements.
+        path: Image file; its ending decides the format (svg, png, pdf).
 
     Raises:
-        ValueError: There is no such compressor, ``keep`` is out of range, or the reader's tokenizer does not fit.
+        OSError: matplotlib is not installed, or the path cannot be written.
     """
-    if name not in COMPRESSORS:
-        raise ValueError(f"compressions must be none or of {', '.join(COMPRESSORS)}, got {name!r}")
-    return COMPRESSORS[name](reader, keep)
+    figure = new_figure(4.5 * len(result.readers) + 2.5, 4)
+    panels = figure.subplots(1, len(result.readers), sharey=True, squeeze=False)[0]
+    for axes, (name, found) in zip(panels, result.readers.items(), strict=True):
+        lines: dict[str, list[VariantResult]] = {}
+        for row in found.variants:
+            added = [each for each in (row.reranker, row.compression) if each != NONE]
+            lines.setdefault(" + ".join(added) or "as retrieved", []).append(row)
+        for number, (label, rows) in enumerate(lines.items()):
+            depths, means = [row.k for row in rows], [row.delta_seper["mean"] for row in rows]
+            (line,) = axes.plot(depths, means, "-o" if number == 0 else "--o", markersize=4, label=label)
+            for row, center in zip(rows, means, strict=True):
+                interval = row.delta_seper["interval"] or [center, center]
+                axes.vlines(row.k, *interval, color=line.get_color(), alpha=0.3)
+        axes.axhline(0, color="#d5d8dc", zorder=0)
+        axes.set_xticks(sorted({row.k for row in found.variants}))
+        axes.set_xlabel("passages before compression")
+        axes.set_title(f"reader {name}", fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("mean ΔSePer (bars: 95 % over questions)")
+    legend_beside(panels[-1])
+    save_figure(figure, path)
 
 
-def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text, without the space between them.
-
-    >>> split_sentences("The mill of J. Voss burned. Who lit it?")
-    ['The mill of J. Voss burned.', 'Who lit it?']
-    """
-    return [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence]
-
-
-def _check_keep(keep: float) -> None:
-    if not 0 < keep <= 1:
-        raise ValueError(f"keep must be in (0, 1], got {keep}")
-
-
-def token_log_probs(reader: PromptedReader, prompts: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
-    """Return how likely the reader finds each token of whole texts behind prompts, as a plain language model.
-
-    Args:
-        reader: The reader.
-        prompts: Text before each text, not blank; nothing is put around it.
-        texts: The texts, each with at least one token.
-
-    Returns:
-        Per text, one natural-log probability (<= 0) per token.
-
-    Raises:
-        UnscorableError: A prompt and the longest text of its batch, of 16 that are read at once, are longer than the
-            reader's window.
-        ValueError: The reader thinks first.
-    """
-    pairs = list(zip(prompts, texts, strict=True))
-
-    def compute(missing: list[int]) -> list[list[float]]:
-        found: list[list[float]] = []
-        for start in range(0, len(missing), _TEXTS_AT_ONCE):
-            batch, chunk = zip(*(pairs[at] for at in missing[start : start + _TEXTS_AT_ONCE]), strict=True)
-            longest = max(map(len, reader.sampler.tokenizer(list(chunk), add_special_tokens=False).input_ids))
-            sampler = reader.sampler.with_options(replace(reader.sampler.options, max_new_tokens=max(longest, 1)))
-            log_probs = [unwrap(row).tolist() for row in sampler.log_probs(batch, chunk)]
-            count(functools.partial(usage, reader.sampler.tokenizer, batch, list(map(len, log_probs))))
-            found += log_probs
-        return found
-
-    return answers_through(reader.cache, "token log-probs", reader.sampler, pairs, compute)
+def command(arguments: list[str]) -> str:
+    """Run ``seper-reward baseline compression``."""
+    config = parse(CompressionConfig, arguments, "seper-reward baseline compression")
+    queries, corpus = questions_and_corpus(config)
+    result = measure_variants(
+        load_scorers(config, config.readers, config.seed),
+        queries,
+        load_retriever(config.retriever, corpus),
+        {name: load_reranker(name) for name in config.rerankers if name != NONE},
+        config.compressions,
+        depths=config.depths,
+        candidates=config.candidates,
+        keep=config.keep,
+        margin=config.margin,
+    )
+    print(tables(result))
+    write_result(asdict(result), config)
+    if config.plot:
+        plot(result, Path(config.plot))
+    return f"seper-reward baseline workflows --file {config.file}{corpus_flag(config)}"

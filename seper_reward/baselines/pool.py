@@ -1,4 +1,4 @@
-"""Pools of retrievers, named as in EoR (arXiv:2405.20680): where passages come from, and what is done to them.
+"""Pools of retrievers, named as in EoR (arXiv:2405.20680): where passages come from, and how they are processed.
 
 | name | passages |
 |---|---|
@@ -7,61 +7,37 @@
 | `background` | one that the reader writes about the question |
 | `bm25@5&minilm@5` | those of both, equal ones once |
 | `bm25@20@RR@5` | of the 20 best the 5 that are nearest to the question by the embedded encoder |
-| `bm25@5@CP` | one: what the reader keeps of the 5 for the question |
-| `(bm25@5&minilm@5)@RR@5` | what stands behind brackets is done to all that is in them |
+| `bm25@5@CP` | one: a summary of the 5 for the question, which the reader writes |
+| `(bm25@5&minilm@5)@RR@5` | operations behind brackets apply to all passages in them |
+
+The prompts are ours.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 
-from seper_reward.baselines.written import PassageWriter
+from tqdm.auto import tqdm
+
 from seper_reward.reader.prompted import PromptedReader
+from seper_reward.reader.prompts import fill_template
+from seper_reward.reader.writer import Turn, Writer
 from seper_reward.retrieval.loading import load_retriever
 from seper_reward.retrieval.reranking import MINILM, load_reranker
-from seper_reward.types import Passage
+from seper_reward.types import Passage, UnscorableError, unwrap
 
 Passages = list[tuple[Passage, ...]]  # by question
 _NONE, _BACKGROUND = "none", "background"
 _RERANK, _COMPRESS = "RR", "CP"
-_TOKEN = re.compile(r"[()&]|@?[^()&@]+|@")
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How passages come about.
-
-    Attributes:
-        source: ``"none"``, ``"background"`` or the name of a retriever; empty where ``parts`` are joined.
-        parts: What is joined.
-        operations: What is then done, in order: a number of passages that are kept, ``"RR"`` or ``"CP"``.
-    """
-
-    source: str = ""
-    parts: tuple["Recipe", ...] = ()
-    operations: tuple[str, ...] = ()
-
-
-def parse_recipe(name: str) -> Recipe:
-    """Return the recipe that a name stands for.
-
-    Raises:
-        ValueError: The name has another form.
-
-    >>> parse_recipe("bm25@9@RR")
-    Recipe(source='bm25', parts=(), operations=('9', 'RR'))
-    """
-    tokens = _TOKEN.findall(name)
-    try:
-        recipe = _joined(tokens)
-    except IndexError:
-        recipe, tokens = Recipe(), ["end"]
-    if tokens:
-        raise ValueError(
-            "sources must be none, background or RETRIEVER@NUMBER such as bm25@5, joined by & and followed by "
-            f"@NUMBER, @RR (rerank) or @CP (compress), such as (bm25@5&minilm@5)@RR@3, got {name!r}"
-        )
-    return recipe
+_JOIN, _RETRIEVE = "&", "retrieve"
+_WRITE_BACKGROUND = (
+    "Write a short paragraph of what is known that helps to answer this question.\nQuestion: {question}"
+)
+_WRITE_COMPRESSED = (
+    "Write down in one or two sentences what these passages say that helps to answer the question. Add nothing.\n"
+    "{passages}\nQuestion: {question}"
+)
+_LONGEST = 96  # tokens of a written passage
+_BLOCK = 16  # questions
 
 
 def retrieve_sources(
@@ -70,111 +46,137 @@ def retrieve_sources(
     questions: Sequence[str],
     reader: PromptedReader | None = None,
 ) -> dict[str, Passages]:
-    """Return what each retriever of a pool finds for each question, best first.
+    """Return the passages of each source of a pool for each question, best first.
 
-    Each retriever is loaded and asked once, and what several names begin with is done once.
+    Each retriever is loaded and asked once, and parts that several names share are made once.
 
     Args:
         names: Names as in the table above.
         corpus: Passages by id.
         questions: The questions.
-        reader: Reader that writes ``background`` and compresses; ``None`` where no name needs it.
+        reader: Reader that writes ``background`` and compresses; ``None`` if no name needs it.
 
     Raises:
         ValueError: A name has another form, or needs a reader.
         OSError: A retriever cannot be loaded.
     """
-    recipes = {name: parse_recipe(name) for name in names}
-    pool = _Pool(list(recipes.values()), corpus, questions, reader)
-    return {name: pool.passages(recipe) for name, recipe in recipes.items()}
+    pool = _Pool(corpus, questions, reader)
+    for name in names:
+        try:
+            pool.expect(name)
+        except ValueError as error:
+            raise ValueError(
+                "sources must be none, background or RETRIEVER@NUMBER such as bm25@5, joined by & and followed by "
+                f"@NUMBER, @RR (rerank) or @CP (compress), such as (bm25@5&minilm@5)@RR@3, got {name!r}"
+            ) from error
+    return {name: pool.passages(name) for name in names}
+
+
+def _step(name: str) -> tuple[str, list[str]]:
+    """Return the last operation of a name and its operands; ``ValueError`` if the name has another form."""
+    parts, depth = [""], 0
+    for letter in name:
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            raise ValueError(name)
+        if letter == "&" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth:
+        raise ValueError(name)
+    if len(parts) > 1 or (name.startswith("(") and name.endswith(")")):
+        return _JOIN, parts if len(parts) > 1 else [name[1:-1]]
+    if name in (_NONE, _BACKGROUND):
+        return name, []
+    before, _, operation = name.rpartition("@")
+    number = operation.isdecimal() and int(operation) >= 1
+    if not number and operation not in (_RERANK, _COMPRESS):
+        raise ValueError(name)
+    if number and re.fullmatch(r"[^()&@]+", before) and before not in (_NONE, _BACKGROUND):
+        return _RETRIEVE, [before, operation]
+    return operation, [before]
 
 
 class _Pool:
-    """The passages of recipes, and of all that they are made from, each made once."""
+    """The passages of sources, and of all parts that they are made from, each made once."""
 
-    def __init__(
-        self,
-        recipes: Sequence[Recipe],
-        corpus: Mapping[str, Passage],
-        questions: Sequence[str],
-        reader: PromptedReader | None,
-    ) -> None:
+    def __init__(self, corpus: Mapping[str, Passage], questions: Sequence[str], reader: PromptedReader | None) -> None:
         self._corpus, self._questions, self._reader = corpus, questions, reader
         self._depths: dict[str, int] = {}
-        for each in _from_sources(recipes):
-            first = int(each.operations[0]) if each.source not in (_NONE, _BACKGROUND) else 0
-            self._depths[each.source] = max(first, self._depths.get(each.source, 0))
-        self._made: dict[Recipe, Passages] = {}
+        self._made: dict[str, Passages] = {}
 
-    def passages(self, recipe: Recipe) -> Passages:
-        if recipe not in self._made:
-            self._made[recipe] = self._make(recipe)
-        return self._made[recipe]
+    def expect(self, name: str) -> None:
+        """Check a name, and note how deep its retrievers are asked."""
+        operation, operands = _step(name)
+        if operation == _RETRIEVE:
+            retriever, number = operands
+            self._depths[retriever] = max(int(number), self._depths.get(retriever, 0))
+        else:
+            for each in operands:
+                self.expect(each)
 
-    def _make(self, recipe: Recipe) -> Passages:
-        if recipe.operations:
-            *before, last = recipe.operations
-            return self._after(last, self.passages(replace(recipe, operations=tuple(before))))
-        if recipe.parts:
-            rows = zip(*map(self.passages, recipe.parts), strict=True)
-            return [tuple(dict.fromkeys(each for part in row for each in part)) for row in rows]
-        if recipe.source == _NONE:
+    def passages(self, name: str) -> Passages:
+        if name not in self._made:
+            self._made[name] = self._make(*_step(name))
+        return self._made[name]
+
+    def _make(self, operation: str, operands: list[str]) -> Passages:
+        if operation == _NONE:
             return [()] * len(self._questions)
-        if recipe.source == _BACKGROUND:
-            return self._writer.background(self._questions)
-        retriever = load_retriever(recipe.source, self._corpus)
-        return retriever.retrieve(self._questions, self._depths[recipe.source])
-
-    def _after(self, operation: str, rows: Passages) -> Passages:
+        if operation == _BACKGROUND:
+            return self._write(_WRITE_BACKGROUND, [()] * len(self._questions), "background")
+        if operation == _RETRIEVE:
+            retriever, number = operands
+            return [row[: int(number)] for row in self._retrieved(retriever)]
+        made = [self.passages(each) for each in operands]
+        if operation == _JOIN:
+            return [tuple(dict.fromkeys(each for part in row for each in part)) for row in zip(*made, strict=True)]
         if operation == _RERANK:
             reranker = load_reranker(MINILM)
-            return [reranker.rerank(*asked) for asked in zip(self._questions, rows, strict=True)]
+            return [reranker.rerank(*asked) for asked in zip(self._questions, made[0], strict=True)]
         if operation == _COMPRESS:
-            return self._writer.compress(self._questions, rows)
-        return [row[: int(operation)] for row in rows]
+            return self._write(_WRITE_COMPRESSED, made[0], "compressed")
+        return [row[: int(operation)] for row in made[0]]
 
-    @property
-    def _writer(self) -> PassageWriter:
+    def _retrieved(self, retriever: str) -> Passages:
+        if retriever not in self._made:
+            found = load_retriever(retriever, self._corpus).retrieve(self._questions, self._depths[retriever])
+            self._made[retriever] = found
+        return self._made[retriever]
+
+    def _write(self, template: str, lists: Passages, name: str) -> Passages:
+        """Return for each question a passage that the reader writes at temperature 0.
+
+        There is none if a template with passages gets none, the reader writes nothing, or the question is longer than
+        its window.
+        """
         if self._reader is None:
             raise ValueError(f"{_BACKGROUND} and @{_COMPRESS} are written by a reader, got none")
-        return PassageWriter(self._reader)
+        writer = Writer(self._reader, _LONGEST)
+        prompts = [
+            _prompt(writer, template, *asked) if asked[1] or "{passages}" not in template else None
+            for asked in zip(self._questions, lists, strict=True)
+        ]
+        distinct = sorted({prompt for prompt in prompts if prompt is not None})
+        texts: dict[str | None, str] = {None: ""}
+        with tqdm(total=len(distinct), desc=f"writing {name}", unit="passage", disable=not distinct) as bar:
+            for start in range(0, len(distinct), _BLOCK):
+                block = distinct[start : start + _BLOCK]
+                texts.update(zip(block, [unwrap(text).strip() for text in writer.write(block)], strict=True))
+                bar.update(len(block))
+        return [(Passage(texts[prompt], id=name),) if texts[prompt] else () for prompt in prompts]
 
 
-def _joined(tokens: list[str]) -> Recipe:
-    """Return the recipe that tokens begin with, and take its tokens away; ``IndexError`` where they end too soon."""
-    parts = [_part(tokens)]
-    while tokens and tokens[0] == "&":
-        del tokens[0]
-        parts.append(_part(tokens))
-    return parts[0] if len(parts) == 1 else Recipe(parts=tuple(parts))
+def _prompt(writer: Writer, template: str, question: str, passages: Sequence[Passage]) -> str | None:
+    asked = writer.as_data(question)
 
+    def turns(texts: Sequence[str]) -> list[Turn]:
+        filled = template.replace("{passages}", "\n".join(f"Passage: {{{at}}}" for at in range(len(texts))))
+        fields = {str(at): text for at, text in enumerate(texts)}
+        return [{"role": "user", "content": fill_template(filled, question=asked, **fields)}]
 
-def _part(tokens: list[str]) -> Recipe:
-    first = tokens.pop(0)
-    if first == "(":
-        inside = _joined(tokens)
-        if tokens.pop(0) != ")":
-            raise IndexError
-        return Recipe(parts=(inside,), operations=_operations(tokens))
-    operations = _operations(tokens)
-    numbered = bool(operations) and operations[0].isdecimal()
-    if first[0] in "@&)" or not (numbered or first in (_NONE, _BACKGROUND)):
-        raise IndexError
-    return Recipe(first, operations=operations)
-
-
-def _operations(tokens: list[str]) -> tuple[str, ...]:
-    found = []
-    while tokens and tokens[0][0] == "@":
-        operation = tokens.pop(0)[1:]
-        if operation not in (_RERANK, _COMPRESS) and not (operation.isdecimal() and int(operation) >= 1):
-            raise IndexError
-        found.append(operation)
-    return tuple(found)
-
-
-def _from_sources(recipes: Sequence[Recipe]) -> Iterator[Recipe]:
-    for recipe in recipes:
-        if recipe.source:
-            yield recipe
-        yield from _from_sources(recipe.parts)
+    try:
+        return writer.prompt(passages, turns)
+    except UnscorableError:
+        return None

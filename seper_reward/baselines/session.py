@@ -1,31 +1,23 @@
-"""A question while a workflow answers it: searches, drafts and thoughts, what the reader sees, and what it cost."""
+"""A question while a workflow answers it: searches, drafts and thoughts, the reader's context, and the costs."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from seper_reward.baselines.compression import split_sentences
+from seper_reward.baselines.compressors import split_sentences
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reader.writer import Turn, Writer
 from seper_reward.retrieval.base import Retriever
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, unwrap
 
-ANSWER_MARK = "the answer is"  # what a thought says that ends the reasoning, as in IRCoT
+ANSWER_MARK = "the answer is"  # in a thought that ends the reasoning, as in IRCoT
 
 
 @dataclass(frozen=True)
 class WorkflowOptions:
-    """Settings of the workflows; each has those that it uses.
-
-    Attributes:
-        top_k: How many passages a search finds, >= 1.
-        max_searches: Most searches for a question, >= 1.
-        refuse_below: Probability, in [0, 1], that a passage entails the answer, below which passages are put away.
-        sure_from: Probability, in [0, 1], that every token of a draft must have so that nothing is searched for.
-        mask_below: Probability, in [0, 1], below which a token of a draft is left out of the query.
-        max_thought_tokens: Longest thought in tokens, >= 1.
+    """Settings of the workflows, explained by the settings of the command.
 
     Raises:
         ValueError: A number is out of range.
@@ -47,34 +39,28 @@ class WorkflowOptions:
                 raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
 
 
-@dataclass(frozen=True)
-class Draft:
-    """What the reader answers at temperature 0.
+class Draft(NamedTuple):
+    """The reader's answer at temperature 0.
 
     Attributes:
         text: The answer.
-        probs: Probability of each of its tokens, the end included, in [0, 1].
-        sure_text: Its tokens whose probability is not below ``mask_below``; all of it where a server names no tokens.
+        least_prob: Probability of its least likely token, the end included; 0 of a draft without any.
+        sure_text: Its tokens whose probability is not below ``mask_below``; all of it if a server names no tokens.
     """
 
     text: str
-    probs: tuple[float, ...]
+    least_prob: float
     sure_text: str
-
-    @property
-    def least_prob(self) -> float:
-        """Probability of the least likely token; 0 of a draft without any."""
-        return min(self.probs, default=0.0)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One change of what the reader sees.
+    """One change of the reader's context.
 
     Attributes:
-        did: ``"search"``, or ``"refuse"`` where all passages were put away.
-        query: What was searched for; empty of a refusal.
-        passages: What the reader sees from here on.
+        did: ``"search"``, or ``"refuse"`` if all passages were put away.
+        query: The search query; empty of a refusal.
+        passages: The context from here on.
     """
 
     did: Literal["search", "refuse"]
@@ -88,11 +74,10 @@ class Trace:
 
     Attributes:
         answer: The answer.
-        steps: What changed the reader's context, in order.
-        thoughts: What the reader wrote on the way.
+        steps: Changes of the reader's context, in order.
+        thoughts: Sentences that the reader wrote on the way.
         searches: Number of searches.
-        tokens: Tokens of all prompts that the reader was asked with, and of all that it wrote, whether a cache knew
-            them or not.
+        tokens: Tokens of all prompts and of all texts of the reader, cached ones included.
     """
 
     answer: str
@@ -103,12 +88,12 @@ class Trace:
 
     @property
     def contexts(self) -> list[tuple[Passage, ...]]:
-        """What the reader sees before the first step, which is nothing, and after each one."""
+        """The reader's context before the first step, which is empty, and after each one."""
         return [(), *(step.passages for step in self.steps)]
 
 
 class Tools:
-    """What all workflows use: one retriever and one scorer's reader and entailment model.
+    """One retriever, and one scorer's reader and entailment model, which all workflows use.
 
     Args:
         scorer: Scorer whose reader answers, at temperature 0, and thinks, and whose entailment model checks answers.
@@ -127,16 +112,12 @@ class Tools:
 class Session:
     """One question while a workflow answers it.
 
-    Args:
-        tools: What is used.
-        question: The question.
-
     Attributes:
         question: The question.
         options: Settings of the workflows.
         context: Passages that the reader sees now.
-        thoughts: What the reader has written so far.
-        searches: How often was searched so far.
+        thoughts: Sentences that the reader has written so far.
+        searches: Number of searches so far.
     """
 
     def __init__(self, tools: Tools, question: str) -> None:
@@ -148,7 +129,7 @@ class Session:
         self._tokens = 0
 
     def search(self, query: str, *, keep: Sequence[Passage] = ()) -> None:
-        """Show the reader what a query finds, behind the passages that it keeps."""
+        """Show the reader the passages of a query, behind the passages that it keeps."""
         (found,) = self._tools.retriever.retrieve([query], self.options.top_k)
         self.searches += 1
         self._show(Step("search", query, (*keep, *(passage for passage in found if passage not in keep))))
@@ -158,7 +139,7 @@ class Session:
         self._show(Step("refuse", "", ()))
 
     def draft(self) -> Draft:
-        """Return what the reader answers in the present context.
+        """Return the reader's answer in the present context.
 
         Raises:
             UnscorableError: The question is longer than the reader's window.
@@ -166,16 +147,14 @@ class Session:
         reader = self._tools.reader
         prompt = reader.prompts.build(self.question, self.context)
         sampled = unwrap(reader.sample([prompt], closed_book=() if self.context else [prompt])[prompt])
-        log_probs = sampled.token_log_probs[0].tolist()
-        probs = tuple(map(math.exp, log_probs))
+        probs = list(map(math.exp, sampled.token_log_probs[0].tolist()))
         self._spend(prompt, len(probs))
-        text = sampled.texts[0]
+        text, least_prob = sampled.texts[0], min(probs, default=0.0)
         if not sampled.token_ids:
-            return Draft(text, probs, text)
-        sure = [
-            token for token, prob in zip(sampled.token_ids[0], probs, strict=True) if prob >= self.options.mask_below
-        ]
-        return Draft(text, probs, reader.sampler.tokenizer.decode(sure, skip_special_tokens=True).strip())
+            return Draft(text, least_prob, text)
+        tokens = zip(sampled.token_ids[0], probs, strict=True)
+        sure = [token for token, prob in tokens if prob >= self.options.mask_below]
+        return Draft(text, least_prob, reader.sampler.tokenizer.decode(sure, skip_special_tokens=True).strip())
 
     def think(self) -> str:
         """Return, and note, the next sentence of the reader's reasoning in the present context; it may be blank.
@@ -193,7 +172,7 @@ class Session:
         return thought
 
     def support(self, answer: str) -> float:
-        """Return how surely a passage of the context entails the answer, in [0, 1]; 0 without a passage."""
+        """Return the greatest probability, in [0, 1], that a passage of the context entails the answer; 0 without."""
         if not self.context:
             return 0.0
         pairs = [(passage.full_text, answer) for passage in self.context]

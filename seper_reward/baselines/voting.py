@@ -114,11 +114,6 @@ class VoteWeights:
     retrievers: tuple[float, ...]
 
 
-def equal_weights(options: VoteOptions, retrievers: int) -> VoteWeights:
-    """Return the weights without a search: all similarities count the same, and all retrievers."""
-    return VoteWeights((1.0,) * len(options.similarities), (1.0,) * retrievers)
-
-
 def winners(similarity: Any, silent: Any, weights: VoteWeights, options: VoteOptions) -> Any:
     """Return which retriever's answer wins, question by question.
 

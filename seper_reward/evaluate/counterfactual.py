@@ -8,7 +8,7 @@ from seper_reward.command import MarkedConfig, marked_questions, needed_file, pa
 from seper_reward.config import load_scorer
 from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.rag.measuring import measured
+from seper_reward.evaluate.measuring import measured
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean

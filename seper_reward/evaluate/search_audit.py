@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.rag.measuring import Context, measured
+from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.scorer import SePerScorer

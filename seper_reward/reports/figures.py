@@ -1,6 +1,6 @@
 """Plots of beliefs, of measures of rankings, of agreement with people, and of gates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,106 +54,6 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     save_figure(figure, path)
 
 
-def plot_win_ratios(result: Mapping[str, Any], path: Path) -> None:
-    """Plot of what each source answers wrong the share that each other one answers right, as a heat map.
-
-    Args:
-        result: What ``consistency`` returned.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
-    ratios = result["win_ratio"]
-    names = list(ratios)
-    figure = new_figure(0.9 * len(names) + 3, 0.6 * len(names) + 2)
-    axes = figure.subplots()
-    values = [[float("nan") if value is None else value for value in row.values()] for row in ratios.values()]
-    shown = axes.imshow(values, cmap="Greens", vmin=0, vmax=1)
-    for height, row in enumerate(ratios.values()):
-        for place, value in enumerate(row.values()):
-            if value is not None:
-                color = "white" if value > 0.6 else "black"
-                axes.text(place, height, f"{value:.2f}", ha="center", va="center", color=color, fontsize=9)
-    axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_xlabel("where this one is wrong")
-    axes.set_ylabel("this one is right")
-    figure.colorbar(shown, ax=axes)
-    save_figure(figure, path)
-
-
-def plot_compare(results: Mapping[str, Any], path: Path) -> None:
-    """Plot each labeler's agreement with marks and with the reader's score, one row of points by data set.
-
-    Args:
-        results: What ``CompareRun.run`` returned; data sets that were skipped are left out.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
-    used = {name: found["labelers"] for name, found in results.items() if "labelers" in found}
-    labelers = list(dict.fromkeys(labeler for found in used.values() for labeler in found))
-    figure = new_figure(10, 0.45 * len(labelers) + 1.6)
-    panels = {"Pearson's r with people's marks": "marks", "Kendall's τ with the reader's score": "score"}
-    for axes, (title, measure) in zip(figure.subplots(1, 2, sharey=True), panels.items(), strict=True):
-        series = {
-            name: {each: tuple(row[measure].get("kendall", row[measure]).values()) for each, row in found.items()}
-            for name, found in used.items()
-        }
-        _correlations_by_labeler(axes, series, labelers, title)
-    legend_beside(axes)
-    save_figure(figure, path)
-
-
-def plot_erag(result: Mapping[str, Any], path: Path) -> None:
-    """Plot how well precision by each labeler ranks the lists as the reader does, by retriever and depth.
-
-    Args:
-        result: What ``erag`` returned.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
-    retrievers = result["retrievers"]
-    labelers = list(dict.fromkeys(name for found in retrievers.values() for name in found["labels"]))
-    figure = new_figure(10, 0.6 * len(labelers) + 1.6)
-    panels = {"Kendall's τ with the reader's score": "score", "Kendall's τ with its gain": "gain"}
-    for axes, (title, target) in zip(figure.subplots(1, 2, sharey=True), panels.items(), strict=True):
-        series: dict[str, dict[str, Any]] = {}
-        for retriever, found in retrievers.items():
-            for labeler, by_depth in found["correlation"][target].items():
-                for depth, by_metric in by_depth.items():
-                    row = series.setdefault(f"P@{depth}, {retriever}", {})
-                    row[labeler] = tuple(by_metric["p"]["kendall"].values())
-        _correlations_by_labeler(axes, series, labelers, title)
-    legend_beside(axes)
-    save_figure(figure, path)
-
-
-def _correlations_by_labeler(
-    axes: Any, series: Mapping[str, Mapping[str, Any]], labelers: Sequence[str], title: str
-) -> None:
-    """Draw correlations with their intervals, ``(value, interval)`` by series and labeler: a row per labeler."""
-    for number, (name, found) in enumerate(series.items()):
-        shift = 0.6 * ((number + 0.5) / len(series) - 0.5)
-        points = [
-            (value, interval or (value, value), labelers.index(each) + shift)
-            for each, (value, interval) in found.items()
-            if value is not None
-        ]
-        errors = [[abs(value - interval[side]) for value, interval, _ in points] for side in (0, 1)]
-        values, _, heights = zip(*points, strict=True) if points else ((), (), ())
-        axes.errorbar(values, heights, xerr=errors, fmt="o", markersize=4, label=name)
-    axes.axvline(0, color="#d5d8dc", zorder=0)
-    axes.set_xlabel(title)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_yticks(range(len(labelers)), labelers)
-    axes.set_ylim(len(labelers) - 0.5, -0.5)
-
-
 def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Plot measures of rankings as bars, side by side.
 
@@ -178,42 +78,6 @@ def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     axes.set_ylim(0, 1)
     axes.legend(ncols=len(found), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
     axes.spines[["top", "right"]].set_visible(False)
-    save_figure(figure, path)
-
-
-def plot_components(result: Mapping[str, Any], path: Path) -> None:
-    """Plot ΔSePer over the number of passages, one line per reranker and compression, one panel per reader.
-
-    Args:
-        result: What ``components`` returned.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
-    readers = result["readers"]
-    figure = new_figure(4.5 * len(readers) + 2.5, 4)
-    panels = figure.subplots(1, len(readers), sharey=True, squeeze=False)[0]
-    for axes, (name, found) in zip(panels, readers.items(), strict=True):
-        lines: dict[str, list[Mapping[str, Any]]] = {}
-        for row in found["variants"]:
-            added = [row[each] for each in ("reranker", "compression") if row[each] != "none"]
-            lines.setdefault(" + ".join(added) or "as retrieved", []).append(row)
-        for number, (label, rows) in enumerate(lines.items()):
-            depths, means = [row["k"] for row in rows], [row["delta_seper"]["mean"] for row in rows]
-            (line,) = axes.plot(depths, means, "-o" if number == 0 else "--o", markersize=4, label=label)
-            for row, mean in zip(rows, means, strict=True):
-                interval = row["delta_seper"]["interval"] or [mean, mean]
-                axes.vlines(row["k"], *interval, color=line.get_color(), alpha=0.3)
-        axes.axhline(0, color="#d5d8dc", zorder=0)
-        axes.set_xticks(sorted({row["k"] for row in found["variants"]}))
-        axes.set_xlabel("passages before compression")
-        axes.set_title(f"reader {name}", fontsize=10)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("mean ΔSePer (bars: 95 % over questions)")
-    legend_beside(panels[-1])
-    save_figure(figure, path)
-
     save_figure(figure, path)
 
 

@@ -64,6 +64,11 @@ def lead_text(row: Mapping[str, Any]) -> str:
     return f"no difference seen: {text}" if low <= 0 <= high else text
 
 
+def questions_text(questions: int, left_out: int) -> str:
+    """Return how many questions were used, and how many left out if there are any."""
+    return f"{questions} questions" + (f", {left_out} left out" if left_out else "")
+
+
 def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     """Return a label run's mean labels as text, one row per group of questions and one column per role of passages.
 
@@ -111,95 +116,6 @@ def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     interval = "" if effect["interval"] is None else " (95 %: {:+.3f} to {:+.3f})".format(*effect["interval"])
     label = f"{name} {effect[column]:+.3f}{interval}"
     return f"placebo, a passage that answers nothing: {label}, {effect['questions']} questions"
-
-
-def erag_tables(result: Mapping[str, Any]) -> str:
-    """Return how each labeler's metrics rank lists beside the reader's score and gain, by retriever and depth.
-
-    Args:
-        result: What ``erag`` returned.
-    """
-    parts = []
-    for retriever, found in result["retrievers"].items():
-        ends = dict(found["end_to_end"])
-        parts.append(f"{retriever}, no passage: {result['metric']} {interval_cell(ends.pop('0'))}")
-        for depth, score in ends.items():
-            title = f"{retriever}, {depth} passages: {result['metric']} {interval_cell(score)}"
-            tables = [
-                _rank_table(
-                    f"{title_of} with the {target}",
-                    coefficient,
-                    {labeler: by_depth[depth] for labeler, by_depth in by_labeler.items()},
-                    {labeler: row["questions"] for labeler, row in found["labels"].items()},
-                )
-                for target, by_labeler in found["correlation"].items()
-                for coefficient, title_of in (("kendall", "Kendall tau"), ("spearman", "Spearman rho"))
-            ]
-            parts.append("\n".join([title, *tables]))
-        parts.append(costs_table({name: row["per_label"] for name, row in found["labels"].items()}, "a label costs"))
-    return "\n\n".join(parts)
-
-
-def consistency_tables(result: Mapping[str, Any]) -> str:
-    """Return how sources of passages do, where their errors come from, and their win ratios as text.
-
-    Args:
-        result: What ``consistency`` returned.
-    """
-    sources = result["sources"]
-    errors = list(next(iter(sources.values()))["errors"])
-    ratios = result["win_ratio"]
-    done = [
-        [name, *(interval_cell(row[each]) for each in ("accuracy", "mrwr", "mrlr"))] for name, row in sources.items()
-    ]
-    wrong = [
-        [name, *(cell(row["errors"][each]) for each in errors), cell(row["abstained"])]
-        for name, row in sources.items()
-    ]
-    wins = [[name, *(cell(value) for value in row.values())] for name, row in ratios.items()]
-    return "\n\n".join(
-        [
-            text_table(["", "accuracy", "MRWR", "MRLR"], done),
-            f"right by at least one: {interval_cell(result['upper_bound'])}",
-            text_table(["errors", *errors, "abstained"], wrong),
-            text_table(["is right where it is wrong:", *ratios], wins),
-        ]
-    )
-
-
-def judgments_tables(result: Mapping[str, Any]) -> str:
-    """Return how good judgments are as text: by marks, by answers, by agreement, and what a question costs.
-
-    Args:
-        result: What ``judgments`` returned.
-    """
-    judges = result["judges"]
-    depths = [name for row in judges.values() for name in row if name.startswith("ndcg")]
-    names = list(dict.fromkeys(["precision", "recall", "f1", "f1_of_means", *depths]))
-    by_marks = [
-        [name, str(row["questions"]), *(cell(row[each]["mean"] if each in depths else row[each]) for each in names)]
-        for name, row in judges.items()
-    ]
-    answers = {**result["answers"], **{name: row["answers"] for name, row in judges.items()}}
-    metrics = list(next(iter(answers.values())))
-    by_answers = [[name, *(interval_cell(row[metric]) for metric in metrics)] for name, row in answers.items()]
-    against = list(dict.fromkeys(name for row in judges.values() for name in row["agreement"]))
-    agreement = [[name, *(_pearson(row["agreement"][each]) for each in against)] for name, row in judges.items()]
-    return "\n\n".join(
-        [
-            text_table(["judge", "questions", *names], by_marks),
-            text_table(["answers with", *metrics], by_answers),
-            text_table(["Pearson of labels with", *against], agreement),
-            costs_table({name: row["per_question"] for name, row in judges.items()}, "a question costs"),
-        ]
-    )
-
-
-def costs_table(costs: Mapping[str, Mapping[str, float | None]], title: str) -> str:
-    """Return what labels or questions cost as text, one row per labeler."""
-    names = list(next(iter(costs.values()), {}))
-    rows = [[labeler, *(cell(row[name]) for name in names)] for labeler, row in costs.items()]
-    return text_table([title, *(name.replace("_", " ") for name in names)], rows)
 
 
 def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
@@ -270,25 +186,6 @@ def _laid_out(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, 
     return tabulate(
         cells, list(header), tablefmt=style, disable_numparse=True, colalign=alignment, headersalign=alignment
     )
-
-
-def _rank_table(
-    title: str, coefficient: str, rows: Mapping[str, Mapping[str, Any]], questions: Mapping[str, int]
-) -> str:
-    metrics = list(next(iter(rows.values()), {}))
-    cells = [
-        [labeler, str(questions[labeler]), *(_rank(row[metric], coefficient) for metric in metrics)]
-        for labeler, row in rows.items()
-    ]
-    return text_table([title, "questions", *metrics], cells)
-
-
-def _rank(row: Mapping[str, Any], coefficient: str = "kendall") -> str:
-    return interval_cell({"mean": row[coefficient]["value"], "interval": row[coefficient]["interval"]})
-
-
-def _pearson(row: Mapping[str, Any]) -> str:
-    return interval_cell({"mean": row["pearson"], "interval": row["interval"]})
 
 
 def _interval(interval: Sequence[float]) -> str:

@@ -1,168 +1,146 @@
-"""Which parts of passages are kept: by hand, with scripted scores, and against plain calls of the reader."""
+"""Depth, reranking and compression by hand, with a scripted scorer, and the whole command."""
 
-import copy
-from types import SimpleNamespace
+import json
+from dataclasses import asdict, replace
 
-import numpy as np
 import pytest
 
-from seper_reward.baselines import compression
+from seper_reward.baselines import compressors
 from seper_reward.baselines.compression import (
-    LongLLMLingua,
-    SelectiveContext,
-    above_percentile,
-    load_compressor,
-    span_means,
-    split_sentences,
-    token_log_probs,
-    within_budget,
+    CompressionResult,
+    ReaderResult,
+    VariantResult,
+    measure_variants,
+    tables,
 )
-from seper_reward.runtime.cache import Cache
-from seper_reward.types import Passage, UnscorableError
-from tests.helpers import teacher_forced
+from seper_reward.cli import main
+from seper_reward.types import Passage, Query
+from tests.evaluate.stubs import Given, StubScorer
+from tests.helpers import cells, of
+from tests.helpers import evaluation_arguments as arguments
 
-MILL = Passage(
-    "Sheep graze here. Ida Voss runs the mill. It rains.", title="Mill", id="p1", metadata={"relevant": True}
-)
-FERRY = Passage("The ferry sank. Nobody drowned!", id="p2")
-
-
-def test_the_percentile_by_hand():
-    scores = [1.0, 5.0, 3.0, 2.0, 4.0]
-    assert above_percentile(scores, 0.4) == [1, 4]  # the 60th percentile is 3.4
-    assert above_percentile(scores, 1.0) == [0, 1, 2, 3, 4]
-    assert above_percentile([2.0, 2.0, 1.0], 0.5) == [0, 1]  # ties at the threshold stay
-    assert above_percentile([7.0], 0.01) == [0]
-    assert above_percentile([], 0.5) == []
+A, B, C = (Passage(f"text of {name}", id=name) for name in "abc")
+QUERIES = [Query("q1", "One?", ("Ann",)), Query("q2", "Two?", ("Ann",)), Query("q3", "Three?", ("Ann",))]
+FOUND = Given({"One?": (A, B, C), "Two?": (B, C), "Three?": (A,)})
+WORTH = {"a": 0.1, "b": -0.3, "c": 0.5, "b'": 0.2, "c'": 0.4, "a'": 0.0}
+BASELINES = {"One?": 0.4, "Two?": 0.3, "Three?": None}  # the third is too long
 
 
-def test_the_budget_by_hand():
-    scores, lengths = [-3.0, -1.0, -2.0], [10, 4, 6]
-    assert within_budget(scores, lengths, 0.5) == [1, 2]  # 4 + 6 of 10 tokens
-    assert within_budget(scores, lengths, 0.51) == [1, 2, 0]  # the one that uses it up is kept whole
-    assert within_budget(scores, lengths, 0.01) == [1]
-    assert within_budget([0.0, -1.0], [11, 9], 0.55) == [0]  # 0.55 * 20 is above 11 in floats
-    assert within_budget([], [], 0.5) == []
+def seper(question, ids):
+    return None if BASELINES[question] is None else BASELINES[question] + sum(WORTH[name] for name in ids)
 
 
-@pytest.mark.parametrize("keep", [0.0, -1.0, 1.1, float("nan")])
-def test_the_share_is_checked(keep, tiny_scorer):
-    for make in (
-        lambda: above_percentile([1.0], keep),
-        lambda: within_budget([1.0], [1], keep),
-        lambda: load_compressor("longllmlingua", tiny_scorer.reader, keep),
-    ):
-        with pytest.raises(ValueError, match=r"keep must be in \(0, 1\], got"):
-            make()
+class Backwards:
+    def rerank(self, question, passages):
+        return tuple(reversed(passages))
 
 
-def test_the_mean_of_a_span_is_over_the_tokens_that_have_a_part_in_it():
-    found = span_means([(0, 3), (4, 9), (12, 13)], [(0, 3), (3, 6), (6, 9)], [1.0, 2.0, 5.0])
-    assert found == [1.0, 3.5, 0.0]
+class First:
+    """Keeps the first passage, in other words."""
+
+    def compress(self, question, passages):
+        return tuple(replace(passage, text="text", id=f"{passage.id}'") for passage in passages[:1])
 
 
-def test_sentences():
-    assert split_sentences(FERRY.text) == ["The ferry sank.", "Nobody drowned!"]
-    assert split_sentences("Mr. Voss, i.e. Ida's son, left.  Why? ") == ["Mr. Voss, i.e. Ida's son, left.", "Why?"]
+@pytest.fixture
+def scorer(tiny_sampler, monkeypatch):
+    monkeypatch.setattr(compressors, "COMPRESSORS", {"first": lambda reader, keep: First()})
+    return StubScorer(tiny_sampler.tokenizer, seper, lambda question, ids: "Ann" if "c" in ids else "Bob", 0.01)
 
 
-def test_token_log_probs_are_those_of_a_plain_call(tiny_scorer):
-    reader = copy.copy(tiny_scorer.reader)
-    reader.cache = Cache(":memory:")
-    prompts, texts = ["Hello", "The mill", "Hello"], [" there, Ida", " burned. " * 30, " there, Ida"]
-    found = token_log_probs(reader, prompts, texts)
-    for prompt, text, row in zip(prompts, texts, found, strict=True):
-        ids = reader.sampler.tokenizer(text, add_special_tokens=False).input_ids
-        assert len(ids) > reader.sampler.options.max_new_tokens or prompt == "Hello"
-        assert np.allclose(row, teacher_forced(reader.sampler, prompt, ids), atol=1e-4)
-    misses = reader.cache.misses
-    assert token_log_probs(reader, prompts, texts) == found
-    assert reader.cache.misses == misses
-    with pytest.raises(UnscorableError, match="must leave room"):
-        token_log_probs(reader, ["Hello"], ["word " * 600])
+def test_variants_by_hand(scorer):
+    result = asdict(
+        measure_variants({"stub": scorer}, QUERIES, FOUND, {"back": Backwards()}, ["first"], depths=(1, 2))
+    )
+    found = result["readers"]["stub"]
+    assert (result["questions"], found["questions"], found["left_out"]) == (3, 2, 1)
+    assert found["baseline_seper"] == pytest.approx(0.35)
+    rows = {(row["reranker"], row["compression"], row["k"]): row for row in found["variants"]}
+    deltas = {  # of the first two questions
+        ("none", "none", 1): (0.1, -0.3), ("none", "none", 2): (-0.2, 0.2),
+        ("none", "first", 1): (0.0, 0.2), ("none", "first", 2): (0.0, 0.2),
+        ("back", "none", 1): (0.5, 0.5), ("back", "none", 2): (0.2, 0.2),
+        ("back", "first", 1): (0.4, 0.4), ("back", "first", 2): (0.4, 0.4),
+    }  # fmt: skip
+    assert rows.keys() == deltas.keys()
+    for key, (one, two) in deltas.items():
+        row, (reranker, compression, k) = rows[key], key
+        without = deltas["none" if compression == "none" else reranker, "none", k]
+        assert row["delta_seper"]["mean"] == pytest.approx((one + two) / 2), key
+        if key[:2] == ("none", "none"):
+            assert row["lead"] is None
+        else:
+            assert row["lead"]["lead"] == pytest.approx((one + two - sum(without)) / 2), key
+        assert row["harm_rate"]["mean"] == ((one < -0.1) + (two < -0.1)) / 2, key
+    assert rows["none", "none", 2]["exact_match"]["mean"] == 0.5  # c is among the two passages of the second question
+    assert rows["back", "none", 1]["exact_match"]["mean"] == 1.0
+    tokens = len(scorer.sampler.tokenizer("text of a", add_special_tokens=False).input_ids)
+    assert (rows["none", "none", 2]["tokens"], rows["none", "none", 2]["passages"]) == (2 * tokens, 2.0)
+    assert rows["none", "first", 2]["tokens"] == 1.0
+    # equal contexts are measured once
+    assert all(len(set(contexts)) == len(contexts) for _, contexts in scorer.contexts)
 
 
-def informative(reader, texts):
-    """The slow reference: the self-information of each word of each text, one call per text."""
-    tokenizer = reader.sampler.tokenizer
-    for text in texts:
-        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        info = -teacher_forced(reader.sampler, tokenizer.bos_token, encoded.input_ids)
-        place = 0
-        for word in text.split(" "):
-            inside = [
-                at for at, (low, high) in enumerate(encoded["offset_mapping"]) if place < high <= place + len(word)
-            ]
-            yield word, float(info[inside].mean())
-            place += len(word) + 1
+def test_harm_needs_the_whole_interval(scorer):
+    for std_error, harmed in ((0.01, 0.5), (0.2, 0.0)):
+        scorer.half = 2 * std_error
+        result = measure_variants({"stub": scorer}, QUERIES, FOUND, {}, [], depths=(1,), margin=0.1)
+        (row,) = result.readers["stub"].variants
+        assert row.harm_rate["mean"] == harmed
 
 
-def test_selective_context_keeps_the_words_that_the_reader_could_not_guess(tiny_scorer):
-    reader = tiny_scorer.reader
-    expected = [list(informative(reader, split_sentences(passage.text))) for passage in (MILL, FERRY)]
-    threshold = np.percentile([score for row in expected for _, score in row], 70)
-    kept = [" ".join(word for word, score in row if score >= threshold) for row in expected]
-    found = SelectiveContext(reader, 0.3).compress("Who?", [MILL, FERRY])
-    assert [passage.text for passage in found] == [text for text in kept if text]
-    assert sum(len(passage.text.split()) for passage in found) == 5  # of 15 words
-    assert SelectiveContext(reader, 1.0).compress("", [MILL, FERRY]) == (MILL, FERRY)
+def test_settings_are_checked(scorer):
+    for depths in ((), (0,), (5, 21)):
+        with pytest.raises(ValueError, match=r"depths must be in \[1, candidates\], at least one, got"):
+            measure_variants({"stub": scorer}, QUERIES, FOUND, {}, [], depths=depths)
+    with pytest.raises(ValueError, match="compressions must be none or of first, got 'zip'"):
+        measure_variants({"stub": scorer}, QUERIES, FOUND, {}, ["zip"], depths=(1,))
+    with pytest.raises(ValueError, match="expected questions that reader 'stub' can measure, got none of 1"):
+        measure_variants({"stub": scorer}, QUERIES[2:], FOUND, {}, [], depths=(1,))
 
 
-def scripted(monkeypatch, scores):
-    """Give texts these scores, and return the pairs that a reader was asked about."""
-    asked = []
-
-    def token_log_probs(reader, prompts, texts):
-        asked.extend(zip(prompts, texts, strict=True))
-        keys = [prompt if prompt in scores else text for prompt, text in zip(prompts, texts, strict=True)]
-        return [[scores[key] - 1, scores[key] + 1] for key in keys]
-
-    monkeypatch.setattr(compression, "token_log_probs", token_log_probs)
-    return asked
+def test_tables():
+    plain = VariantResult("none", "none", 5, of(0.2, [0.1, 0.3]), None, of(0.5), of(0.25), 4.5, 203.4)
+    lead = {"lead": -0.01, "interval": [-0.05, 0.02], "sd": 0.1}
+    short = replace(plain, compression="longllmlingua", tokens=99.6, lead=lead)
+    table = tables(CompressionResult(10, {"embedded": ReaderResult(9, 1, 0.4, [plain, short])}))
+    assert table.startswith("Reader embedded: 9 questions, 1 left out, SePer without a passage 0.400\n\n| k ")
+    row = cells(table, ["5", "none", "none"])
+    assert row == ["0.200 [0.100, 0.300]", "–", "0.500", "0.250", "4.5", "203"]
+    assert cells(table, ["5", "none", "longllmlingua"])[1] == "no difference seen: -0.010 [-0.050, 0.020]"
 
 
-def test_sentences_are_kept_by_their_mean_self_information(tiny_scorer, monkeypatch):
-    scores = dict(zip(["Sheep graze here.", "Ida Voss runs the mill.", "It rains."], (-3, -5, -4), strict=True))
-    scores |= {"The ferry sank.": -1, "Nobody drowned!": -2}
-    reader, asked = tiny_scorer.reader, scripted(monkeypatch, scores)
-    compressor = SelectiveContext(reader, 0.4, "sentence")
-    (found,) = compressor.compress("Who?", [MILL, FERRY])  # nothing is left of the other
-    assert found == Passage("Ida Voss runs the mill. It rains.", "Mill", "p1")
-    assert found.metadata == MILL.metadata
-    assert {prompt for prompt, _ in asked} == {reader.sampler.tokenizer.bos_token}
+def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
+    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
+    words += ["--limit", "2", "--depths", "1", "3", "--candidates", "5", "--rerankers", "minilm", "--keep", "0.4"]
+    words += ["--compressions", "selective_context", "longllmlingua_sentences", "--plot", str(tmp_path / "k.svg")]
+    words += ["--cache", str(tmp_path / "cache.sqlite"), "--readers", str(tiny_reader)]
+    assert main(["baseline", "compression", *words]) == 0
+    out = capsys.readouterr().out
+    assert f"Reader {tiny_reader}: 2 questions, SePer without a passage 0." in out
+    assert "| k   | reranker   | compression " in out
+    result = json.loads((tmp_path / "out.json").read_text())
+    variants = result["readers"][str(tiny_reader)]["variants"]
+    assert len(variants) == 2 * 3 * 2
+    tokens = {(row["reranker"], row["compression"], row["k"]): row["tokens"] for row in variants}
+    assert 0.3 < tokens["none", "selective_context", 3] / tokens["none", "none", 3] < 0.8
+    assert 0.3 < tokens["none", "longllmlingua_sentences", 3] / tokens["none", "none", 3] < 0.8
+    assert (tmp_path / "k.svg").read_text().startswith("<?xml")
+    assert main(["baseline", "compression", *words, "--candidates", "2"]) == 2
+    assert "candidates must be at least the greatest of depths, got 2" in capsys.readouterr().err
 
 
-def test_longllmlingua_keeps_the_passages_that_tell_the_question(tiny_scorer, monkeypatch):
-    middle = Passage("Fog.", id="p3")
-    reader, asked = tiny_scorer.reader, scripted(monkeypatch, {MILL.full_text: -2.0, FERRY.text: -1.0, "Fog.": -4.0})
-    assert LongLLMLingua(reader, 0.7).compress("Who runs it?", [MILL, middle, FERRY]) == (FERRY, MILL)
-    assert LongLLMLingua(reader, 0.1).compress("Who runs it?", [MILL, middle, FERRY]) == (FERRY,)
-    assert {text for _, text in asked} == {
-        " Who runs it? We can get the answer to this question in the given documents."
-    }
-    assert LongLLMLingua(reader).compress("Who?", []) == ()
-
-
-def test_longllmlingua_keeps_sentences_in_their_order(tiny_scorer, monkeypatch):
-    scores = {"Mill: Sheep graze here.": -3, "Mill: Ida Voss runs the mill.": -1, "Mill: It rains.": -9}
-    scripted(monkeypatch, {**scores, "The ferry sank.": -2, "Nobody drowned!": -8})
-    reader = tiny_scorer.reader
-    found = load_compressor("longllmlingua_sentences", reader, 0.7).compress("Who?", [FERRY, MILL])
-    assert [passage.text for passage in found] == ["Sheep graze here. Ida Voss runs the mill.", "The ferry sank."]
-    assert [passage.id for passage in found] == ["p1", "p2"]
-
-
-def test_longllmlingua_cuts_what_the_window_cannot_hold(tiny_scorer):
-    long = Passage("word " * 900, id="long")
-    assert LongLLMLingua(tiny_scorer.reader, 1.0).compress("Who?", [long]) == (long,)
-    with pytest.raises(UnscorableError, match="question has no room"):
-        LongLLMLingua(tiny_scorer.reader, 1.0).compress("why " * 900, [MILL])
-
-
-def test_compressors_by_name(tiny_scorer):
-    with pytest.raises(ValueError, match="compressions must be none or of selective_context, selective_context_sent"):
-        load_compressor("zip", tiny_scorer.reader)
-    slow = SimpleNamespace(sampler=SimpleNamespace(tokenizer=SimpleNamespace(is_fast=False)))
-    with pytest.raises(ValueError, match="needs a fast tokenizer; take selective_context_sentences"):
-        load_compressor("selective_context", slow)
-    load_compressor("selective_context_sentences", slow)
+def test_readers_are_compared_in_process_and_on_a_server(
+    tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys, serve
+):
+    served = f"{tiny_reader}@{serve().url}"
+    words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
+    words += ["--limit", "1", "--depths", "2", "--rerankers", "none", "--compressions", "longllmlingua"]
+    assert main(["baseline", "compression", *words, "--readers", str(tiny_reader), served]) == 0
+    readers = json.loads((tmp_path / "out.json").read_text())["readers"]
+    assert list(readers) == [str(tiny_reader), served]
+    tokens = [[row["tokens"] for row in each["variants"]] for each in readers.values()]
+    assert tokens[0] == tokens[1]  # both find the same passage likelier
+    assert tokens[0][1] < tokens[0][0]
+    assert main(["baseline", "compression", *words, "--readers", f"{tiny_reader}@http://127.0.0.1:9/v1"]) == 2
+    assert "127.0.0.1:9" in capsys.readouterr().err

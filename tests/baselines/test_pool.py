@@ -3,25 +3,31 @@
 import pytest
 
 from seper_reward.baselines import pool
-from seper_reward.baselines.pool import Recipe, parse_recipe, retrieve_sources
+from seper_reward.baselines.pool import retrieve_sources
 from seper_reward.data.queries import read_queries
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.types import Passage
 from tests.helpers import ScriptedSampler
 
 
-def test_names_become_recipes():
-    bm25, both = Recipe("bm25", operations=("9",)), Recipe("sentence-transformers/x", operations=("2", "CP"))
-    assert parse_recipe("bm25@9&sentence-transformers/x@2@CP") == Recipe(parts=(bm25, both))
-    assert parse_recipe("(bm25@9&none)@RR@5") == Recipe(
-        parts=(Recipe(parts=(bm25, Recipe("none"))),), operations=("RR", "5")
-    )
-    assert parse_recipe("((background@CP))") == Recipe(parts=(Recipe(parts=(Recipe("background", (), ("CP",)),)),))
-
-
 @pytest.mark.parametrize(
     "name",
-    ["bm25", "bm25@0", "@3", "bm25@two", "bm25@RR", "", "bm25@3&", "(bm25@3", "bm25@3)", "&bm25@3", "bm25@", "()"],
+    [
+        "bm25",
+        "bm25@0",
+        "@3",
+        "bm25@two",
+        "bm25@RR",
+        "",
+        "bm25@3&",
+        "(bm25@3",
+        "bm25@3)",
+        "&bm25@3",
+        "bm25@",
+        "()",
+        "(bm25@3)(bm25@3)",
+        "x(bm25@1)@2",
+    ],
 )
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match=r"must be none, background or RETRIEVER@NUMBER such as bm25@5, .*, got"):
@@ -71,17 +77,22 @@ def test_operations(corpus, tiny_sampler, monkeypatch):
         "background",
         "background&one@1",
         "none@CP",
+        "(one@3&none)@1",
+        "((background@CP))",
+        "a/two@2@1&none",
     ]
     found = retrieve_sources(names, corpus, QUESTIONS, reading.reader)
     first = list(corpus.values())
     assert list(found) == names
-    assert (sorted(loaded), asked) == (["one", "two"], [3, 3])  # each once, as deep as any name wants it
+    assert (sorted(loaded), asked) == (["a/two", "one", "two"], [3, 3, 2])  # each once, as deep as any name wants it
     assert found["none"] == found["none@CP"] == [(), ()]
     assert found["one@3"] == [tuple(first[:3]), tuple(first[1:4])]
     assert found["one@2&two@3"] == found["one@3"]  # equal ones once
     assert found["(one@2&two@3)@1"] == [(first[0],), (first[1],)]
     assert found["one@2@CP"] == [(Passage("2 passages", id="compressed"),)] * 2
     assert found["background"] == [(Passage("The lane is old.", id="background"),), ()]
+    assert found["(one@3&none)@1"] == found["a/two@2@1&none"] == [(first[0],), (first[1],)]
+    assert found["((background@CP))"] == [(Passage("1 passages", id="compressed"),), ()]
     assert found["background&one@1"] == [(Passage("The lane is old.", id="background"), first[0]), (first[1],)]
     with pytest.raises(ValueError, match="background and @CP are written by a reader, got none"):
         retrieve_sources(["background"], corpus, QUESTIONS)

@@ -12,7 +12,6 @@ from seper_reward.baselines.voting import (
     SIMILARITIES,
     VoteOptions,
     VoteWeights,
-    equal_weights,
     heaviest_answer,
     search,
     search_weights,
@@ -69,7 +68,7 @@ def test_votes_of_dropped_retrievers():
 
 def test_abstentions_are_set_aside():
     table = tables(exact_match=(1, 0, 0))
-    weights = equal_weights(PLAIN, 3)
+    weights = VoteWeights((1, 1), (1, 1, 1))
     aside = VoteOptions(PLAIN.similarities)
     assert elected(table, weights, PLAIN, [1, 1, 0]) == 0  # two that say "unknown" agree
     assert elected(table, weights, aside, [1, 1, 0]) == 2

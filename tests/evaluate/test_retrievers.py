@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from seper_reward.cli import main
-from seper_reward.evaluate.rag.measuring import measured
+from seper_reward.evaluate.measuring import measured
 from seper_reward.evaluate.retrievers import RetrieverRow, Retrievers, compare_retrievers
 from seper_reward.types import Passage, Query, UnscorableError
 from tests.evaluate.stubs import StubScorer

@@ -1,29 +1,86 @@
-"""Labelers side by side: agreement with people's marks, with how well a reader answers, and what a label costs."""
+"""Labelers side by side: agreement with people's marks, with the reader's score, and the costs of a label.
+
+python -m tests.benchmarks.experiments.compare --config tests/benchmarks/experiments/configs/compare.yaml
+"""
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from seper_reward.baselines.erag import JudgedConfig, answering_labeler, end_to_end, plot_correlations
+from seper_reward.baselines.labelled import Labelled, label_all
+from seper_reward.command import chosen, parse
+from seper_reward.config import load_scorer
 from seper_reward.data.marks import is_relevant, relevance_of, role_order, type_of
+from seper_reward.data.queries import read_examples
 from seper_reward.evaluate.list_metrics import list_metric
-from seper_reward.evaluate.neighbours.erag import end_to_end
-from seper_reward.evaluate.neighbours.labelled import Labelled, label_all
-from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, LabelerOptions, load_labeler, needs_answers
+from seper_reward.labels.labelers import ERAGLabeler, LabelerOptions, check_labeler, load_labeler, needs_answers
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.provenance import query_key
+from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.retrieval import load_reranker
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
+from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import PooledPearson, mean, mean_over_questions, rank_correlation
 from seper_reward.types import LabeledQuery, Query
 
 Ends = Sequence[Mapping[int, float] | None]  # by question: the reader's score by depth
 _INCIDENTAL = ("data", "output_dir", "cache")
+
+
+@dataclass
+class CompareConfig(JudgedConfig):
+    """Compare labelers by people's marks, by how well the reader answers, and by their costs, on several data sets."""
+
+    data: list[str] = setting(
+        ["demo=demo"],
+        "Data sets as NAME=FILE: questions as JSON, JSONL (also .gz) or Parquet, or 'demo'; their passages carry "
+        "'relevant': true or false. FILE#train, #dev or #test takes a split, by SHA-1 of the questions' ids. A file "
+        "that is absent is skipped.",
+    )
+    limit: int | None = setting(
+        None, "Number of questions of each data set, evenly spread over its file; not given: all."
+    )
+    labelers: list[str] = setting(
+        ["delta_seper", "erag", "likelihood", "item", "contains", "gold"],
+        "Labelers to compare, by their names in `seper-reward label`.",
+    )
+    depth: int = setting(2, "Number of a question's passages, nearest to it first, that the reader sees together.")
+    output_dir: str = setting(
+        "runs/compare",
+        "Folder of the results (JSON, Markdown and a figure); the same command goes on with what is missing there.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("depth", "limit"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if not self.data or not self.labelers or len(self.files) < len(self.data):
+            raise ValueError(
+                f"expected labelers, and data sets with names of their own, got {self.labelers} and {self.data}"
+            )
+
+    @property
+    def files(self) -> dict[str, str]:
+        """File by name of the data set, with its split.
+
+        Raises:
+            ValueError: An entry of ``data`` is not NAME=FILE, where a name can be that of a file.
+        """
+        files = {name: file for name, _, file in (each.partition("=") for each in self.data)}
+        for name, file in files.items():
+            if not re.fullmatch(r"[\w.-]+", name) or not re.fullmatch(r"[^#]+(#(train|dev|test))?", file):
+                raise ValueError(f"data must be NAME=FILE or NAME=FILE#SPLIT, got {name}={file}")
+        return files
 
 
 def compare(
@@ -189,11 +246,144 @@ class CompareRun:
                 )
             return dict(finished)
         print(f"{name}: {file}", file=sys.stderr)
-        # a list is scored as the preset says, also one without a passage
-        greedy = ERAGOptions.preset(options.erag_preset).greedy
         labelers = {each: load_labeler(each, lambda: scorer, options=options) for each in self._labelers}
-        judge = scorer.with_sampling(seed=self._judging_seed)
-        answering = ERAGLabeler(judge, options.erag_metric, ERAGOptions(greedy=greedy))
+        answering = answering_labeler(scorer, options, self._judging_seed)
         found = {**made_of, **compare(queries, labelers, answering, depth=self._depth)}
         write_json(path, found)
         return found
+
+
+def compare_markdown(results: Mapping[str, Any]) -> str:
+    """Return labelers side by side as Markdown: all data sets in one table, then each by itself.
+
+    Args:
+        results: What ``CompareRun.run`` returned.
+    """
+    used = {name: found for name, found in results.items() if "skipped" not in found}
+    parts = []
+    if len(used) > 1:
+        parts += ["r with marks / τ with the reader's score:", _overview(used)]
+    for name, found in used.items():
+        parts += [_title(name, found), _labelers(found), _types(found)]
+    parts += [f"`{name}` is skipped: {found['skipped']}" for name, found in results.items() if "skipped" in found]
+    return "\n\n".join(parts)
+
+
+def _overview(used: Mapping[str, Any]) -> str:
+    labelers = dict.fromkeys(labeler for found in used.values() for labeler in found["labelers"])
+    return markdown_table(
+        ["labeler", *used],
+        [[f"`{each}`", *(_both(found["labelers"].get(each)) for found in used.values())] for each in labelers],
+    )
+
+
+def _both(row: Mapping[str, Any] | None) -> str:
+    return "–" if row is None else f"{cell(row['marks']['pearson'])} / {cell(row['score']['kendall']['value'])}"
+
+
+def _title(name: str, found: Mapping[str, Any]) -> str:
+    alone, together = found["end_to_end"].values()
+    return (
+        f"**{name}**: {found['questions']} questions, {found['passages']} passages; {found['metric']} without a "
+        f"passage {interval_cell(alone)}, with the {found['depth']} nearest {interval_cell(together)}"
+    )
+
+
+def _labelers(found: Mapping[str, Any]) -> str:
+    header = [
+        "labeler", "gold answer", "questions", "r with marks", "τ with the score", "τ with the gain", "calls a label",
+        "tokens a label", "seconds a label",
+    ]  # fmt: skip
+    return markdown_table(header, [[f"`{name}`", *_labeler(row)] for name, row in found["labelers"].items()])
+
+
+def _labeler(row: Mapping[str, Any]) -> list[str]:
+    costs = row["per_label"]
+    tokens = None if costs["prompt_tokens"] is None else costs["prompt_tokens"] + costs["response_tokens"]
+    return [
+        "needed" if row["needs_answers"] else "not needed",
+        str(row["questions"]),
+        interval_cell({"mean": row["marks"]["pearson"], "interval": row["marks"]["interval"]}),
+        *(interval_cell({**row[end]["kendall"], "mean": row[end]["kendall"]["value"]}) for end in ("score", "gain")),
+        *(cell(value) for value in (costs["calls"], tokens, costs["seconds"])),
+    ]
+
+
+def _types(found: Mapping[str, Any]) -> str:
+    """Return labels by type of passage, and their correlation with marks where only one other type is compared."""
+    labelled = [row["types"] for row in found["labelers"].values()]
+    types = list(dict.fromkeys(each for row in labelled for each in row))
+    against = [each for each in types if any("pearson" in row.get(each, {}) for row in labelled)]
+    header = ["labeler", *(f"mean label, {each}" for each in types), *(f"r, relevant and {each}" for each in against)]
+    rows = [
+        [
+            f"`{name}`",
+            *(cell(row["types"].get(each, {}).get("label")) for each in types),
+            *(cell(row["types"].get(each, {}).get("pearson")) for each in against),
+        ]
+        for name, row in found["labelers"].items()
+    ]
+    return markdown_table(header, rows)
+
+
+def plot_compare(results: Mapping[str, Any], path: Path) -> None:
+    """Plot each labeler's agreement with marks and with the reader's score, one row of points by data set.
+
+    Args:
+        results: What ``CompareRun.run`` returned; data sets that were skipped are left out.
+        path: Image file; its ending decides the format (svg, png, pdf).
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    used = {name: found["labelers"] for name, found in results.items() if "labelers" in found}
+    panels = {
+        title: {
+            name: {each: tuple(row[measure].get("kendall", row[measure]).values()) for each, row in found.items()}
+            for name, found in used.items()
+        }
+        for title, measure in (
+            ("Pearson's r with people's marks", "marks"),
+            ("Kendall's τ with the reader's score", "score"),
+        )
+    }
+    plot_correlations(panels, list(dict.fromkeys(labeler for found in used.values() for labeler in found)), 0.45, path)
+
+
+def run(arguments: list[str]) -> None:
+    """Compare labelers as the words of a command line say."""
+    config = parse(CompareConfig, arguments, "python -m tests.benchmarks.experiments.compare")
+    for name in config.labelers:
+        check_labeler(name)
+    run = CompareRun(
+        Path(config.output_dir),
+        asdict(config),
+        lambda: load_scorer(config, config.seed),
+        config.labelers,
+        LabelerOptions(**config.labeler_options),
+        depth=config.depth,
+        judging_seed=config.judging_seed,
+    )
+
+    def read(file: str, split: str) -> list[Query]:
+        return chosen(read_examples(file)[0], split, config.limit)
+
+    results = run.run(config.files, read)
+    text = compare_markdown(results)
+    (run.folder / "results.md").write_text(text + "\n", encoding="utf-8")
+    plot_compare(results, run.folder / "results.svg")
+    print(text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; return 0, or 2 after a message if the input or a setting is at fault."""
+    try:
+        run(list(sys.argv[1:] if argv is None else argv))
+    except (OSError, ValueError) as error:
+        print(f"compare: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,16 +1,21 @@
-"""Votes against the best single retriever: by hand with scripted candidates, and the whole command."""
+"""Votes against the best single retriever, and win ratios: by hand with scripted candidates, and the whole command."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
-from seper_reward.baselines.ensemble import Candidates
+from seper_reward.baselines.candidates import Candidates
+from seper_reward.baselines.eor import consistency, eor
+from seper_reward.baselines.pool import retrieve_sources
 from seper_reward.baselines.voting import SIMILARITIES
 from seper_reward.cli import main
+from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import fold_of
-from seper_reward.evaluate.neighbours.ensemble import ensemble
-from seper_reward.types import Query, UnscorableError
+from seper_reward.evaluate.win_ratios import Errors
+from seper_reward.types import Passage, Query, UnscorableError
+from tests.evaluate.test_win_ratios import identity
 from tests.helpers import evaluation_arguments as arguments
 
 # what each of three retrievers leads to, by kind of question; R is right
@@ -45,7 +50,7 @@ class Asking:
 
 
 def test_votes_by_hand():
-    result = ensemble(Asking(), QUERIES, SOURCES, folds=3)
+    result = asdict(eor(Asking(), QUERIES, SOURCES, folds=3))
     assert (result["questions"], result["left_out"], result["folds"]) == (35, 1, 3)
     kinds = [query.id[-1] for query in QUERIES if query.id != "5c"]
     share = {kind: kinds.count(kind) / 35 for kind in "abcde"}
@@ -65,6 +70,13 @@ def test_votes_by_hand():
     equal = result["voters"]["belief_vote_equal"]
     assert equal["accuracy"]["mean"] == accuracies["one"]
     assert equal["weights"] == {"similarities": {}, "retrievers": {"one": 1.0, "two": 1.0, "three": 1.0}}
+    consistent = result["consistency"]
+    assert (consistent["questions"], consistent["left_out"]) == (35, 1)
+    assert consistent["upper_bound"] == result["upper_bound"]
+    assert consistent["win_ratio"]["three"]["one"] == pytest.approx(
+        share["c"] / (1 - share["a"] - share["b"]), abs=1e-4
+    )
+    assert consistent["win_ratio"]["two"]["one"] == 0.0
     # of its wrong answers, the first two retrievers have none right, and the third those of c
     assert equal["mrlr"] == pytest.approx(share["c"] / (share["c"] + share["d"] + share["e"]) / 3, abs=1e-4)
     assert set(result["voters"]["eor_paper"]["weights"]["similarities"]) == {"exact_match", "bertscore", "entailment"}
@@ -92,7 +104,7 @@ def test_weights_are_of_other_folds():
 
     asking = Half()
     asking.asked = iter(queries)
-    result = ensemble(asking, queries, {name: rows[:12] for name, rows in SOURCES.items()}, folds=2)
+    result = asdict(eor(asking, queries, {name: rows[:12] for name, rows in SOURCES.items()}, folds=2))
     assert result["best_single"] == {
         "accuracy": {"mean": 0.0, "interval": None},  # what is best on the one half is wrong on the other
         "chosen": {"one": 1, "three": 1},
@@ -102,18 +114,77 @@ def test_weights_are_of_other_folds():
 
 def test_too_little_to_learn_from():
     with pytest.raises(ValueError, match="at least two retrievers and two folds, got 1 and 5"):
-        ensemble(Asking(), QUERIES, {"one": SOURCES["one"]})
+        eor(Asking(), QUERIES, {"one": SOURCES["one"]})
     with pytest.raises(ValueError, match="expected questions in at least two folds, got 0 that can be asked"):
-        ensemble(Asking(), [], {name: [] for name in SOURCES})
+        eor(Asking(), [], {name: [] for name in SOURCES})
+
+
+LANE = [
+    Query("a", "Who built it?", ("Ann Lee",)),
+    Query("b", "Who owns it?", ("Bob",)),
+    Query("c", "Who lists it?", (("Ann",), ("Bob",))),
+]
+ANSWERED = [  # with the answers without a passage and with one
+    # wrong; a part of the answer that the passage holds
+    (LANE[0], [(), (Passage("Ann Lee did."),)], ("Carl", "Lee")),
+    # a lucky guess; an abstention
+    (LANE[1], [(), (Passage("Corn."),)], ("Bob", "Unknown.")),
+    (LANE[2], [(), (Passage("Ann and Bob do."),)], ("Ann", "Bob and Ann")),
+]
+
+
+def test_consistency_by_hand():
+    result = asdict(consistency(["none", "one"], ANSWERED, left_out=1))
+    assert (result["questions"], result["left_out"]) == (3, 1)
+    none, one = result["sources"]["none"], result["sources"]["one"]
+    # a list counts if all of it is stated: without a passage only b is right, with one only c
+    assert none["accuracy"]["mean"] == one["accuracy"]["mean"] == pytest.approx(1 / 3, abs=1e-4)
+    assert result["win_ratio"] == {"none": {"none": None, "one": 0.5}, "one": {"none": 0.5, "one": None}}
+    assert none["mrwr"]["mean"] == none["mrlr"]["mean"] == 0.5
+    assert result["upper_bound"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
+    third = pytest.approx(1 / 3, abs=1e-4)
+    assert none["errors"] == {
+        "wrong": pytest.approx(2 / 3, abs=1e-4), "retriever": 1.0, "hallucination": 0.0, "extraction": 0.0,
+        "ungrounded": 1.0, "lucky": third,
+    }  # fmt: skip
+    assert one["errors"] == {
+        "wrong": pytest.approx(2 / 3, abs=1e-4), "retriever": third, "hallucination": 0.0, "extraction": 0.5,
+        "ungrounded": 1.0, "lucky": 0.0,
+    }  # fmt: skip
+    assert (none["abstained"], one["abstained"]) == (0.0, third)
+
+
+def test_intervals_are_over_questions():
+    result = asdict(consistency(["none", "one"], ANSWERED * 4))
+    low, high = result["sources"]["one"]["mrwr"]["interval"]
+    assert 0 <= low < 0.5 < high <= 1
+    assert np.isclose(result["sources"]["one"]["mrwr"]["mean"], 0.5)
+
+
+def test_sources_by_name(lane_questions):
+    queries = read_queries(lane_questions).queries
+    corpus = {f"{query.id} {each.id}": each for query in queries for each in query.passages}
+    questions = [query.question for query in queries[:3]]
+    found = retrieve_sources(["bm25@2", "none", "bm25@1"], corpus, questions)
+    assert list(found) == ["bm25@2", "none", "bm25@1"]
+    assert found["none"] == [(), (), ()]
+    assert [len(row) for row in found["bm25@2"]] == [2, 2, 2]
+    assert [row[:1] for row in found["bm25@2"]] == found["bm25@1"]
+    for name in ("bm25", "bm25@0", "@3", "bm25@two"):
+        with pytest.raises(ValueError, match=r"must be none, background or RETRIEVER@NUMBER such as bm25@5, .* got"):
+            retrieve_sources([name], corpus, questions)
 
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "5", "--sources", "none", "bm25@1", "bm25@2@RR@1", "--folds", "3", "--pooling", "plurality"]
-    assert main(["evaluate", "ensemble", *words]) == 0
+    words += ["--plot", str(tmp_path / "ratios.svg")]
+    assert main(["baseline", "eor", *words]) == 0
     out = capsys.readouterr().out
     for line in (
         "retriever ",
+        "errors ",
+        "is right where it is wrong:",
         "best retriever of the other folds (",
         "vote ",
         "right by at least one: ",
@@ -123,8 +194,15 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     result = json.loads((tmp_path / "out.json").read_text())
     assert (result["questions"], result["pooling"]) == (5, "plurality")
     assert list(result["voters"]) == ["eor_paper", "eor_official", "eor_default", "belief_vote", "belief_vote_equal"]
+    assert "right by at least one: 0.000" in out  # a random reader
+    found = result["consistency"]
+    errors = found["sources"]["bm25@1"]["errors"]
+    assert (errors["retriever"], errors["wrong"]) == (0.0, 1.0)
+    assert identity(Errors(**errors)) == pytest.approx(1.0, abs=1e-3)
+    assert found["win_ratio"]["none"]["bm25@1"] == 0.0
+    assert (tmp_path / "ratios.svg").read_text().startswith("<?xml")
     for row in result["voters"].values():
         assert row["accuracy"]["mean"] == 0.0  # a random reader
         assert list(row["weights"]["retrievers"]) == ["none", "bm25@1", "bm25@2@RR@1"]
-    assert main(["evaluate", "ensemble", *words, "--sources", "none"]) == 2
+    assert main(["baseline", "eor", *words, "--sources", "none"]) == 2
     assert "expected at least two folds and sources" in capsys.readouterr().err

@@ -1,16 +1,24 @@
 """Credit per step by hand, with scripted beliefs, and the whole command."""
 
 import json
+from dataclasses import asdict, replace
 
 import pytest
 
 from seper_reward import SePerScorer
 from seper_reward.baselines.session import Step, Trace, WorkflowOptions
+from seper_reward.baselines.workflows import (
+    Answered,
+    StepResult,
+    WorkflowResult,
+    WorkflowsResult,
+    compare_workflows,
+    tables,
+)
 from seper_reward.cli import main
-from seper_reward.evaluate.rag.workflows import Answered, compare_workflows
 from seper_reward.types import Passage, Query
 from tests.evaluate.stubs import Given, StubScorer
-from tests.helpers import ScriptedSampler
+from tests.helpers import ScriptedSampler, cells, of
 from tests.helpers import evaluation_arguments as arguments
 
 A, B = Passage("Ida owns it.", id="a"), Passage("Fog.", id="b")
@@ -53,7 +61,7 @@ def test_credit_telescopes():
 def test_workflows_by_hand(scorer):
     names = ["closed_book", "retrieve", "ret_robust", "iter_retgen"]
     options = WorkflowOptions(max_searches=2)
-    result = compare_workflows(scorer, QUERIES, Given(FOUND), names, options)
+    result = asdict(compare_workflows(scorer, QUERIES, Given(FOUND), names, options))
     assert (result["questions"], result["left_out"]) == (2, 1)
     assert result["baseline_seper"] == pytest.approx(0.35)
     found = result["workflows"]
@@ -87,8 +95,8 @@ def test_workflows_by_hand(scorer):
 
 def test_no_reference_no_lead(scorer):
     result = compare_workflows(scorer, QUERIES[:1], Given(FOUND), ["closed_book"])
-    assert result["workflows"]["closed_book"]["lead"] is None
-    assert result["workflows"]["closed_book"]["steps"] == []
+    assert result.workflows["closed_book"].lead is None
+    assert result.workflows["closed_book"].steps == []
 
 
 def test_names_and_questions_are_checked(scorer):
@@ -100,11 +108,25 @@ def test_names_and_questions_are_checked(scorer):
         compare_workflows(scorer, QUERIES[:1], Given(FOUND), [])
 
 
+def test_tables():
+    row = WorkflowResult(of(0.5), of(0.1), of(0.0), of(54.4), None, [], None)
+    lead = {"lead": 0.2, "interval": [0.1, 0.3], "sd": 0.1}
+    step = StepResult(0.25, 1.0, of(-0.2, [-0.4, -0.1]))
+    other = replace(row, lead={"accuracy": lead}, per_search=0.05, steps=[step])
+    table = tables(WorkflowsResult(2, 0, 0.3, {"closed_book": row, "flare": other}, []))
+    assert cells(table, ["closed_book"]) == ["0.500", "0.100", "–", "0.00", "54", "–"]
+    assert cells(table, ["flare"])[2] == "+0.200 [0.100, 0.300]"
+    steps = table.partition("by step")[2]
+    assert cells(steps, ["flare"]) == ["-0.200 [-0.400, -0.100] (25%, 100% of them refusals)"]
+    assert cells(steps, ["closed_book"]) == [""]
+    assert "by step" not in tables(WorkflowsResult(2, 0, 0.3, {"closed_book": row}, []))
+
+
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "3", "--max_searches", "2", "--plot", str(tmp_path / "searches.svg"), "--top_k", "2"]
     words += ["--max_thought_tokens", "8", "--cache", str(tmp_path / "cache.sqlite")]
-    assert main(["evaluate", "workflows", *words]) == 0
+    assert main(["baseline", "workflows", *words]) == 0
     out = capsys.readouterr().out
     assert out.startswith("3 questions, SePer without a passage 0.")
     assert "| iter_retgen " in out
@@ -114,7 +136,7 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
         total = sum(step["gain"]["mean"] for step in row["steps"])
         assert total == pytest.approx(row["delta_seper"]["mean"], abs=5e-4)
     assert (tmp_path / "searches.svg").read_text().startswith("<?xml")
-    assert main(["evaluate", "workflows", *words]) == 0
+    assert main(["baseline", "workflows", *words]) == 0
     assert json.loads((tmp_path / "out.json").read_text()) == result  # tokens, too, though the cache knew all
-    assert main(["evaluate", "workflows", *words, "--sure_from", "2"]) == 2
+    assert main(["baseline", "workflows", *words, "--sure_from", "2"]) == 2
     assert "sure_from must be in [0, 1], got 2.0" in capsys.readouterr().err

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from seper_reward import SePerScorer
+from seper_reward.baselines.item import judgments
 from seper_reward.cli import main
 from seper_reward.data.rows import BadRowError
-from seper_reward.evaluate.neighbours.judgments import judgments
 from seper_reward.labels.labelers import GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
@@ -58,7 +58,7 @@ def scorer(tiny_sampler, tiny_judge):
 
 
 def test_judgments_by_hand(scorer):
-    result = judgments(scorer, QUERIES, {"j": Scripted()}, reference=Scripted(["b"]), margin=0.25)
+    result = judgments(scorer, QUERIES, {"j": Scripted()}, reference=Scripted(["b"]), margin=0.25).as_json()
     assert (result["questions"], result["without_relevant"]) == (3, 1)
     found = result["judges"]["j"]
     # of a the first two are chosen, of b the last, of c none
@@ -86,7 +86,7 @@ def test_judgments_by_hand(scorer):
 
 
 def test_a_judge_of_ranks_has_an_order_of_its_own(scorer):
-    found = judgments(scorer, QUERIES[:3], {"j": Scripted(["b"], ranked=True)})["judges"]["j"]
+    found = judgments(scorer, QUERIES[:3], {"j": Scripted(["b"], ranked=True)}).as_json()["judges"]["j"]
     assert found["ndcg@3"]["mean"] == pytest.approx((1 / math.log2(3) + 1) / 2, abs=1e-4)
     assert found["questions"] == 2
     assert found["left_out"] == ["no b"]
@@ -94,7 +94,7 @@ def test_a_judge_of_ranks_has_an_order_of_its_own(scorer):
 
 
 def test_a_judge_that_is_never_understood_has_no_numbers(scorer):
-    found = judgments(scorer, QUERIES, {"j": Scripted("abc")}, reference=GoldLabeler())["judges"]["j"]
+    found = judgments(scorer, QUERIES, {"j": Scripted("abc")}, reference=GoldLabeler()).as_json()["judges"]["j"]
     assert (found["questions"], len(found["left_out"])) == (0, 3)
     assert found["precision"] is found["f1_of_means"] is None
     assert found["answers"]["exact_match"] == found["ndcg@1"] == {"mean": None, "interval": None}
@@ -112,7 +112,7 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "3", "--judges", "vanilla", "erag", "contains", "--item_max_new_tokens", "8"]
     words += ["--item_form", "pointwise"]
-    assert main(["evaluate", "judgments", *words]) == 0
+    assert main(["baseline", "item", *words]) == 0
     out = capsys.readouterr().out
     for line in ("judge", "answers with", "Pearson of labels with", "a question costs"):
         assert f"\n{line}" in f"\n{out}"
@@ -124,5 +124,5 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert found["questions"] == 3
     assert found["agreement"]["reference"]["pearson"] is not None
     assert found["per_question"]["calls"] == 4  # without a passage, and with each of three
-    assert main(["evaluate", "judgments", *words, "--judges", "clicks"]) == 2
+    assert main(["baseline", "item", *words, "--judges", "clicks"]) == 2
     assert "labeler must be one of" in capsys.readouterr().err

@@ -1,19 +1,29 @@
-"""Ensembles of retrievers: a reader answers with the passages of each, and its answers or its beliefs vote.
+"""Candidates of a vote: a reader's answers with several retrievers' passages, and how alike they are.
 
-The first is EoR (arXiv:2405.20680), the second ours: in place of one answer with each retriever's passages, all that
-the reader might answer with them votes, each by its probability and for all answers that mean the same.
+In EoR (arXiv:2405.20680) the answers vote. Ours: in place of one answer with each retriever's passages, all sampled
+responses vote, each by its probability and for all responses that mean the same.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
-from seper_reward.baselines.similarity import AnswerSimilarity
-from seper_reward.baselines.voting import VoteOptions, VoteWeights, heaviest_answer, winners
-from seper_reward.data.answers import abstains
+from seper_reward.baselines.voting import (
+    SIMILARITIES,
+    Similarity,
+    VoteOptions,
+    VoteWeights,
+    heaviest_answer,
+    winners,
+)
+from seper_reward.data.answers import abstains, normalize_answer, share_held
 from seper_reward.estimators.belief import weigh
+from seper_reward.estimators.judge import BeliefJudge
+from seper_reward.evaluate.similarity import bertscore_f1
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.retrieval.loading import load_encoder
 from seper_reward.scorer import SePerScorer
@@ -120,3 +130,51 @@ def _asked(question: str, shown: Sequence[Sequence[Passage]]) -> Asked:
 
 def _says_nothing(text: str) -> bool:
     return not text.strip() or abstains(text)
+
+
+class AnswerSimilarity:
+    """Compares answers by their words, by an encoder's vectors of their tokens, and by entailment.
+
+    Args:
+        judge: Judge of the entailment model, and its cache.
+        encoder: A ``SentenceTransformer`` over BERT, whose vectors of tokens are compared.
+    """
+
+    def __init__(self, judge: BeliefJudge, encoder: Any) -> None:
+        self._judge, self._encoder = judge, encoder
+
+    def compare(self, question: str, texts: Sequence[str]) -> Any:
+        """Return ``(K, R, R)`` all K of ``SIMILARITIES`` of R answers, symmetric and in [0, 1].
+
+        ``exact_match`` is 1 for answers that are equal once normalised, ``containment`` also where one holds the other
+        as words; ``bertscore`` is ``bertscore_f1``; ``entailment`` is the mean of both directions, of the texts by
+        themselves, and ``entailment_with_question`` of the texts as answers to the question. Equal texts are alike in
+        all of them. A blank one is like none; the official code takes it for contained in all.
+        """
+        said = [" ".join(text.split()) for text in texts]
+        distinct = sorted({text for text in said if text})
+        pairs = list(itertools.combinations(distinct, 2))
+        vectors = dict(zip(distinct, self._token_vectors(distinct), strict=True))
+        found: dict[Similarity, list[float]] = {
+            "exact_match": [float(normalize_answer(one) == normalize_answer(other)) for one, other in pairs],
+            "containment": [max(share_held(one, (other,)), share_held(other, (one,))) for one, other in pairs],
+            "bertscore": [bertscore_f1(vectors[one], vectors[other]) for one, other in pairs],
+            "entailment": self._mutual("", pairs),
+            "entailment_with_question": self._mutual(question, pairs),
+        }
+        number = {text: at for at, text in enumerate([*distinct, ""])}
+        table = np.zeros((len(SIMILARITIES), len(number), len(number)))
+        table[:, range(len(distinct)), range(len(distinct))] = 1.0
+        for at, (one, other) in enumerate(pairs):
+            values = [found[name][at] for name in SIMILARITIES]
+            table[:, number[one], number[other]] = table[:, number[other], number[one]] = values
+        places = [number[text] for text in said]
+        return table[:, places][:, :, places]
+
+    def _mutual(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        probs = self._judge.entailment(question, {*pairs, *((other, one) for one, other in pairs)})
+        return [(probs[one, other] + probs[other, one]) / 2 for one, other in pairs]
+
+    def _token_vectors(self, texts: Sequence[str]) -> list[Tensor]:
+        vectors = self._encoder.encode(list(texts), output_value="token_embeddings", show_progress_bar=False)
+        return [row[1:-1].float().cpu() for row in vectors]  # without the tokens that begin and end each text

@@ -1,13 +1,13 @@
-"""An ensemble's candidates: answers, masses and clusters, from a scripted reader."""
+"""An ensemble's candidates: answers, masses and clusters, from a scripted reader; how alike answers are, by hand."""
 
 import numpy as np
 import pytest
 import torch
 
 from seper_reward import Estimator
-from seper_reward.baselines import ensemble
-from seper_reward.baselines.ensemble import Ensemble
-from seper_reward.baselines.voting import SIMILARITIES, VoteOptions, equal_weights
+from seper_reward.baselines import candidates
+from seper_reward.baselines.candidates import AnswerSimilarity, Ensemble
+from seper_reward.baselines.voting import SIMILARITIES, VoteOptions, VoteWeights
 from seper_reward.types import Passage, Responses, UnscorableError
 
 SAID = {  # by passage, what 10 samples say; the first is the likeliest
@@ -84,7 +84,9 @@ def test_candidates_by_hand(asking):
     assert found.belief_vote([1, 0, 0.0]) == "Bob"
     assert found.belief_vote([0, 0, 0.0]) == "unknown"  # nobody counts
     options = VoteOptions(("exact_match",))
-    assert found.vote(equal_weights(options, 3), options) == "Ann Lee"  # the first of those that say something
+    assert (
+        found.vote(VoteWeights((1.0,), (1.0, 1.0, 1.0)), options) == "Ann Lee"
+    )  # the first of those that say something
 
 
 def test_where_nobody_says_anything(asking, monkeypatch):
@@ -95,7 +97,7 @@ def test_where_nobody_says_anything(asking, monkeypatch):
 
 
 def test_the_embedded_encoder_is_the_default(monkeypatch):
-    monkeypatch.setattr(ensemble, "load_encoder", lambda name: {"minilm": Encoder()}[name])
+    monkeypatch.setattr(candidates, "load_encoder", lambda name: {"minilm": Encoder()}[name])
     asking = Ensemble(Scorer(Reader()))
     assert asking.candidates("Who?", SHOWN[1:]).texts == ("Ann Lee", "Bob")
     with pytest.raises(UnscorableError, match="too long"):
@@ -108,3 +110,55 @@ def test_a_real_reader(tiny_scorer):
     assert found.masses.shape == (len(found.sampled), 2)
     assert found.masses.sum(axis=0) == pytest.approx([1.0, 1.0])  # a random reader never says that it does not know
     assert found.belief_vote() in found.sampled
+
+
+class LengthJudge:
+    def entailment(self, question, pairs):
+        assert all(one != other for one, other in pairs)
+        return {(one, other): (len(one) - len(other) + 20) / 40 + bool(question) / 8 for one, other in pairs}
+
+
+class LetterEncoder:
+    """Vectors of a text's letters between those of two tokens that begin and end it."""
+
+    def encode(self, texts, output_value, show_progress_bar):
+        assert output_value == "token_embeddings"
+        ends = torch.full((1, 128), 9.0)
+        letters = [torch.eye(128)[[ord(letter) for letter in text]] for text in texts]
+        return [torch.cat([ends, rows, ends]) for rows in letters]
+
+
+def test_similarities_by_hand():
+    found = AnswerSimilarity(LengthJudge(), LetterEncoder()).compare(
+        "Who?", ["The mill", "mill", " ", "old mill", "The  mill"]
+    )
+    by_name = dict(zip(SIMILARITIES, found, strict=True))
+    assert found.shape == (5, 5, 5)
+    assert np.array_equal(found, found.transpose(0, 2, 1))
+    assert by_name["exact_match"].astype(int).tolist() == [
+        [1, 1, 0, 0, 1],
+        [1, 1, 0, 0, 1],
+        [0, 0, 0, 0, 0],  # a blank is like none, not even itself
+        [0, 0, 0, 1, 0],
+        [1, 1, 0, 0, 1],
+    ]
+    assert by_name["containment"][1].tolist() == [1, 1, 0, 1, 1]
+    assert by_name["containment"][0].tolist() == [1, 1, 0, 1, 1]
+    # of "old mill" the letters l, m, i, l, l are in "mill": 5 of 8, and all of "mill" are in "old mill"
+    assert by_name["bertscore"][3, 1] == pytest.approx(2 * (5 / 8) / (5 / 8 + 1))
+    assert by_name["entailment"][1, 3] == 0.5  # the mean of both directions
+    assert by_name["entailment_with_question"][1, 3] == 0.625
+    assert not found[:, 2].any()
+    assert np.array_equal(found[:, 0], found[:, 4])
+
+
+def test_with_the_embedded_models(tiny_scorer):
+    from seper_reward.retrieval import load_encoder
+
+    found = AnswerSimilarity(tiny_scorer.judge, load_encoder("minilm")).compare("Who?", ["Ann Lee", "Bob", "ann lee."])
+    exact, _, bertscore, entailment, with_question = found
+    assert exact[0].tolist() == [1, 0, 1]
+    assert bertscore[0, 2] > bertscore[0, 1] > 0
+    assert ((found >= 0) & (found <= 1)).all()
+    assert entailment[0, 1] != with_question[0, 1]
+    assert not AnswerSimilarity(tiny_scorer.judge, load_encoder("minilm")).compare("Who?", ["", " "]).any()

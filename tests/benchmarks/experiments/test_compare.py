@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seper_reward.cli import main
 from seper_reward.data.rows import BadRowError
 from seper_reward.data.splits import split_of
-from seper_reward.evaluate.neighbours import compare as module
-from seper_reward.evaluate.neighbours.compare import compare
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from tests.benchmarks.experiments import compare as module
+from tests.benchmarks.experiments.compare import compare, main
 from tests.helpers import OneByOne
 from tests.helpers import evaluation_arguments as arguments
 
@@ -113,7 +112,7 @@ def words(tiny_reader, tiny_entailment, lane_questions, tmp_path):
     del words[words.index("--file") : words.index("--file") + 2], words[-2:]
     data = [f"lane={lane_questions}", f"held_out={lane_questions}#test", f"other={tmp_path / 'absent.jsonl'}"]
     words += ["--data", *data, "--limit", "5", "--labelers", "delta_seper", "contains", "gold"]
-    return ["evaluate", "compare", *words, "--output_dir", str(tmp_path / "run")]
+    return [*words, "--output_dir", str(tmp_path / "run")]
 
 
 def test_the_command_goes_on(words, lane_questions, tmp_path, capsys, monkeypatch):

@@ -1,35 +1,43 @@
-"""What labelling costs: the labels of all questions, with the reader's calls, tokens and seconds."""
+"""Labels of many questions, and what they cost: the reader's calls and tokens, and seconds."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from seper_reward.labels import loop
 from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.reports.tables import cell, text_table
 from seper_reward.runtime.profiling import profiling
 from seper_reward.statistics import rounded
 from seper_reward.types import LabeledQuery, Query, UnscorableError
 
+Costs = Mapping[str, float | None]
+
 
 class Labelled(NamedTuple):
-    """What a labeler made of questions.
+    """The labels of questions.
 
     Attributes:
-        rows: Per question its labels, or why it has none.
+        rows: Per question its labels, or the reason why it has none.
         costs: ``seconds``, and of the reader ``calls`` (prompts), ``prompt_tokens`` and ``response_tokens``, in all;
-            what a cache knew already cost nothing.
+            cached responses cost nothing.
     """
 
     rows: list[LabeledQuery | UnscorableError]
     costs: dict[str, float]
 
     @property
+    def labeled(self) -> list[LabeledQuery]:
+        """The questions that have labels."""
+        return [row for row in self.rows if isinstance(row, LabeledQuery)]
+
+    @property
     def reasons(self) -> list[str]:
-        """Why questions have no labels, one reason for each of them."""
+        """One reason for each question without labels."""
         return [str(row) for row in self.rows if isinstance(row, UnscorableError)]
 
-    def per(self, count: int) -> dict[str, float | None]:
-        """Return the costs per one of so many labels or questions; ``None`` of none."""
+    def per(self, count: int) -> Costs:
+        """Return the costs divided by a number of labels or questions; ``None`` each if it is 0."""
         return {name: rounded(cost / count) if count else None for name, cost in self.costs.items()}
 
 
@@ -40,3 +48,10 @@ def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
         rows = [labeled for _, labeled in loop.label_all(labeler, queries)]
     counts = {name: float(profile.counts[name]) for name in ("calls", "prompt_tokens", "response_tokens")}
     return Labelled(rows, {"seconds": time.perf_counter() - before, **counts})
+
+
+def costs_table(costs: Mapping[str, Costs], title: str) -> str:
+    """Return costs as text, one row per labeler."""
+    names = list(next(iter(costs.values()), {}))
+    rows = [[labeler, *(cell(row[name]) for name in names)] for labeler, row in costs.items()]
+    return text_table([title, *(name.replace("_", " ") for name in names)], rows)

@@ -2,14 +2,15 @@
 
 import json
 import re
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
 from scipy import stats
 
+from seper_reward.baselines.erag import erag, retrieved
+from seper_reward.baselines.labelled import label_all
 from seper_reward.cli import main
-from seper_reward.evaluate.neighbours.erag import erag, retrieved
-from seper_reward.evaluate.neighbours.labelled import label_all
 from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
@@ -61,14 +62,8 @@ class Answering:
 
 
 def test_correlations_by_hand():
-    result = erag(
-        QUERIES,
-        {"given": Given()},
-        {"all": Scripted(), "some": Scripted(["b"])},
-        Answering(),
-        depths=(1, 2),
-        margin=0.3,
-    )
+    labelers = {"all": Scripted(), "some": Scripted(["b"])}
+    result = asdict(erag(QUERIES, {"given": Given()}, labelers, Answering(), depths=(1, 2), margin=0.3))
     assert (result["metric"], result["questions"]) == ("token_f1", 5)
     found = result["retrievers"]["given"]
     assert found["end_to_end"]["2"]["mean"] == pytest.approx((0.7 + 0.9 + 0.2 + 0.3) / 4)
@@ -98,7 +93,7 @@ def test_correlations_by_hand():
 
 def test_depths_are_checked():
     for depths in ((), (0, 1)):
-        with pytest.raises(ValueError, match="each at least 1, got"):
+        with pytest.raises(ValueError, match="depths must be whole numbers of at least 1, got"):
             erag(QUERIES, {}, {}, Answering(), depths=depths)
 
 
@@ -129,7 +124,7 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "6", "--retrievers", "bm25", "--depths", "1", "2", "--erag_metric", "token_f1"]
     words += ["--labelers", "erag", "delta_seper", "contains", "gold", "--plot", str(tmp_path / "erag.svg")]
-    assert main(["evaluate", "erag", *words]) == 0
+    assert main(["baseline", "erag", *words]) == 0
     out = capsys.readouterr().out
     assert "bm25, 2 passages: token_f1 0" in out
     assert "a label costs" in out
@@ -141,5 +136,5 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert found["labels"]["delta_seper"]["per_label"]["calls"] == pytest.approx(1.5)  # without a passage, and two
     assert found["labels"]["contains"]["label"] == found["labels"]["gold"]["label"] > 0
     assert set(found["correlation"]["gain"]["erag"]["2"]) == {"p", "hit", "recall", "map", "mrr", "ndcg"}
-    assert main(["evaluate", "erag", *words, "--depths", "0"]) == 2
+    assert main(["baseline", "erag", *words, "--depths", "0"]) == 2
     assert "depths must be whole numbers of at least 1" in capsys.readouterr().err

@@ -1,0 +1,279 @@
+"""Prompt compression: a reader's own log-probabilities say which parts of retrieved passages are left out.
+
+Selective Context (arXiv:2310.06201) keeps what the reader could not have guessed, whatever the question is.
+LongLLMLingua's coarse step (arXiv:2310.06839, section 4.1) keeps that from which the reader would guess the question.
+"""
+
+import functools
+import math
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, Protocol
+
+from seper_reward.reader.prompted import PromptedReader
+from seper_reward.reader.tokens import usage
+from seper_reward.runtime.cache import answers_through
+from seper_reward.runtime.profiling import count
+from seper_reward.types import Passage, unwrap
+
+# between sentences, as in the official code of Selective Context, but behind exclamation marks, too, and not initials
+_SENTENCE_END = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<!\b[A-Z]\.)(?<=[.?!])\s+")
+_TEXTS_AT_ONCE = 16  # behind one prompt; each token keeps the logits of the whole vocabulary
+# LongLLMLingua's own words, asked for behind the question (arXiv:2310.06839, section 4.1)
+_RESTRICT = "We can get the answer to this question in the given documents."
+
+
+class Compressor(Protocol):
+    """Shortens the passages that a reader is shown together."""
+
+    def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+        """Return what is left of the passages, in the order in which the reader shall see them.
+
+        Ids, titles and metadata stay; a passage of which nothing is left is missing.
+
+        Raises:
+            UnscorableError: The question, or a part of a passage, is longer than the reader's window.
+        """
+
+
+def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
+    """Return the places of the units that Selective Context keeps (arXiv:2310.06201).
+
+    Args:
+        scores: Self-information of each unit, in nats.
+        keep: Share of the units to keep, in (0, 1]; all that score as high as the last of them are kept, too.
+
+    Returns:
+        Places of the units at or above that percentile, in ascending order.
+
+    Raises:
+        ValueError: ``keep`` is out of range.
+    """
+    import numpy as np
+
+    _check_keep(keep)
+    if not scores:
+        return []
+    threshold = float(np.percentile(scores, 100 * (1 - keep)))
+    return [place for place, score in enumerate(scores) if score >= threshold]
+
+
+def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) -> list[int]:
+    """Return the places of the units that LongLLMLingua's coarse step keeps (arXiv:2310.06839, section 4.1).
+
+    Args:
+        scores: How likely the question is given each unit: the mean natural-log probability of its tokens.
+        lengths: Number of tokens of each unit.
+        keep: Share of all tokens that is the budget, in (0, 1].
+
+    Returns:
+        Places of the units, best first, until the budget is used up; as in the official code, the unit that uses it up
+        is kept whole, so that at least one is.
+
+    Raises:
+        ValueError: ``keep`` is out of range.
+    """
+    _check_keep(keep)
+    # 0.55 * 20 is a little more than 11
+    budget = math.ceil(keep * sum(lengths) - 1e-9)
+    kept: list[int] = []
+    for place in sorted(range(len(scores)), key=lambda at: -scores[at]):
+        if sum(lengths[at] for at in kept) >= budget:
+            break
+        kept.append(place)
+    return kept
+
+
+def span_means(
+    spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]], values: Sequence[float]
+) -> list[float]:
+    """Return for each span of a text the mean value of the tokens that have a part in it; 0 for a span without one.
+
+    The paper on Selective Context sums the self-information of a unit's tokens, its official code takes their mean,
+    which does not favour long units; this is the mean.
+
+    Args:
+        spans: First place and place behind the last one of each unit in the text.
+        offsets: The same of each token.
+        values: One number per token.
+    """
+    return [
+        statistics.fmean(inside)
+        if (
+            inside := [value for (low, high), value in zip(offsets, values, strict=True) if low < end and high > start]
+        )
+        else 0.0
+        for start, end in spans
+    ]
+
+
+class SelectiveContext:
+    """Drops what the reader finds likely: words or sentences of low self-information (arXiv:2310.06201).
+
+    Self-information is measured sentence by sentence, each from the start of a text, as in the official code. That
+    code also knows phrases, which need a parser.
+
+    Args:
+        reader: The reader that will be shown what is left.
+        keep: Share of the units to keep, over all passages of a question together, in (0, 1].
+        unit: Whether ``"word"`` or ``"sentence"`` is kept or dropped.
+
+    Raises:
+        ValueError: ``keep`` is out of range, or the tokenizer does not tell where its tokens are in a text, which
+            words need.
+    """
+
+    def __init__(self, reader: PromptedReader, keep: float = 0.5, unit: Literal["word", "sentence"] = "word") -> None:
+        _check_keep(keep)
+        if unit == "word" and not reader.sampler.tokenizer.is_fast:
+            raise ValueError(
+                "selective_context drops words, which needs a fast tokenizer; take selective_context_sentences"
+            )
+        self._reader, self._keep, self._unit = reader, keep, unit
+
+    def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+        """Return what is left of the passages, in their order; the question plays no part."""
+        units = [self._units(self._reader.prompts.as_data(passage.text)) for passage in passages]
+        kept = set(above_percentile([score for row in units for _, score in row], self._keep))
+        left: list[Passage] = []
+        place = 0
+        for passage, row in zip(passages, units, strict=True):
+            words = [text for at, (text, _) in enumerate(row, place) if at in kept]
+            place += len(row)
+            if words:
+                left.append(replace(passage, text=" ".join(words)))
+        return tuple(left)
+
+    def _units(self, text: str) -> list[tuple[str, float]]:
+        """Return the units of a text with their self-information."""
+        tokenizer = self._reader.sampler.tokenizer
+        sentences = split_sentences(text)
+        start = tokenizer.bos_token or tokenizer.eos_token or "\n"  # what stands before a text that nothing precedes
+        log_probs = token_log_probs(self._reader, [start] * len(sentences), sentences)
+        if self._unit == "sentence":
+            means = [-statistics.fmean(row) for row in log_probs]
+            return list(zip(sentences, means, strict=True))
+        units: list[tuple[str, float]] = []
+        for sentence, row in zip(sentences, log_probs, strict=True):
+            words = list(re.finditer(r"\S+", sentence))
+            offsets = tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+            scores = span_means([word.span() for word in words], offsets, [-value for value in row])
+            units += zip([word[0] for word in words], scores, strict=True)
+        return units
+
+
+class LongLLMLingua:
+    """Keeps the passages, or sentences, from which the reader best guesses the question (arXiv:2310.06839).
+
+    This is the coarse, question-aware step, without the token-wise one that follows there. A unit's score is the mean
+    log-probability of the question's tokens, and of a sentence that says that the documents answer it, after the unit.
+    As there, the best passage comes first.
+
+    Args:
+        reader: The reader that will be shown what is left.
+        keep: Share of the tokens of a question's passages to keep, in (0, 1]; see ``within_budget``.
+        unit: Whether a whole ``"passage"`` is kept or dropped, as in the paper, or a ``"sentence"``.
+
+    Raises:
+        ValueError: ``keep`` is out of range.
+    """
+
+    def __init__(
+        self, reader: PromptedReader, keep: float = 0.5, unit: Literal["passage", "sentence"] = "passage"
+    ) -> None:
+        _check_keep(keep)
+        self._reader, self._keep, self._unit = reader, keep, unit
+
+    def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+        """Return what is left of the passages; that with the best unit comes first, sentences keep their order."""
+        reader, tokenizer = self._reader, self._reader.sampler.tokenizer
+        units = [
+            (owner, replace(passage, text=text))
+            for owner, passage in enumerate(passages)
+            for text in ([passage.text] if self._unit == "passage" else split_sentences(passage.text))
+        ]
+        asked = f" {reader.prompts.as_data(question)} {_RESTRICT}"
+        room = reader.sampler.max_prompt_tokens - len(tokenizer(asked, add_special_tokens=False).input_ids)
+        texts = [reader.prompts.fit([unit], lambda shown: shown[0], room) for _, unit in units]
+        scores = [statistics.fmean(row) for row in token_log_probs(reader, texts, [asked] * len(texts))]
+        lengths = [len(tokenizer(text, add_special_tokens=False).input_ids) for text in texts]
+        kept: dict[int, list[int]] = {}  # by passage, the passage of the best unit first
+        for place in within_budget(scores, lengths, self._keep):
+            kept.setdefault(units[place][0], []).append(place)
+        return tuple(
+            replace(passages[owner], text=" ".join(units[place][1].text for place in sorted(places)))
+            for owner, places in kept.items()
+        )
+
+
+#: Compressors by name; each is made for a reader and a share to keep.
+COMPRESSORS: Mapping[str, Callable[[PromptedReader, float], Compressor]] = {
+    "selective_context": lambda reader, keep: SelectiveContext(reader, keep),
+    "selective_context_sentences": lambda reader, keep: SelectiveContext(reader, keep, "sentence"),
+    "longllmlingua": lambda reader, keep: LongLLMLingua(reader, keep),
+    "longllmlingua_sentences": lambda reader, keep: LongLLMLingua(reader, keep, "sentence"),
+}
+
+
+def load_compressor(name: str, reader: PromptedReader, keep: float = 0.5) -> Compressor:
+    """Return a compressor by its name in ``COMPRESSORS``.
+
+    Args:
+        name: Name of the compressor.
+        reader: The reader whose log-probabilities decide, and that will be shown what is left.
+        keep: Share of the units, or of the tokens, to keep, in (0, 1].
+
+    Raises:
+        ValueError: There is no such compressor, ``keep`` is out of range, or the reader's tokenizer does not fit.
+    """
+    if name not in COMPRESSORS:
+        raise ValueError(f"compressions must be none or of {', '.join(COMPRESSORS)}, got {name!r}")
+    return COMPRESSORS[name](reader, keep)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text, without the space between them.
+
+    >>> split_sentences("The mill of J. Voss burned. Who lit it?")
+    ['The mill of J. Voss burned.', 'Who lit it?']
+    """
+    return [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence]
+
+
+def _check_keep(keep: float) -> None:
+    if not 0 < keep <= 1:
+        raise ValueError(f"keep must be in (0, 1], got {keep}")
+
+
+def token_log_probs(reader: PromptedReader, prompts: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
+    """Return how likely the reader finds each token of whole texts behind prompts, as a plain language model.
+
+    Args:
+        reader: The reader.
+        prompts: Text before each text, not blank; nothing is put around it.
+        texts: The texts, each with at least one token.
+
+    Returns:
+        Per text, one natural-log probability (<= 0) per token.
+
+    Raises:
+        UnscorableError: A prompt and the longest text of its batch, of 16 that are read at once, are longer than the
+            reader's window.
+        ValueError: The reader thinks first.
+    """
+    pairs = list(zip(prompts, texts, strict=True))
+
+    def compute(missing: list[int]) -> list[list[float]]:
+        found: list[list[float]] = []
+        for start in range(0, len(missing), _TEXTS_AT_ONCE):
+            batch, chunk = zip(*(pairs[at] for at in missing[start : start + _TEXTS_AT_ONCE]), strict=True)
+            longest = max(map(len, reader.sampler.tokenizer(list(chunk), add_special_tokens=False).input_ids))
+            sampler = reader.sampler.with_options(replace(reader.sampler.options, max_new_tokens=max(longest, 1)))
+            log_probs = [unwrap(row).tolist() for row in sampler.log_probs(batch, chunk)]
+            count(functools.partial(usage, reader.sampler.tokenizer, batch, list(map(len, log_probs))))
+            found += log_probs
+        return found
+
+    return answers_through(reader.cache, "token log-probs", reader.sampler, pairs, compute)

@@ -1,0 +1,349 @@
+"""Correlate list metrics by labels of single passages with the reader's score on the list (eRAG, arXiv:2404.13781)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from seper_reward.baselines.labelled import Costs, Labelled, costs_table, label_all
+from seper_reward.command import RetrievalConfig, check_depths, corpus_flag, parse, questions_and_corpus, write_result
+from seper_reward.config import RETRIEVER_HELP, CommandConfig, LabelerConfig, load_scorer
+from seper_reward.data.marks import relevance_of
+from seper_reward.data.rows import BadRowError
+from seper_reward.evaluate.list_metrics import LIST_METRICS, ListMetric, list_metric
+from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, LabelerOptions, load_labeler
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.reports.figures import legend_beside, new_figure, save_figure
+from seper_reward.reports.tables import interval_cell, text_table
+from seper_reward.retrieval import Retriever, load_retriever
+from seper_reward.runtime.settings import setting
+from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import mean, mean_over_questions, rank_correlation
+from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
+
+Correlations = dict[str, dict[str, dict[str, Any]]]  # by labeler, depth and metric
+
+
+@dataclass
+class JudgedConfig(LabelerConfig, CommandConfig):
+    """Settings of commands that compare labels with the answers of the reader that made them."""
+
+    judging_seed: int = setting(
+        1,
+        "Seed of the responses that the reader answers whole lists with; another than that of the labels (seed), "
+        "which would otherwise share their noise with what they are compared with.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.judging_seed == self.seed:
+            raise ValueError(f"judging_seed must differ from seed, that of the labels, got {self.seed} for both")
+
+
+@dataclass
+class ERAGConfig(JudgedConfig, RetrievalConfig):
+    """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
+
+    retrievers: list[str] = setting(["bm25", "minilm"], f"{RETRIEVER_HELP} Several are compared.")
+    labelers: list[str] = setting(
+        ["erag", "delta_seper", "likelihood", "item", "contains", "gold"],
+        "Labelers of single passages, by their names in `seper-reward label`.",
+    )
+    depths: list[int] = setting([1, 2, 5], "Numbers of passages that the reader sees together, each >= 1.")
+    plot: str | None = setting(None, "Image file to plot the correlations of precision into; not given: none.")
+    margin: float = setting(
+        0.05, "Label above which a passage is relevant for MAP and MRR; recall and nDCG take labels below 0 as 0."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_depths(self.depths)
+
+
+@dataclass(frozen=True)
+class LabelerResult:
+    """One labeler's labels of a retriever's passages.
+
+    Attributes:
+        questions: Number of questions that have labels.
+        left_out: One reason for each of the other questions.
+        label: Mean label; ``None`` without a label.
+        per_label: Costs of a label.
+    """
+
+    questions: int
+    left_out: list[str]
+    label: float | None
+    per_label: Costs
+
+
+@dataclass(frozen=True)
+class RetrieverResult:
+    """How well metrics of a retriever's lists follow the reader.
+
+    Attributes:
+        end_to_end: The reader's mean score by depth (``"0"``: without a passage), with a 95 % interval.
+        labels: Labels by labeler.
+        correlation: With the ``score`` and with the ``gain``, by labeler, depth and metric, the ``rank_correlation``
+            over the questions that have labels and a score.
+    """
+
+    end_to_end: dict[str, dict[str, Any]]
+    labels: dict[str, LabelerResult]
+    correlation: dict[str, Correlations]
+
+
+@dataclass(frozen=True)
+class ERAGResult:
+    """Correlation of list metrics with the reader's score.
+
+    Attributes:
+        metric: Name of the reader's score.
+        questions: Number of questions.
+        retrievers: Results by retriever.
+    """
+
+    metric: str
+    questions: int
+    retrievers: dict[str, RetrieverResult]
+
+
+def erag(
+    queries: Sequence[Query],
+    retrievers: Mapping[str, Retriever],
+    labelers: Mapping[str, PassageLabeler],
+    answering: ERAGLabeler,
+    *,
+    depths: Sequence[int],
+    margin: float = 0.05,
+) -> ERAGResult:
+    """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list.
+
+    Each retriever's best passages are labelled one by one. Metrics at depth k are made of these labels, and compared
+    over questions with the reader's ``score`` when it sees the k best passages together, and with its ``gain``, the
+    score less that without a passage. Labels that subtract a baseline predict the gain, the others the score.
+
+    Args:
+        queries: Questions with gold answers. Passages that come with them lend their metadata, such as marks, to those
+            of the same id that are retrieved; people's marks are of these only.
+        retrievers: Retrievers by name.
+        labelers: Labelers by name.
+        answering: Labeler whose metric of the reader's responses is the score of a list; of another seed than the
+            labelers, as labels of the same draws share their noise with it.
+        depths: Numbers of passages that the reader sees, each >= 1.
+        margin: Label above which a passage is relevant for MAP and MRR. Recall and nDCG take labels below 0 as 0.
+
+    Raises:
+        BadRowError: People's marks are among the labelers, and a question has none.
+        ValueError: There is no depth, or one is below 1.
+    """
+    check_depths(depths)
+    if any(isinstance(labeler, GoldLabeler) for labeler in labelers.values()):
+        for query in queries:
+            try:
+                relevance_of(query)  # all labels of a question without marks would be 0
+            except BadRowError as error:
+                raise BadRowError(f"{error}; or leave gold out of the labelers") from error
+    found = {
+        name: _measure_lists(retrieved(queries, retriever, max(depths)), labelers, answering, depths, margin)
+        for name, retriever in retrievers.items()
+    }
+    return ERAGResult(answering.name.removeprefix("erag_"), len(queries), found)
+
+
+def retrieved(queries: Sequence[Query], retriever: Retriever, top_k: int) -> list[Query]:
+    """Return the queries with the retrieved passages in place of their own, whose metadata is kept."""
+    found = retriever.retrieve([query.question for query in queries], top_k)
+    return [_with(query, passages) for query, passages in zip(queries, found, strict=True)]
+
+
+def _with(query: Query, passages: Sequence[Passage]) -> Query:
+    own = {passage.id: passage for passage in query.passages}
+    return replace(query, passages=tuple(own.get(passage.id, passage) for passage in passages))
+
+
+def _measure_lists(
+    queries: Sequence[Query],
+    labelers: Mapping[str, PassageLabeler],
+    answering: ERAGLabeler,
+    depths: Sequence[int],
+    margin: float,
+) -> RetrieverResult:
+    scores = end_to_end(queries, answering, [0, *depths])
+    labelled = {name: label_all(labeler, queries) for name, labeler in labelers.items()}
+    targets = {"score": scores, "gain": [row and {k: row[k] - row[0] for k in row} for row in scores]}
+    return RetrieverResult(
+        {str(depth): mean_over_questions([row[depth] for row in scores if row]) for depth in (0, *depths)},
+        {name: _labeler_result(found) for name, found in labelled.items()},
+        {
+            target: {
+                name: {str(depth): _correlations(found, rows, depth, margin) for depth in depths}
+                for name, found in labelled.items()
+            }
+            for target, rows in targets.items()
+        },
+    )
+
+
+def end_to_end(
+    queries: Sequence[Query], answering: ERAGLabeler, depths: Sequence[int]
+) -> list[dict[int, float] | None]:
+    """Return the reader's score with the first passages of each list together, by their number.
+
+    Args:
+        queries: Q questions whose passages are the list, best first.
+        answering: Labeler whose metric of the reader's responses is the score.
+        depths: Numbers of passages, 0 for none.
+
+    Returns:
+        Per question the score by depth; ``None`` if the reader cannot be asked.
+    """
+    asked = [
+        Asked(query.question, query.answers, tuple(query.passages[:depth] for depth in depths)) for query in queries
+    ]
+    return [
+        None
+        if isinstance(row, UnscorableError)
+        else {depth: reading.mean.value for depth, reading in zip(depths, row, strict=True)}
+        for row in answering.read(asked, answering.scorer.batch_size)
+    ]
+
+
+def answering_labeler(scorer: SePerScorer, options: LabelerOptions, seed: int) -> ERAGLabeler:
+    """Return the labeler that scores whole lists as eRAG's preset does, also without a passage, with this seed."""
+    greedy = ERAGOptions.preset(options.erag_preset).greedy
+    return ERAGLabeler(scorer.with_sampling(seed=seed), options.erag_metric, ERAGOptions(greedy=greedy))
+
+
+def _correlations(
+    labelled: Labelled, ends: Sequence[Mapping[int, float] | None], depth: int, margin: float
+) -> dict[str, dict[str, Any]]:
+    both = [
+        (row.labels, end[depth])
+        for row, end in zip(labelled.rows, ends, strict=True)
+        if isinstance(row, LabeledQuery) and end
+    ]
+    lists, targets = [labels for labels, _ in both], [target for _, target in both]
+    return {
+        name: rank_correlation(list_metric(name, [_gains(name, labels, margin) for labels in lists], depth), targets)
+        for name in LIST_METRICS
+    }
+
+
+def _gains(metric: ListMetric, labels: Sequence[float], margin: float) -> Sequence[float]:
+    """Return labels in the range that a metric accepts."""
+    if metric in ("map", "mrr"):
+        return [float(label > margin) for label in labels]
+    return [max(label, 0.0) for label in labels] if metric in ("recall", "ndcg") else labels
+
+
+def _labeler_result(labelled: Labelled) -> LabelerResult:
+    labels = [label for row in labelled.labeled for label in row.labels]
+    label = mean(labels) if labels else None
+    return LabelerResult(len(labelled.labeled), labelled.reasons, label, labelled.per(len(labels)))
+
+
+def tables(result: ERAGResult) -> str:
+    """Return how each labeler's metrics rank lists next to the reader's score and gain, by retriever and depth."""
+    parts = []
+    for retriever, found in result.retrievers.items():
+        ends = dict(found.end_to_end)
+        parts.append(f"{retriever}, no passage: {result.metric} {interval_cell(ends.pop('0'))}")
+        for depth, score in ends.items():
+            parts.append(f"{retriever}, {depth} passages: {result.metric} {interval_cell(score)}")
+            parts[-1] += "".join(
+                f"\n{_rank_table(f'{title} with the {target}', coefficient, by_labeler, depth, found.labels)}"
+                for target, by_labeler in found.correlation.items()
+                for coefficient, title in (("kendall", "Kendall tau"), ("spearman", "Spearman rho"))
+            )
+        parts.append(costs_table({name: row.per_label for name, row in found.labels.items()}, "a label costs"))
+    return "\n\n".join(parts)
+
+
+def _rank_table(
+    title: str, coefficient: str, by_labeler: Correlations, depth: str, labels: Mapping[str, LabelerResult]
+) -> str:
+    rows = []
+    for name, by_depth in by_labeler.items():
+        found = [row[coefficient] for row in by_depth[depth].values()]
+        cells = [interval_cell({"mean": row["value"], "interval": row["interval"]}) for row in found]
+        rows.append([name, str(labels[name].questions), *cells])
+    return text_table([title, "questions", *(LIST_METRICS if rows else ())], rows)
+
+
+def plot(result: ERAGResult, path: Path) -> None:
+    """Plot how well precision by each labeler ranks the lists as the reader does, by retriever and depth.
+
+    Args:
+        result: The correlations.
+        path: Image file; its ending decides the format (svg, png, pdf).
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    panels = {"Kendall's τ with the reader's score": "score", "Kendall's τ with its gain": "gain"}
+    series: dict[str, dict[str, dict[str, Any]]] = {title: {} for title in panels}
+    for title, target in panels.items():
+        for retriever, found in result.retrievers.items():
+            for labeler, by_depth in found.correlation[target].items():
+                for depth, by_metric in by_depth.items():
+                    row = series[title].setdefault(f"P@{depth}, {retriever}", {})
+                    row[labeler] = tuple(by_metric["p"]["kendall"].values())
+    labelers = list(dict.fromkeys(name for found in result.retrievers.values() for name in found.labels))
+    plot_correlations(series, labelers, 0.6, path)
+
+
+def plot_correlations(
+    panels: Mapping[str, Mapping[str, Mapping[str, Any]]], labelers: Sequence[str], height: float, path: Path
+) -> None:
+    """Plot correlations with their intervals, one row of points per labeler.
+
+    Args:
+        panels: By title of the panel, series and labeler, ``(value, interval)``.
+        labelers: Names of the rows.
+        height: Height of a row in inches.
+        path: Image file; its ending decides the format (svg, png, pdf).
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    figure = new_figure(10, height * len(labelers) + 1.6)
+    for axes, (title, series) in zip(figure.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
+        for number, (name, found) in enumerate(series.items()):
+            shift = 0.6 * ((number + 0.5) / len(series) - 0.5)
+            points = [
+                (value, interval or (value, value), labelers.index(each) + shift)
+                for each, (value, interval) in found.items()
+                if value is not None
+            ]
+            errors = [[abs(value - interval[side]) for value, interval, _ in points] for side in (0, 1)]
+            values, _, heights = zip(*points, strict=True) if points else ((), (), ())
+            axes.errorbar(values, heights, xerr=errors, fmt="o", markersize=4, label=name)
+        axes.axvline(0, color="#d5d8dc", zorder=0)
+        axes.set_xlabel(title)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_yticks(range(len(labelers)), labelers)
+        axes.set_ylim(len(labelers) - 0.5, -0.5)
+    legend_beside(axes)
+    save_figure(figure, path)
+
+
+def command(arguments: list[str]) -> str:
+    """Run ``seper-reward baseline erag``."""
+    config = parse(ERAGConfig, arguments, "seper-reward baseline erag")
+    queries, corpus = questions_and_corpus(config)
+    scorer = load_scorer(config, config.seed)
+    options = LabelerOptions(**config.labeler_options)
+    result = erag(
+        queries,
+        {name: load_retriever(name, corpus) for name in config.retrievers},
+        {name: load_labeler(name, lambda: scorer, options=options) for name in config.labelers},
+        answering_labeler(scorer, options, config.judging_seed),
+        depths=config.depths,
+        margin=config.margin,
+    )
+    print(tables(result))
+    write_result(asdict(result), config)
+    if config.plot:
+        plot(result, Path(config.plot))
+    return f"seper-reward train retriever --input {config.file}{corpus_flag(config)} --labeler {config.labelers[0]}"

@@ -1,0 +1,302 @@
+"""Compare judgments of useful passages with people's marks, and by their answers (ITEM, arXiv:2406.11290)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from seper_reward.baselines.labelled import Costs, Labelled, costs_table, label_all
+from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, write_result
+from seper_reward.config import LabelerConfig, load_scorer
+from seper_reward.data.answers import exact_match, token_f1
+from seper_reward.data.marks import relevance_of
+from seper_reward.evaluate.list_metrics import list_metric
+from seper_reward.labels.judgments import METHODS
+from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.reader.prompted import PromptedReader
+from seper_reward.reader.sampler import GREEDY
+from seper_reward.reports.tables import cell, interval_cell, text_table
+from seper_reward.runtime.settings import setting
+from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import PooledPearson, mean_over_questions, rounded
+from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
+
+DEPTHS = (1, 3, 5, 10, 20)
+Mean = dict[str, Any]  # with a 95 % interval over questions
+
+
+@dataclass
+class ItemConfig(LabelerConfig, MarkedConfig):
+    """Compare judgments of which passages are useful with people's marks, and by the answers they lead to (ITEM)."""
+
+    judges: list[str] = setting(
+        ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"],
+        "Who judges: methods of item (see item_method, which then has no effect), or labelers by their names in "
+        "`seper-reward label`.",
+    )
+    reference: str = setting(
+        "delta_seper",
+        "Labeler whose labels are compared with those of the judges; 'none' compares them with marks only.",
+    )
+    margin: float = setting(0.05, "Label above which a passage counts as chosen.")
+
+
+@dataclass(frozen=True)
+class JudgeResult:
+    """How good one judge is.
+
+    Attributes:
+        questions: Number of questions that have labels.
+        left_out: One reason for each of the other questions.
+        chosen: Mean number of chosen passages.
+        mean_precision: Mean precision over questions, 0 if nothing is chosen.
+        mean_recall: Mean recall over questions.
+        precision: Precision over the passages of all questions (micro), as the next two; ``None`` without a question.
+        recall: Recall.
+        f1: Harmonic mean of the two.
+        f1_of_means: Harmonic mean of the two means over questions, which ITEM's authors report.
+        ndcg: nDCG of the judged order, by name such as ``"ndcg@5"``; in JSON a field each.
+        answers: ``exact_match`` and ``token_f1`` of the reader's answers with the chosen passages.
+        agreement: Pearson's r of the labels with ``marks``, and with ``reference``.
+        per_question: Costs of a question.
+    """
+
+    questions: int
+    left_out: list[str]
+    chosen: Mean
+    mean_precision: Mean
+    mean_recall: Mean
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    f1_of_means: float | None
+    ndcg: dict[str, Mean]
+    answers: dict[str, Mean]
+    agreement: dict[str, dict[str, Any]]
+    per_question: Costs
+
+
+@dataclass(frozen=True)
+class ItemResult:
+    """How good judges are.
+
+    Attributes:
+        questions: Number of questions.
+        without_relevant: Number of questions that are left out because no passage is marked relevant.
+        answers: ``exact_match`` and ``token_f1`` with ``all passages``, ``relevant passages`` and ``no passage``.
+        judges: Results by judge.
+    """
+
+    questions: int
+    without_relevant: int
+    answers: dict[str, dict[str, Mean]]
+    judges: dict[str, JudgeResult]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as JSON-able mappings."""
+        result = asdict(self)
+        for name, judge in result["judges"].items():
+            items = [*judge.items()]
+            result["judges"][name] = dict(
+                pair for key, value in items for pair in (value.items() if key == "ndcg" else [(key, value)])
+            )
+        return result
+
+
+class _Judged(NamedTuple):
+    """A labelled question: its marks, the places of the chosen passages, and all places, the best first."""
+
+    labeled: LabeledQuery
+    marks: list[bool]
+    chosen: list[int]
+    order: list[int]
+
+
+def judgments(
+    scorer: SePerScorer,
+    queries: Sequence[Query],
+    judges: Mapping[str, PassageLabeler],
+    *,
+    reference: PassageLabeler | None = None,
+    margin: float = 0.05,
+) -> ItemResult:
+    """Compare judgments of passages with people's marks, and by the answers with the chosen passages.
+
+    Args:
+        scorer: Scorer whose reader answers, once and greedily.
+        queries: Questions with gold answers whose passages are marked; those without a relevant passage are left out.
+        judges: Labelers by name. They choose passages whose label is above the margin.
+        reference: Labeler whose labels are compared with the judges'; ``None`` for none.
+        margin: Label above which a passage is chosen.
+
+    Raises:
+        ValueError: No question has a relevant passage, or one has no mark at all.
+    """
+    marks = {query.id: relevance_of(query) for query in queries}
+    used = [query for query in queries if any(marks[query.id])]
+    if not used:
+        raise ValueError(f"expected questions with a passage that is marked relevant, got none of {len(queries)}")
+    reader = scorer.with_sampling(**GREEDY).reader
+    labelled = [] if reference is None else label_all(reference, used).labeled
+    compared = {row.query.id: row for row in labelled}
+    shown: dict[str, list[tuple[Passage, ...]]] = {
+        "all passages": [query.passages for query in used],
+        "relevant passages": [_at(query, [at for at, mark in enumerate(marks[query.id]) if mark]) for query in used],
+        "no passage": [() for _ in used],
+    }
+    return ItemResult(
+        len(used),
+        len(queries) - len(used),
+        {name: _answers(reader, used, passages) for name, passages in shown.items()},
+        {
+            name: _judge_result(reader, label_all(judge, used), marks, compared, margin)
+            for name, judge in judges.items()
+        },
+    )
+
+
+def _judge_result(
+    reader: PromptedReader,
+    labelled: Labelled,
+    marks: Mapping[str, list[bool]],
+    compared: Mapping[str, LabeledQuery],
+    margin: float,
+) -> JudgeResult:
+    judged = [_judged(row, marks[row.query.id], margin) for row in labelled.labeled]
+    lists = [[float(each.marks[place]) for place in each.order] for each in judged]
+    chosen = [_at(each.labeled.query, each.chosen) for each in judged]
+    return JudgeResult(
+        questions=len(judged),
+        left_out=labelled.reasons,
+        chosen=mean_over_questions(list(map(len, chosen))),
+        **_precision_and_recall(judged),
+        ndcg={f"ndcg@{k}": mean_over_questions(list_metric("ndcg", lists, k)) for k in DEPTHS},
+        answers=_answers(reader, [each.labeled.query for each in judged], chosen),
+        agreement=_agreement(judged, compared),
+        per_question=labelled.per(len(labelled.rows)),
+    )
+
+
+def _judged(labeled: LabeledQuery, marks: list[bool], margin: float) -> _Judged:
+    places = range(len(labeled.labels))
+    ranks = [detail.get("judged_rank", 0) for detail in labeled.details] or [0] * len(places)
+    # a judge of ranks has an order of its own among passages whose labels are equal
+    order = sorted(places, key=lambda place: (ranks[place], -labeled.labels[place]))
+    return _Judged(labeled, marks, [place for place in order if labeled.labels[place] > margin], order)
+
+
+def _precision_and_recall(judged: Sequence[_Judged]) -> dict[str, Any]:
+    """Return both over the passages of all questions, and their means over questions; ``None`` without a question."""
+    hits = [sum(each.marks[place] for place in each.chosen) for each in judged]
+    chosen, relevant = [len(each.chosen) for each in judged], [sum(each.marks) for each in judged]
+    precision, recall = _ratio(sum(hits), sum(chosen)), _ratio(sum(hits), sum(relevant))
+    means = {
+        "mean_precision": mean_over_questions([_ratio(*row) for row in zip(hits, chosen, strict=True)]),
+        "mean_recall": mean_over_questions([_ratio(*row) for row in zip(hits, relevant, strict=True)]),
+    }
+    found = {
+        "precision": precision,
+        "recall": recall,
+        "f1": _harmonic(precision, recall),
+        "f1_of_means": _harmonic(*(row["mean"] or 0.0 for row in means.values())),
+    }
+    return {**means, **{name: rounded(value) if judged else None for name, value in found.items()}}
+
+
+def _answers(reader: PromptedReader, queries: Sequence[Query], shown: Sequence[Sequence[Passage]]) -> dict[str, Mean]:
+    """Return how right the reader's greedy answers are, over the questions that it can be asked."""
+    texts: list[str | None] = []
+    for query, passages in zip(queries, shown, strict=True):
+        (found,) = reader.responses([Asked(query.question, (), (tuple(passages),))])
+        texts.append(None if isinstance(found, UnscorableError) else found[0].texts[0])
+    return {
+        name: mean_over_questions(
+            [metric(text, query.answers) for text, query in zip(texts, queries, strict=True) if text is not None]
+        )
+        for name, metric in (("exact_match", exact_match), ("token_f1", token_f1))
+    }
+
+
+def _agreement(judged: Sequence[_Judged], compared: Mapping[str, LabeledQuery]) -> dict[str, dict[str, Any]]:
+    """Return Pearson's r of the labels with marks and, if both label a question, with the reference."""
+    found = {"marks": _pooled(judged, [each.marks for each in judged])}
+    if compared:
+        both = [each for each in judged if each.labeled.query.id in compared]
+        found["reference"] = _pooled(both, [compared[each.labeled.query.id].labels for each in both])
+    return found
+
+
+def _pooled(judged: Sequence[_Judged], targets: Sequence[Sequence[float]]) -> dict[str, Any]:
+    labels = [label for each in judged for label in each.labeled.labels]
+    owner = [number for number, each in enumerate(judged) for _ in each.labeled.labels]
+    return PooledPearson({"labels": labels}, [value for row in targets for value in row], owner).described("labels")
+
+
+def _at(query: Query, places: Sequence[int]) -> tuple[Passage, ...]:
+    return tuple(query.passages[place] for place in places)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _harmonic(one: float, other: float) -> float:
+    return 2 * one * other / (one + other) if one + other else 0.0
+
+
+def tables(result: ItemResult) -> str:
+    """Return how good judges are as text: by marks, by answers, by agreement, and the costs of a question."""
+    judges = result.judges
+    names = ["precision", "recall", "f1", "f1_of_means"]
+    depths = list(next(iter(judges.values())).ndcg)
+    by_marks = [
+        [
+            name,
+            str(row.questions),
+            *(cell(getattr(row, each)) for each in names),
+            *(cell(row.ndcg[each]["mean"]) for each in depths),
+        ]
+        for name, row in judges.items()
+    ]
+    answers = {**result.answers, **{name: row.answers for name, row in judges.items()}}
+    metrics = list(next(iter(answers.values())))
+    by_answers = [[name, *(interval_cell(row[metric]) for metric in metrics)] for name, row in answers.items()]
+    against = list(dict.fromkeys(name for row in judges.values() for name in row.agreement))
+    agreement = [
+        [name, *(interval_cell({**row.agreement[each], "mean": row.agreement[each]["pearson"]}) for each in against)]
+        for name, row in judges.items()
+    ]
+    return "\n\n".join(
+        [
+            text_table(["judge", "questions", *names, *depths], by_marks),
+            text_table(["answers with", *metrics], by_answers),
+            text_table(["Pearson of labels with", *against], agreement),
+            costs_table({name: row.per_question for name, row in judges.items()}, "a question costs"),
+        ]
+    )
+
+
+def command(arguments: list[str]) -> str:
+    """Run ``seper-reward baseline item``."""
+    config = parse(ItemConfig, arguments, "seper-reward baseline item")
+    options = LabelerOptions(**config.labeler_options)
+    for name in {*config.judges, config.reference} - {*METHODS, "none"}:
+        check_labeler(name)
+    queries = marked_questions(config, needed_file(config))
+    scorer = load_scorer(config, config.seed)
+
+    def judge(name: str) -> Any:
+        if name in METHODS:
+            return options.item(scorer, name)
+        return load_labeler(name, lambda: scorer, options=options)
+
+    result = judgments(
+        scorer,
+        queries,
+        {name: judge(name) for name in config.judges},
+        reference=None if config.reference == "none" else judge(config.reference),
+        margin=config.margin,
+    )
+    print(tables(result))
+    write_result(result.as_json(), config)
+    return f"seper-reward label --input {config.file} --labeler item --output_dir runs/item"

@@ -1,0 +1,381 @@
+"""Compare workflows that search, reason and refuse, with ΔSePer credited to each step (SePer, Table 12).
+
+A workflow decides when to search, for what, and when not to use the found passages. Each is the loop of its paper
+around a reader of short answers, without the parts that are trained for it there.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tqdm.auto import tqdm
+
+from seper_reward.baselines.session import ANSWER_MARK, Session, Tools, Trace, WorkflowOptions
+from seper_reward.command import RetrievalConfig, corpus_flag, parse, questions_and_corpus, write_result
+from seper_reward.config import RETRIEVER_HELP, load_scorer
+from seper_reward.data.answers import exact_match
+from seper_reward.evaluate.measuring import Context, measured
+from seper_reward.reports.policy_figures import Tradeoff, plot_tradeoff
+from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, questions_text
+from seper_reward.retrieval import Retriever, load_retriever
+from seper_reward.runtime.messages import tell_left_out
+from seper_reward.runtime.settings import setting
+from seper_reward.scorer import SePerScorer
+from seper_reward.statistics import lead_over_questions, mean, mean_over_questions, rounded
+from seper_reward.types import Belief, Query, UnscorableError
+
+Mean = dict[str, Any]  # with a 95 % interval over questions
+REFERENCE = "retrieve"  # the workflow that leads are over
+
+
+def closed_book(session: Session) -> str:
+    """Answer without a search."""
+    return session.draft().text
+
+
+def retrieve_once(session: Session) -> str:
+    """Search for the question and answer with the found passages."""
+    session.search(session.question)
+    return session.draft().text
+
+
+def ret_robust(session: Session) -> str:
+    """Search, answer, and put the passages away if none of them entails that answer (RetRobust, arXiv:2310.01558).
+
+    This is the paper's refusal by an entailment model, for one question rather than for each of its parts; there, as
+    here, the answer is then that without a passage.
+    """
+    session.search(session.question)
+    answer = session.draft().text
+    if session.support(answer) >= session.options.refuse_below:
+        return answer
+    session.refuse()
+    return session.draft().text
+
+
+def flare(session: Session) -> str:
+    """Look ahead: search as long as a token of the draft is unlikely, and draft again (FLARE, arXiv:2305.06983).
+
+    The query is the draft without its unlikely tokens (FLARE's implicit query), behind the question, because a draft
+    of a few words says too little by itself. The reader sees the passages of the last search only. A draft is a whole
+    answer, where the paper looks ahead sentence by sentence.
+    """
+    draft = session.draft()
+    while draft.least_prob < session.options.sure_from and session.searches < session.options.max_searches:
+        session.search(f"{session.question} {draft.sure_text}".strip())
+        draft = session.draft()
+    return draft.text
+
+
+def ircot(session: Session) -> str:
+    """Reason and search in turns: each thought is the next query (IRCoT, arXiv:2212.10509).
+
+    Passages are collected. The chain ends with a thought that says the answer, one that is blank or was there before,
+    or the last search; as in the paper, a reader then answers with all passages and without the thoughts.
+    """
+    session.search(session.question)
+    while session.searches < session.options.max_searches:
+        thought = session.think()
+        if not thought or thought in session.thoughts[:-1] or ANSWER_MARK in thought.casefold():
+            break
+        session.search(thought, keep=session.context)
+    return session.draft().text
+
+
+def iter_retgen(session: Session) -> str:
+    """Answer, and search again with question and answer, a fixed number of times (Iter-RetGen, arXiv:2305.15294).
+
+    The reader sees the passages of the last search only, as in the paper. There it answers with a chain of thought,
+    here in a few words.
+    """
+    answer = ""
+    while session.searches < session.options.max_searches:
+        session.search(f"{session.question} {answer}".strip())
+        answer = session.draft().text
+    return answer
+
+
+#: Workflows by name: functions that answer the question of a session.
+WORKFLOWS: Mapping[str, Callable[[Session], str]] = {
+    "closed_book": closed_book,
+    "retrieve": retrieve_once,
+    "ret_robust": ret_robust,
+    "flare": flare,
+    "ircot": ircot,
+    "iter_retgen": iter_retgen,
+}
+
+
+@dataclass
+class WorkflowsConfig(RetrievalConfig):
+    """Compare workflows that search, reason and refuse, with ΔSePer credited to each step (SePer, Table 12)."""
+
+    retriever: str = setting("bm25", RETRIEVER_HELP)
+    workflows: list[str] = setting(
+        list(WORKFLOWS),
+        "Workflows: closed_book (no search), retrieve (one search), ret_robust (passages that do not entail the "
+        "answer are put away), flare (search while the draft is unsure), ircot (each thought is the next query) or "
+        "iter_retgen (each answer is part of the next query).",
+    )
+    top_k: int = setting(WorkflowOptions.top_k, "Passages that a search finds, >= 1.")
+    max_searches: int = setting(
+        WorkflowOptions.max_searches, "Most searches for a question, >= 1; iter_retgen makes as many."
+    )
+    refuse_below: float = setting(
+        WorkflowOptions.refuse_below,
+        "ret_robust: probability, in [0, 1], that a passage entails the answer, below which passages are put away.",
+    )
+    sure_from: float = setting(
+        WorkflowOptions.sure_from,
+        "flare: probability, in [0, 1], that every token of a draft must have so that nothing is searched for.",
+    )
+    mask_below: float = setting(
+        WorkflowOptions.mask_below,
+        "flare: probability, in [0, 1], below which a token of the draft is left out of the query.",
+    )
+    max_thought_tokens: int = setting(WorkflowOptions.max_thought_tokens, "ircot: longest thought in tokens, >= 1.")
+    plot: str | None = setting(None, "Image file to plot accuracy over searches into; not given: none.")
+
+    @property
+    def options(self) -> WorkflowOptions:
+        """The settings that the workflows use."""
+        return WorkflowOptions(**{each.name: getattr(self, each.name) for each in fields(WorkflowOptions)})
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """A step of a workflow: the first, the second and so on.
+
+    Attributes:
+        share: Share of questions that have the step.
+        refused: Share of these that refused.
+        gain: ΔSePer of the step over all questions, 0 without the step; the gains add up to ``delta_seper``.
+    """
+
+    share: float
+    refused: float
+    gain: Mean
+
+
+@dataclass(frozen=True)
+class WorkflowResult:
+    """How far a workflow comes, and what it costs.
+
+    Attributes:
+        accuracy: Exact match of the answer.
+        delta_seper: ΔSePer of the last context.
+        searches: Number of searches.
+        tokens: Tokens of prompts and responses.
+        per_search: ΔSePer divided by searches; ``None`` without a search.
+        steps: The steps.
+        lead: Lead in ``accuracy`` and ``delta_seper`` over ``retrieve`` (``lead_over_questions``); ``None`` for
+            itself, and if it was not run.
+    """
+
+    accuracy: Mean
+    delta_seper: Mean
+    searches: Mean
+    tokens: Mean
+    per_search: float | None
+    steps: list[StepResult]
+    lead: dict[str, dict[str, Any]] | None
+
+
+@dataclass(frozen=True)
+class WorkflowsResult:
+    """Workflows on the same questions.
+
+    Attributes:
+        questions: Number of questions.
+        left_out: Number of questions that the reader cannot be asked.
+        baseline_seper: Mean SePer without a passage.
+        workflows: Results by workflow.
+        traces: By question the answer of each workflow, and the query, passages and gain of each of its steps.
+    """
+
+    questions: int
+    left_out: int
+    baseline_seper: float
+    workflows: dict[str, WorkflowResult]
+    traces: list[dict[str, Any]]
+
+
+class Answered(NamedTuple):
+    """A workflow's trace, whether its answer is right, in [0, 1], and SePer in each of the trace's ``contexts``."""
+
+    trace: Trace
+    right: float
+    beliefs: tuple[float, ...]
+
+    @property
+    def gains(self) -> list[float]:
+        """SePer after each step less that before. The sum is ΔSePer of the last context."""
+        return [after - before for before, after in itertools.pairwise(self.beliefs)]
+
+    @property
+    def delta_seper(self) -> float:
+        """ΔSePer of the last context."""
+        return self.beliefs[-1] - self.beliefs[0]
+
+
+def compare_workflows(
+    scorer: SePerScorer,
+    queries: Sequence[Query],
+    retriever: Retriever,
+    names: Sequence[str],
+    options: WorkflowOptions = WorkflowOptions(),
+) -> WorkflowsResult:
+    """Run workflows on questions, and credit ΔSePer to their steps.
+
+    The credit telescopes: a step earns SePer with the context after it, less that with the context before.
+
+    Args:
+        scorer: Scorer that measures the beliefs, and whose reader the workflows query.
+        queries: Questions with gold answers.
+        retriever: Where passages come from.
+        names: Names of the workflows (``WORKFLOWS``).
+        options: Settings of the workflows.
+
+    Raises:
+        ValueError: There is no workflow, none of such a name, or no question can be asked.
+    """
+    for name in names:
+        if name not in WORKFLOWS:
+            raise ValueError(f"workflows must be of {', '.join(WORKFLOWS)}, got {name!r}")
+    kept, traces = _run(queries, Tools(scorer, retriever, options), names)
+    contexts = [[context for trace in row.values() for context in trace.contexts] for row in traces]
+    rows = [
+        (query, {name: _answered(query, trace, row) for name, trace in own.items()})
+        for query, own, row in zip(kept, traces, measured(scorer, kept, contexts), strict=True)
+        if row is not None
+    ]
+    if not rows or not names:
+        raise ValueError(f"expected workflows and questions, got {len(names)} and {len(rows)} that can be asked")
+    by_name = {name: [row[name] for _, row in rows] for name in names}
+    return WorkflowsResult(
+        len(rows),
+        len(queries) - len(rows),
+        mean([each.beliefs[0] for each in by_name[names[0]]]),
+        {
+            name: _workflow_result(own, None if name == REFERENCE else by_name.get(REFERENCE))
+            for name, own in by_name.items()
+        },
+        [{"id": query.id, **{name: _trace_row(each) for name, each in row.items()}} for query, row in rows],
+    )
+
+
+def run_workflow(name: str, tools: Tools, question: str) -> Trace:
+    """Answer a question by a workflow of this name in ``WORKFLOWS``.
+
+    Raises:
+        UnscorableError: The question is longer than the reader's window.
+    """
+    session = Session(tools, question)
+    return session.trace(WORKFLOWS[name](session))
+
+
+def _run(queries: Sequence[Query], tools: Tools, names: Sequence[str]) -> tuple[list[Query], list[dict[str, Trace]]]:
+    kept, traces = [], []
+    for query in tqdm(queries, desc="running workflows", unit="question"):
+        try:
+            traces.append({name: run_workflow(name, tools, query.question) for name in names})
+        except UnscorableError as error:
+            tell_left_out(query.id, error)
+        else:
+            kept.append(query)
+    return kept, traces
+
+
+def _answered(query: Query, trace: Trace, beliefs: Mapping[Context, Belief]) -> Answered:
+    return Answered(
+        trace, exact_match(trace.answer, query.answers), tuple(beliefs[context].seper for context in trace.contexts)
+    )
+
+
+def _workflow_result(rows: Sequence[Answered], reference: Sequence[Answered] | None) -> WorkflowResult:
+    right, gained = [row.right for row in rows], [row.delta_seper for row in rows]
+    searches = [row.trace.searches for row in rows]
+    lead = None
+    if reference is not None:
+        lead = {
+            "accuracy": lead_over_questions(right, [row.right for row in reference]),
+            "delta_seper": lead_over_questions(gained, [row.delta_seper for row in reference]),
+        }
+    return WorkflowResult(
+        *map(mean_over_questions, (right, gained, searches, [row.trace.tokens for row in rows])),
+        per_search=rounded(sum(gained) / sum(searches)) if any(searches) else None,
+        steps=[_step_result(rows, place) for place in range(max(len(row.trace.steps) for row in rows))],
+        lead=lead,
+    )
+
+
+def _step_result(rows: Sequence[Answered], place: int) -> StepResult:
+    done = [row.trace.steps[place].did for row in rows if len(row.trace.steps) > place]
+    return StepResult(
+        rounded(len(done) / len(rows)),
+        rounded(done.count("refuse") / len(done)),
+        mean_over_questions([row.gains[place] if len(row.gains) > place else 0.0 for row in rows]),
+    )
+
+
+def _trace_row(answered: Answered) -> dict[str, Any]:
+    trace = answered.trace
+    steps = [
+        {"did": step.did, "query": step.query, "passages": [each.id for each in step.passages], "gain": rounded(gain)}
+        for step, gain in zip(trace.steps, answered.gains, strict=True)
+    ]
+    return {"answer": trace.answer, "right": answered.right, "thoughts": list(trace.thoughts), "steps": steps}
+
+
+def tables(result: WorkflowsResult) -> str:
+    """Return accuracy, ΔSePer and costs of workflows, and the gain of each of their steps, as Markdown."""
+    found = result.workflows
+    longest = max(len(row.steps) for row in found.values())
+    header = ["workflow", "accuracy", "ΔSePer", "lead in accuracy over retrieve", "searches", "tokens"]
+    reached = [
+        [
+            name,
+            interval_cell(row.accuracy),
+            interval_cell(row.delta_seper),
+            "–" if row.lead is None else lead_text(row.lead["accuracy"]),
+            f"{row.searches['mean']:.2f}",
+            f"{row.tokens['mean']:.0f}",
+            cell(row.per_search),
+        ]
+        for name, row in found.items()
+    ]
+    parts = [
+        f"{questions_text(result.questions, result.left_out)}, SePer without a passage {result.baseline_seper:.3f}",
+        markdown_table([*header, "ΔSePer a search"], reached),
+    ]
+    if longest:
+        steps = [
+            [name, *map(_step_cell, row.steps), *[""] * (longest - len(row.steps))] for name, row in found.items()
+        ]
+        parts += [
+            "ΔSePer by step, over all questions, with the share of questions that have the step",
+            markdown_table(["workflow", *(f"step {place + 1}" for place in range(longest))], steps),
+        ]
+    return "\n\n".join(parts)
+
+
+def _step_cell(row: StepResult) -> str:
+    refused = f", {row.refused:.0%} of them refusals" if row.refused else ""
+    return f"{interval_cell(row.gain)} ({row.share:.0%}{refused})"
+
+
+def command(arguments: list[str]) -> str:
+    """Run ``seper-reward baseline workflows``."""
+    config = parse(WorkflowsConfig, arguments, "seper-reward baseline workflows")
+    options = config.options
+    queries, corpus = questions_and_corpus(config)
+    retriever = load_retriever(config.retriever, corpus)
+    result = compare_workflows(load_scorer(config, config.seed), queries, retriever, config.workflows, options)
+    print(tables(result))
+    write_result(asdict(result), config)
+    if config.plot:
+        points = {name: (row.searches["mean"], row.accuracy["mean"]) for name, row in result.workflows.items()}
+        plot_tradeoff(Tradeoff(points, []), Path(config.plot))
+    return f"seper-reward baseline compression --file {config.file}{corpus_flag(config)}"

@@ -1,1 +1,0 @@
-"""Other labels and votes beside ΔSePer: eRAG, ITEM, EoR."""

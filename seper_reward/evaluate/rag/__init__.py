@@ -1,1 +1,0 @@
-"""Parts of a RAG system, judged by what they do to the reader."""

@@ -1,0 +1,168 @@
+"""Which parts of passages are kept: by hand, with scripted scores, and against plain calls of the reader."""
+
+import copy
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from seper_reward.baselines import compressors
+from seper_reward.baselines.compressors import (
+    LongLLMLingua,
+    SelectiveContext,
+    above_percentile,
+    load_compressor,
+    span_means,
+    split_sentences,
+    token_log_probs,
+    within_budget,
+)
+from seper_reward.runtime.cache import Cache
+from seper_reward.types import Passage, UnscorableError
+from tests.helpers import teacher_forced
+
+MILL = Passage(
+    "Sheep graze here. Ida Voss runs the mill. It rains.", title="Mill", id="p1", metadata={"relevant": True}
+)
+FERRY = Passage("The ferry sank. Nobody drowned!", id="p2")
+
+
+def test_the_percentile_by_hand():
+    scores = [1.0, 5.0, 3.0, 2.0, 4.0]
+    assert above_percentile(scores, 0.4) == [1, 4]  # the 60th percentile is 3.4
+    assert above_percentile(scores, 1.0) == [0, 1, 2, 3, 4]
+    assert above_percentile([2.0, 2.0, 1.0], 0.5) == [0, 1]  # ties at the threshold stay
+    assert above_percentile([7.0], 0.01) == [0]
+    assert above_percentile([], 0.5) == []
+
+
+def test_the_budget_by_hand():
+    scores, lengths = [-3.0, -1.0, -2.0], [10, 4, 6]
+    assert within_budget(scores, lengths, 0.5) == [1, 2]  # 4 + 6 of 10 tokens
+    assert within_budget(scores, lengths, 0.51) == [1, 2, 0]  # the one that uses it up is kept whole
+    assert within_budget(scores, lengths, 0.01) == [1]
+    assert within_budget([0.0, -1.0], [11, 9], 0.55) == [0]  # 0.55 * 20 is above 11 in floats
+    assert within_budget([], [], 0.5) == []
+
+
+@pytest.mark.parametrize("keep", [0.0, -1.0, 1.1, float("nan")])
+def test_the_share_is_checked(keep, tiny_scorer):
+    for make in (
+        lambda: above_percentile([1.0], keep),
+        lambda: within_budget([1.0], [1], keep),
+        lambda: load_compressor("longllmlingua", tiny_scorer.reader, keep),
+    ):
+        with pytest.raises(ValueError, match=r"keep must be in \(0, 1\], got"):
+            make()
+
+
+def test_the_mean_of_a_span_is_over_the_tokens_that_have_a_part_in_it():
+    found = span_means([(0, 3), (4, 9), (12, 13)], [(0, 3), (3, 6), (6, 9)], [1.0, 2.0, 5.0])
+    assert found == [1.0, 3.5, 0.0]
+
+
+def test_sentences():
+    assert split_sentences(FERRY.text) == ["The ferry sank.", "Nobody drowned!"]
+    assert split_sentences("Mr. Voss, i.e. Ida's son, left.  Why? ") == ["Mr. Voss, i.e. Ida's son, left.", "Why?"]
+
+
+def test_token_log_probs_are_those_of_a_plain_call(tiny_scorer):
+    reader = copy.copy(tiny_scorer.reader)
+    reader.cache = Cache(":memory:")
+    prompts, texts = ["Hello", "The mill", "Hello"], [" there, Ida", " burned. " * 30, " there, Ida"]
+    found = token_log_probs(reader, prompts, texts)
+    for prompt, text, row in zip(prompts, texts, found, strict=True):
+        ids = reader.sampler.tokenizer(text, add_special_tokens=False).input_ids
+        assert len(ids) > reader.sampler.options.max_new_tokens or prompt == "Hello"
+        assert np.allclose(row, teacher_forced(reader.sampler, prompt, ids), atol=1e-4)
+    misses = reader.cache.misses
+    assert token_log_probs(reader, prompts, texts) == found
+    assert reader.cache.misses == misses
+    with pytest.raises(UnscorableError, match="must leave room"):
+        token_log_probs(reader, ["Hello"], ["word " * 600])
+
+
+def informative(reader, texts):
+    """The slow reference: the self-information of each word of each text, one call per text."""
+    tokenizer = reader.sampler.tokenizer
+    for text in texts:
+        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        info = -teacher_forced(reader.sampler, tokenizer.bos_token, encoded.input_ids)
+        place = 0
+        for word in text.split(" "):
+            inside = [
+                at for at, (low, high) in enumerate(encoded["offset_mapping"]) if place < high <= place + len(word)
+            ]
+            yield word, float(info[inside].mean())
+            place += len(word) + 1
+
+
+def test_selective_context_keeps_the_words_that_the_reader_could_not_guess(tiny_scorer):
+    reader = tiny_scorer.reader
+    expected = [list(informative(reader, split_sentences(passage.text))) for passage in (MILL, FERRY)]
+    threshold = np.percentile([score for row in expected for _, score in row], 70)
+    kept = [" ".join(word for word, score in row if score >= threshold) for row in expected]
+    found = SelectiveContext(reader, 0.3).compress("Who?", [MILL, FERRY])
+    assert [passage.text for passage in found] == [text for text in kept if text]
+    assert sum(len(passage.text.split()) for passage in found) == 5  # of 15 words
+    assert SelectiveContext(reader, 1.0).compress("", [MILL, FERRY]) == (MILL, FERRY)
+
+
+def scripted(monkeypatch, scores):
+    """Give texts these scores, and return the pairs that a reader was asked about."""
+    asked = []
+
+    def token_log_probs(reader, prompts, texts):
+        asked.extend(zip(prompts, texts, strict=True))
+        keys = [prompt if prompt in scores else text for prompt, text in zip(prompts, texts, strict=True)]
+        return [[scores[key] - 1, scores[key] + 1] for key in keys]
+
+    monkeypatch.setattr(compressors, "token_log_probs", token_log_probs)
+    return asked
+
+
+def test_sentences_are_kept_by_their_mean_self_information(tiny_scorer, monkeypatch):
+    scores = dict(zip(["Sheep graze here.", "Ida Voss runs the mill.", "It rains."], (-3, -5, -4), strict=True))
+    scores |= {"The ferry sank.": -1, "Nobody drowned!": -2}
+    reader, asked = tiny_scorer.reader, scripted(monkeypatch, scores)
+    compressor = SelectiveContext(reader, 0.4, "sentence")
+    (found,) = compressor.compress("Who?", [MILL, FERRY])  # nothing is left of the other
+    assert found == Passage("Ida Voss runs the mill. It rains.", "Mill", "p1")
+    assert found.metadata == MILL.metadata
+    assert {prompt for prompt, _ in asked} == {reader.sampler.tokenizer.bos_token}
+
+
+def test_longllmlingua_keeps_the_passages_that_tell_the_question(tiny_scorer, monkeypatch):
+    middle = Passage("Fog.", id="p3")
+    reader, asked = tiny_scorer.reader, scripted(monkeypatch, {MILL.full_text: -2.0, FERRY.text: -1.0, "Fog.": -4.0})
+    assert LongLLMLingua(reader, 0.7).compress("Who runs it?", [MILL, middle, FERRY]) == (FERRY, MILL)
+    assert LongLLMLingua(reader, 0.1).compress("Who runs it?", [MILL, middle, FERRY]) == (FERRY,)
+    assert {text for _, text in asked} == {
+        " Who runs it? We can get the answer to this question in the given documents."
+    }
+    assert LongLLMLingua(reader).compress("Who?", []) == ()
+
+
+def test_longllmlingua_keeps_sentences_in_their_order(tiny_scorer, monkeypatch):
+    scores = {"Mill: Sheep graze here.": -3, "Mill: Ida Voss runs the mill.": -1, "Mill: It rains.": -9}
+    scripted(monkeypatch, {**scores, "The ferry sank.": -2, "Nobody drowned!": -8})
+    reader = tiny_scorer.reader
+    found = load_compressor("longllmlingua_sentences", reader, 0.7).compress("Who?", [FERRY, MILL])
+    assert [passage.text for passage in found] == ["Sheep graze here. Ida Voss runs the mill.", "The ferry sank."]
+    assert [passage.id for passage in found] == ["p1", "p2"]
+
+
+def test_longllmlingua_cuts_what_the_window_cannot_hold(tiny_scorer):
+    long = Passage("word " * 900, id="long")
+    assert LongLLMLingua(tiny_scorer.reader, 1.0).compress("Who?", [long]) == (long,)
+    with pytest.raises(UnscorableError, match="question has no room"):
+        LongLLMLingua(tiny_scorer.reader, 1.0).compress("why " * 900, [MILL])
+
+
+def test_compressors_by_name(tiny_scorer):
+    with pytest.raises(ValueError, match="compressions must be none or of selective_context, selective_context_sent"):
+        load_compressor("zip", tiny_scorer.reader)
+    slow = SimpleNamespace(sampler=SimpleNamespace(tokenizer=SimpleNamespace(is_fast=False)))
+    with pytest.raises(ValueError, match="needs a fast tokenizer; take selective_context_sentences"):
+        load_compressor("selective_context", slow)
+    load_compressor("selective_context_sentences", slow)

@@ -1,0 +1,60 @@
+"""Win ratios and errors by hand, and their identity."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seper_reward.evaluate.win_ratios import Errors, decompose_errors, mean_win_and_lose_ratios, relative_win_ratios
+
+RIGHT = [
+    [1, 1, 0, 0, 1],
+    [1, 0, 0, 1, 0],
+    [1, 1, 1, 1, 1],
+]
+
+
+def test_win_ratios_by_hand():
+    ratios = relative_win_ratios(RIGHT)
+    # the first is wrong twice, of which the second has one right; the second is wrong three times
+    assert ratios[1, 0] == 1 / 2
+    assert ratios[0, 1] == 2 / 3
+    assert ratios[2, 0] == ratios[2, 1] == 1.0
+    assert math.isnan(ratios[0, 2])  # the third is never wrong
+    assert all(math.isnan(ratios[at, at]) for at in range(3))
+    wins, loses = mean_win_and_lose_ratios(RIGHT)
+    assert wins.tolist() == pytest.approx([2 / 3, 1 / 2, 1.0])  # over those that are wrong at all
+    assert loses[:2].tolist() == pytest.approx([(1 / 2 + 1) / 2, (2 / 3 + 1) / 2])
+    assert math.isnan(loses[2])
+    assert math.isnan(mean_win_and_lose_ratios([[1, 0]])[0][0])  # there is no other source
+
+
+def test_errors_by_hand():
+    right = [True, True, False, False, False, True, False, False]
+    held = [True, True, True, True, True, False, False, False]
+    grounded = [True, False, True, True, False, False, True, False]
+    found = decompose_errors(right, held, grounded)
+    assert found == Errors(
+        wrong=5 / 8, retriever=3 / 8, hallucination=1 / 5, extraction=2 / 5, ungrounded=2 / 3, lucky=1 / 2
+    )
+
+
+def identity(errors):
+    with_answer = (1 - errors.retriever) * (errors.hallucination + errors.extraction)
+    return with_answer + errors.retriever * (1 - errors.lucky * errors.ungrounded)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=12))
+def test_errors_add_up(rows):
+    possible = [row for row in rows if not (row[0] and row[2] and not row[1])]
+    if possible:
+        errors = decompose_errors(*zip(*possible, strict=True))
+        assert identity(errors) == pytest.approx(errors.wrong)
+
+
+def test_errors_are_checked():
+    with pytest.raises(ValueError, match="expected at least one question"):
+        decompose_errors([], [], [])
+    with pytest.raises(ValueError, match="judge both alike"):
+        decompose_errors([True], [False], [True])
