@@ -11,7 +11,8 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -36,13 +37,13 @@ _FORMER = {  # names of the release before, with the present ones
     "save-reader": "merge-reader",
     "configs copy": "init",
 }
-_EXPERIMENTS = {  # commands of the release before that are modules of a checkout
-    "evaluate repeats": "tests.benchmarks.experiments.repeats",
-    "evaluate robustness": "tests.benchmarks.experiments.robustness",
-    "evaluate transfer": "tests.benchmarks.experiments.transfer",
-    "train compare-labelers": "tests.benchmarks.experiments.compare_labelers",
-    "train gating": "tests.benchmarks.experiments.gating",
-    "train new-head": "tests.benchmarks.experiments.new_head",
+_MOVED = {  # to the experiments, which are not in the wheel
+    f"{group} {name}": f"python -m tests.benchmarks.experiments.{name.replace('-', '_')}"
+    for group, names in (
+        ("evaluate", ("repeats", "robustness", "transfer", "compare")),
+        ("train", ("gating", "compare-labelers", "new-head")),
+    )
+    for name in names
 }
 _RESUMING = {"label", "demo", "audit-negatives", *(f"{_TRAIN}{name}" for name in RECIPES if name != "sft")}
 _USAGE = """\
@@ -99,14 +100,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = [*commands, *(_TRAIN + name for name in RECIPES)]
     for words in (1, 2):
         name = " ".join(arguments[:words])
+        if name in _MOVED:
+            print(f"seper-reward {name}: is now '{_MOVED[name]}', in a checkout of the repository", file=sys.stderr)
+            return 2
         if name in _FORMER:
             print(f"seper-reward {name}: is now 'seper-reward {_FORMER[name]}'", file=sys.stderr)
             name = _FORMER[name]
-        if name in _EXPERIMENTS:
-            print(f"seper-reward {name}: is now 'python -m {_EXPERIMENTS[name]}', from a checkout", file=sys.stderr)
-            return 2
         if name in names:
-            return _run(name, commands.get(name), arguments[words:])
+            return run(name, _function(name, commands), arguments[words:])
     if {"-h", "--help"} & set(arguments):
         print(usage(commands))
         return 0
@@ -121,14 +122,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 2
 
 
-def _run(name: str, command: Command | None, arguments: list[str]) -> int:
+def _function(name: str, commands: dict[str, Command]) -> Callable[[list[str]], str]:
+    if name in commands:
+        module = import_module(commands[name].module)
+        return module.command  # type: ignore[no-any-return]
+    return partial(run_recipe, name.removeprefix(_TRAIN))
+
+
+def run(name: str, command: Callable[[list[str]], str], arguments: list[str]) -> int:
     """Run a command, print what to run next, and return its exit status; errors that a user can mend are one line."""
     try:
-        if command is None:
-            run_recipe(name.removeprefix(_TRAIN), arguments)
-            following = ""  # recipes print it themselves: some of them can also be run as modules
-        else:
-            following = import_module(command.module).command(arguments)
+        following = command(arguments)
     except (OSError, ValueError) as error:
         if name.startswith(_TRAIN) and isinstance(error, ValueError) and not _is_message(error):
             raise

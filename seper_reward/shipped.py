@@ -45,12 +45,15 @@ def copy_configs(folder: Path) -> list[Path]:
     return list(copies.values())
 
 
-def run_recipe(name: str, arguments: list[str]) -> None:
+def run_recipe(name: str, arguments: list[str]) -> str:
     """Run a recipe in this process.
 
     Args:
         name: One of ``RECIPES``.
         arguments: Words of its command line.
+
+    Returns:
+        Nothing to run next: recipes print that, as they can also be run as modules.
 
     Raises:
         OSError: A library that recipes need is not installed.
@@ -62,6 +65,7 @@ def run_recipe(name: str, arguments: list[str]) -> None:
     except ImportError as error:
         raise OSError(f"a recipe needs more libraries ({error}); run: pip install 'seper-reward[train]'") from error
     recipe.main(arguments)
+    return ""
 
 
 def is_ours(path: str) -> bool:

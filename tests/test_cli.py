@@ -134,7 +134,7 @@ def test_an_unknown_command_is_named_with_the_nearest(capsys, arguments, message
 )
 def test_a_recipe_that_became_an_experiment_names_it(capsys, recipe, module):
     assert cli.main(["train", recipe, "--output_dir", "runs/x"]) == 2
-    said = f"is now 'python -m tests.benchmarks.experiments.{module}', from a checkout"
+    said = f"was removed; in a checkout, run 'python -m tests.benchmarks.experiments.{module}'"
     assert capsys.readouterr().err == f"seper-reward train {recipe}: {said}\n"
     assert (Path(__file__).parent / "benchmarks" / "experiments" / f"{module}.py").is_file()
 

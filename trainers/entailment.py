@@ -27,7 +27,7 @@ from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_model
 from seper_reward.estimators.statements import Statement, StatementEncoder
-from seper_reward.evaluate.equivalence import Verdict, best_alias_probs, calibration
+from seper_reward.evaluate.verdicts import Verdict, best_alias_probs, calibration
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings

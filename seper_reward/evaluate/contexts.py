@@ -1,4 +1,4 @@
-"""What a reader sees of a marked question, and how relevant that is by people's marks."""
+"""Contexts of marked questions: each passage alone, and several relevant ones together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
+"""Correlate ΔSePer and other measures with people's marks of relevance."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY, EngineOptions, ReaderOptions
-from seper_reward.reports.figures import new_figure, save_figure
-from seper_reward.reports.tables import interval_cell, markdown_table
+from seper_reward.reports.figures import plot_intervals
+from seper_reward.reports.tables import markdown_table, pearson_cell
 from seper_reward.runtime.distributed import gather_in_order
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
@@ -279,47 +279,6 @@ def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
             f"the reader answers all {len(queries)} questions without passages; set leave_out_known=false"
         )
     return unknown
-
-
-def pearson_cell(row: Mapping[str, Any]) -> str:
-    """Return ``{"pearson", "interval"}`` as text."""
-    return interval_cell({"mean": row["pearson"], "interval": row["interval"]})
-
-
-def plot_intervals(
-    panels: Mapping[str, Mapping[str, tuple[float | None, Sequence[float] | None]]],
-    path: Path,
-    ours: Sequence[str] = _OURS,
-) -> None:
-    """Plot Pearson's r with intervals as points on lines, one panel per name, the same rows in each.
-
-    Args:
-        panels: By panel and row the correlation and its interval.
-        path: Image file; its ending decides the format (svg, png, pdf).
-        ours: Names of the rows that are green; the others are grey.
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
-    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
-    figure = new_figure(2.5 + 3.2 * len(panels), 0.32 * len(names) + 1.2)
-    grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, (title, panel) in zip(grid, panels.items(), strict=True):
-        for height, name in enumerate(names):
-            value, interval = panel.get(name, (None, None))
-            if value is None:
-                continue
-            color = "#4c9f70" if name in ours else "#7f8c8d"
-            if interval is not None:
-                axes.plot(interval, [height, height], color=color, linewidth=2)
-            axes.plot(value, height, "o", color=color)
-        axes.axvline(0, color="#d5d8dc", zorder=0)
-        axes.set_title(title, fontsize=10)
-        axes.set_xlabel("Pearson with marks")
-        axes.spines[["top", "right", "left"]].set_visible(False)
-    grid[0].set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
-    grid[0].invert_yaxis()
-    save_figure(figure, path)
 
 
 def _replies(judge: LLMJudge) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Compare ΔSePer of passages with a planted wrong answer and of relevant ones (RGB, arXiv:2309.01431)."""
+"""Compare ΔSePer of passages with planted wrong answers and of relevant ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

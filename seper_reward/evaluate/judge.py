@@ -1,4 +1,4 @@
-"""Measure how often the judge supports or pays wrong answers and refuses right ones, by kind of text.
+"""Measure how often the judge pays wrong answers and refuses right ones.
 
 The judge is measured as labels and rewards use it: labels take the forward entailment of the gold answer by a
 response, and rewards pay the mutual support of the answer that a completion states last.
@@ -17,8 +17,8 @@ from seper_reward.data.stated import stated_answer
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
-from seper_reward.evaluate.equivalence import Agreement, equivalence, read_verdicts
 from seper_reward.evaluate.judge_cases import SHIFTS, Case, fact_cases, near_cases, own_cases
+from seper_reward.evaluate.verdicts import Agreement, equivalence, read_verdicts
 from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.settings import setting

@@ -1,4 +1,4 @@
-"""Texts to judge: the project's own rows, values near gold answers, guesses, qualifiers and right wordings."""
+"""Texts that a judge is measured on: near values, guesses, qualifiers, wordings, and the project's own rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

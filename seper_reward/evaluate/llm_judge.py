@@ -1,4 +1,4 @@
-"""LLMJudge: a language model says whether responses state the gold answer."""
+"""A language model as judge of responses."""
 
 from collections.abc import Sequence
 

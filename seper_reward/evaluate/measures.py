@@ -1,4 +1,4 @@
-"""What may tell how well a reader is off with some passages: SePer and its rivals, all from the same responses."""
+"""ΔSePer and its rivals: measures of how much a passage helps a reader."""
 
 import math
 from collections.abc import Mapping, Sequence

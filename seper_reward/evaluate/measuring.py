@@ -1,4 +1,4 @@
-"""Beliefs of many questions, each in contexts of its own, with a progress bar; a question that fails is left out."""
+"""Beliefs of many questions in many contexts."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Values close to a gold answer, and other spellings of it: years, counts, dates, money, quantities, times. Pure."""
+"""Values near gold answers, drawn with a seed: numbers, dates, times, money, quantities."""
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, arXiv:2503.01478, Tables 10, 11)."""
+"""Compare retrievers by relevance, by ΔSePer and by the reader's answers."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.evaluate.rankings import gold_relevance, rank_values
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
-from seper_reward.reports.tables import interval_cell, markdown_table
+from seper_reward.reports.tables import interval_cell, markdown_table, tau_cell
 from seper_reward.retrieval import load_retriever
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
@@ -106,9 +106,11 @@ class Retrievers:
             [row.retriever, str(row.k), *(interval_cell(row.measures[each]) for each in measures)]
             for row in self.retrievers
         ]
-        taus = [[row.retriever, str(row.k), *(_tau(row.kendall[each]) for each in judged)] for row in self.retrievers]
+        taus = [
+            [row.retriever, str(row.k), *(tau_cell(row.kendall[each]) for each in judged)] for row in self.retrievers
+        ]
         taus += [
-            ["order of all retrievers", k, *(_tau(row[each]) for each in judged)] for k, row in self.order.items()
+            ["order of all retrievers", k, *(tau_cell(row[each]) for each in judged)] for k, row in self.order.items()
         ]
         return "\n\n".join(
             [
@@ -285,7 +287,3 @@ def _orders(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         known = ~np.isnan(values).any(axis=0)
         found[measure] = order_correlation(values[:, known], accuracy[:, known])
     return found
-
-
-def _tau(row: Mapping[str, Any]) -> str:
-    return interval_cell({"mean": row["value"], "interval": row["interval"]})

@@ -1,12 +1,12 @@
-"""Similarities of short texts, which stand beside the entailment model or in its place."""
+"""Similarities of short texts, to compare with the entailment model."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from seper_reward.data.answers import AnswerMetric, contains_answer, recall_of_items, stated_parts, token_f1
+from seper_reward.evaluate.bertscore import bertscore_f1
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 from seper_reward.types import Answers, answer_aliases
@@ -77,24 +77,3 @@ def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity
     if name not in metrics:
         raise ValueError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {name!r}")
     return lambda pairs: [metrics[name](one, [other]) for one, other in pairs]
-
-
-def bertscore_f1(one: Tensor, other: Tensor) -> float:
-    """Return how alike two texts are by the vectors of their tokens (BERTScore, arXiv:1904.09675; all tokens weigh 1).
-
-    Args:
-        one: ``(T, D)`` vectors of the one text's tokens.
-        other: ``(U, D)`` vectors of the other's.
-
-    Returns:
-        Harmonic mean of precision and recall, the mean greatest cosine similarity of each text's tokens with one of
-        the other's, in [0, 1]; 0 where a text has no token or the two have nothing in common.
-
-    >>> round(bertscore_f1(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[3.0, 0.0]])), 4)
-    0.6667
-    """
-    if not len(one) or not len(other):
-        return 0.0
-    cosines = torch.nn.functional.normalize(one, dim=1) @ torch.nn.functional.normalize(other, dim=1).T  # (T, U)
-    sides = [float(cosines.amax(dim).mean().clamp(0.0, 1.0)) for dim in (0, 1)]
-    return 2 * sides[0] * sides[1] / sum(sides) if sum(sides) else 0.0

@@ -1,6 +1,6 @@
 """Plots of beliefs, of measures of rankings, of agreement with people, and of gates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,8 @@ from seper_reward.data.marks import role_of, role_order
 from seper_reward.reports.tables import cluster_segments
 from seper_reward.runtime.imports import need
 from seper_reward.types import answer_text
+
+OURS, RIVAL = "#4c9f70", "#7f8c8d"  # colours of our measures and of others
 
 
 def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
@@ -66,26 +68,19 @@ def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
         OSError: matplotlib is not installed, or the path cannot be written.
     """
     first = next(iter(found.values()))
-    measures = [name for name, value in first.items() if _center(value) is not None]
+    measures = [name for name, value in first.items() if center(value) is not None]
     figure = new_figure(2 + 0.9 * len(measures), 4)
     axes = figure.subplots()
     width = 0.8 / len(found)
     for number, (name, row) in enumerate(found.items()):
         places = [at + width * (number - (len(found) - 1) / 2) for at in range(len(measures))]
         errors = [row[key]["sd"] if isinstance(row[key], Mapping) else 0.0 for key in measures]
-        axes.bar(places, [_center(row[key]) or 0.0 for key in measures], width=0.95 * width, yerr=errors, label=name)
+        axes.bar(places, [center(row[key]) or 0.0 for key in measures], width=0.95 * width, yerr=errors, label=name)
     axes.set_xticks(range(len(measures)), measures, rotation=30, ha="right", fontsize=8)
     axes.set_ylim(0, 1)
     axes.legend(ncols=len(found), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
     axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path)
-
-
-def _center(value: Any) -> float | None:
-    """Return a number, or the mean of ``{"mean", "sd"}``; ``None`` for other values."""
-    if isinstance(value, Mapping):
-        return value.get("mean")
-    return float(value) if isinstance(value, (int, float)) else None
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -106,3 +101,43 @@ def save_figure(figure: Any, path: Path) -> None:
     """Write a figure, the same bytes for the same content; the path's ending decides the format."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def plot_intervals(
+    panels: Mapping[str, Mapping[str, tuple[float | None, Sequence[float] | None]]],
+    path: Path,
+    ours: Sequence[str] = ("delta_seper_soft", "delta_seper_hard"),
+) -> None:
+    """Plot Pearson's r with intervals as points on lines, one panel per name, the same rows in each.
+
+    Args:
+        panels: By title, by name of the row, the value and its interval.
+        path: Image file; its ending decides the format (svg, png, pdf).
+        ours: Rows in the colour of our own measures.
+    """
+    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
+    figure = new_figure(2.5 + 3.2 * len(panels), 0.32 * len(names) + 1.2)
+    grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (title, panel) in zip(grid, panels.items(), strict=True):
+        for height, name in enumerate(names):
+            value, interval = panel.get(name, (None, None))
+            if value is None:
+                continue
+            color = OURS if name in ours else RIVAL
+            if interval is not None:
+                axes.plot(interval, [height, height], color=color, linewidth=2)
+            axes.plot(value, height, "o", color=color)
+        axes.axvline(0, color="#d5d8dc", zorder=0)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("Pearson with marks")
+        axes.spines[["top", "right", "left"]].set_visible(False)
+    grid[0].set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
+    grid[0].invert_yaxis()
+    save_figure(figure, path)
+
+
+def center(value: Any) -> float | None:
+    """Return a number, or the mean of ``{"mean", "sd"}``; ``None`` for other values."""
+    if isinstance(value, Mapping):
+        return value.get("mean")
+    return float(value) if isinstance(value, (int, float)) else None

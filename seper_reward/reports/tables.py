@@ -64,6 +64,16 @@ def lead_text(row: Mapping[str, Any]) -> str:
     return f"no difference seen: {text}" if low <= 0 <= high else text
 
 
+def pearson_cell(row: Mapping[str, Any]) -> str:
+    """Return Pearson's r with its interval: ``0.774 [0.712, 0.831]``."""
+    return interval_cell({"mean": row["pearson"], "interval": row["interval"]})
+
+
+def tau_cell(row: Mapping[str, Any]) -> str:
+    """Return a rank correlation with its interval."""
+    return interval_cell({"mean": row["value"], "interval": row["interval"]})
+
+
 def questions_text(questions: int, left_out: int) -> str:
     """Return how many questions were used, and how many left out if there are any."""
     return f"{questions} questions" + (f", {left_out} left out" if left_out else "")

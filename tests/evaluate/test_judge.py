@@ -15,10 +15,10 @@ from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate import judge
-from seper_reward.evaluate.equivalence import read_verdicts
 from seper_reward.evaluate.judge import Judged, judged, measure_judge, rates, traps
 from seper_reward.evaluate.judge_cases import Case, fact_cases
 from seper_reward.evaluate.near_values import KINDS, near_values
+from seper_reward.evaluate.verdicts import read_verdicts
 from seper_reward.runtime.pretrained import LoadOptions
 from tests.benchmarks.adapters.entailment_data import common_facts
 

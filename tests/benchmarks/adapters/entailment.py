@@ -24,8 +24,8 @@ from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
-from seper_reward.evaluate.equivalence import METHODS, equivalence, read_verdicts
 from seper_reward.evaluate.judge import Traps, traps
+from seper_reward.evaluate.verdicts import METHODS, equivalence, read_verdicts
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.run_folder import claim_settings

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from seper_reward.cli import run
 from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, reporting
 from seper_reward.config import load_scorer
 from seper_reward.estimators.belief import weigh
@@ -33,7 +34,7 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean, rounded, rounded_or_none
 from seper_reward.types import Asked, Estimate, Passage, Query, Responses, UnscorableError, unwrap
 
-NAME = "tests.benchmarks.experiments.repeats"
+_NAME = "tests.benchmarks.experiments.repeats"
 
 
 @dataclass(frozen=True)
@@ -196,9 +197,9 @@ class Repeats:
         save_figure(figure, path)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Repeat ΔSePer on other samples; return 0."""
-    config = parse(RepeatsConfig, list(sys.argv[1:] if argv is None else argv), f"python -m {NAME}")
+def command(arguments: list[str]) -> str:
+    """Run ``python -m tests.benchmarks.experiments.repeats``."""
+    config = parse(RepeatsConfig, arguments, f"python -m {_NAME}")
     queries = with_passages(marked_questions(config, needed_file(config)), config.passages_per_question)
     with reporting("repeats", config) as report:
         found = repeats(
@@ -210,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             timed_questions=config.timed_questions,
         )
         report(found)
-    return 0
+    return f"python -m tests.benchmarks.experiments.robustness --file {config.file}"
 
 
 def repeats(
@@ -405,6 +406,11 @@ def _now(scorer: SePerScorer) -> float:
 def _column(found: Mapping[str, Mapping[str, float | None]], measure: str) -> list[float]:
     """Return a measure by number of responses, NaN where there is none."""
     return [float("nan") if row[measure] is None else float(row[measure] or 0.0) for row in found.values()]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; return 0, or 2 after a message if the input or a setting is at fault."""
+    return run("repeats", command, sys.argv[1:] if argv is None else list(argv))
 
 
 if __name__ == "__main__":

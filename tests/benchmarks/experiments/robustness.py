@@ -13,15 +13,16 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from seper_reward.cli import run
 from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, reporting
 from seper_reward.config import entailment_options, load_scorer
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge, EntailmentModel, SampledQuestion
 from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
-from seper_reward.evaluate.correlation import pearson_cell, plot_intervals
 from seper_reward.evaluate.similarity import SIMILARITIES, Pair, Similarity, load_similarity
 from seper_reward.reader.prompts import PromptStyle, prompt_style
-from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.reports.figures import plot_intervals
+from seper_reward.reports.tables import cell, markdown_table, pearson_cell
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
@@ -29,7 +30,7 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import PooledPearson, mean
 from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, unwrap
 
-NAME = "tests.benchmarks.experiments.robustness"
+_NAME = "tests.benchmarks.experiments.robustness"
 _SOFT, _HARD = "delta_seper_soft", "delta_seper_hard"
 
 
@@ -150,9 +151,9 @@ class Robustness:
         plot_intervals(panels, path, ours=("as configured",))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Compare entailment models and prompts; return 0."""
-    config = parse(RobustnessConfig, list(sys.argv[1:] if argv is None else argv), f"python -m {NAME}")
+def command(arguments: list[str]) -> str:
+    """Run ``python -m tests.benchmarks.experiments.robustness``."""
+    config = parse(RobustnessConfig, arguments, f"python -m {_NAME}")
     file = needed_file(config)
     styles = {name: prompt_style(name, baseline=config.baseline, placebo=config.placebo) for name in config.prompts}
     queries = with_passages(marked_questions(config, file), config.passages_per_question)
@@ -167,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with reporting("robustness", config) as report:
         scorer = load_scorer(config, config.seed)
         report(robustness(scorer, queries, {name: loader(name, scorer) for name in config.entailments}, styles))
-    return 0
+    return f"seper-reward label --input {config.file} --reader plain --seed 1 --output_dir runs/plain"
 
 
 def robustness(
@@ -257,6 +258,11 @@ def _gains(judge: BeliefJudge, asked: Sequence[_Asked], prompt: str, title: str)
         found[_HARD] += [belief.seper_hard - baseline.seper_hard for belief in beliefs]
         found["baseline"].append(baseline.seper)
     return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; return 0, or 2 after a message if the input or a setting is at fault."""
+    return run("robustness", command, sys.argv[1:] if argv is None else list(argv))
 
 
 if __name__ == "__main__":

@@ -86,9 +86,9 @@ def test_the_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     assert (tmp_path / "plot.svg").stat().st_size > 1000
 
 
-def test_a_prompt_that_does_not_exist_is_named_before_anything_is_loaded():
-    with pytest.raises(ValueError, match="prompt must be one of paper, brief, few_shot, got 'long'"):
-        main(["--file", "demo", "--prompts", "long"])
+def test_a_prompt_that_does_not_exist_is_named_before_anything_is_loaded(capsys):
+    assert main(["--file", "demo", "--prompts", "long"]) == 2
+    assert "prompt must be one of paper, brief, few_shot, got 'long'" in capsys.readouterr().err
 
 
 def test_a_kernel_judges_like_an_entailment_model():

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from tqdm.auto import tqdm
 
+from seper_reward.cli import run
 from seper_reward.command import ResultConfig, by_name, parse, reporting
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
@@ -24,7 +25,7 @@ from tests.benchmarks.experiments.agreement import NoisyLabels, TrueSigns, corre
 from tests.benchmarks.experiments.reader_labels import Key, ReaderLabels, read_reader
 
 Verdict = Literal["helps", "harms", "useless", "unsure"]
-NAME = "tests.benchmarks.experiments.transfer"
+_NAME = "tests.benchmarks.experiments.transfer"
 _CORRELATION_RESAMPLES = 1000
 
 
@@ -166,9 +167,9 @@ class Transfer:
         save_figure(figure, path)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Compare the labels of several readers; return 0."""
-    config = parse(TransferConfig, list(sys.argv[1:] if argv is None else argv), f"python -m {NAME}")
+def command(arguments: list[str]) -> str:
+    """Run ``python -m tests.benchmarks.experiments.transfer``."""
+    config = parse(TransferConfig, arguments, f"python -m {_NAME}")
     with reporting("transfer", config) as report:
         found = transfer(
             [read_reader(folder, name) for name, folder in by_name(config.labels).items()],
@@ -186,7 +187,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     if config.verdicts:
         write_lines(Path(config.verdicts), found.passages)
-    return 0
+    return f"seper-reward export --labels {config.labels[0]} --output lists.jsonl"
 
 
 def transfer(
@@ -390,6 +391,11 @@ def _corrected_cell(row: Mapping[str, Any]) -> str:
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment; return 0, or 2 after a message if the input or a setting is at fault."""
+    return run("transfer", command, sys.argv[1:] if argv is None else list(argv))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
-from seper_reward.evaluate.equivalence import (
+from seper_reward.evaluate.verdicts import (
     Verdict,
     best_alias_probs,
     best_threshold,

@@ -1,0 +1,136 @@
+"""Evaluations shared by two processes against the same ones on one, and what trackers get of them."""
+
+import itertools
+import json
+import sys
+import types
+
+import accelerate.tracking  # before W&B is replaced: it looks for it when it is imported
+import pytest
+
+from seper_reward.batching import measure_shared
+from seper_reward.cli import main
+from seper_reward.evaluate import judge
+from seper_reward.runtime import distributed
+from seper_reward.runtime.memory import in_batches
+from tests.helpers import evaluation_arguments, run
+from tests.reports.test_tracking import FakeWandb
+
+#: The commands, one after the other; the judge on few texts.
+COMMANDS = """
+import itertools, json, sys
+from seper_reward.cli import main
+from seper_reward.evaluate import judge
+from seper_reward.evaluate import judge
+
+near_cases, facts = judge.near_cases, list(itertools.islice(judge.fact_cases(), 100))
+judge.near_cases = lambda seed, golds: near_cases(seed, 2)
+judge.fact_cases = lambda: facts
+assert not any(main(words) for words in json.loads(sys.argv[1]))
+"""
+PASSAGES = [
+    {"id": "a", "text": "Ann owns it.", "relevant": True},
+    {"id": "b", "text": "Bob owns it.", "relevant": False, "counterfactual": True},
+    {"id": "c", "text": "Rain fell.", "relevant": False},
+]
+
+
+@pytest.fixture
+def questions(tmp_path):
+    rows = [
+        {"id": f"q{n}", "question": f"Who owns house {n}?", "answers": ["Ann"], "passages": PASSAGES} for n in range(5)
+    ]
+    rows.insert(1, {**rows[0], "id": "long", "question": "Who? " * 500})
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def commands(questions, tiny_reader, tiny_entailment):
+    """Words of each command, whose JSON goes into the folder that it is run in."""
+    words = {
+        name: ["evaluate", name, *evaluation_arguments(tiny_reader, tiny_entailment, questions, f"{name}.json")]
+        for name in ("correlation", "counterfactual", "retrievers")
+    }
+    words["correlation"] += ["--judge", "reader", "--leave_out_known", "true"]
+    words["retrievers"] += ["--retrievers", "bm25", "--depths", "1", "2"]
+    judge = ["--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--json", "judge.json"]
+    return {**words, "judge": ["evaluate", "judge", *judge]}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["counterfactual"],
+        pytest.param(["correlation", "counterfactual", "retrievers", "judge"], marks=pytest.mark.slow),
+    ],
+)
+def test_two_processes_measure_what_one_does(commands, names, tmp_path, monkeypatch, capsys):
+    chosen = [commands[name] for name in names]
+    script = tmp_path / "commands.py"
+    script.write_text(COMMANDS)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", script)
+    done = run([json.dumps(chosen)], launcher=torchrun, cwd=tmp_path / "two")
+    assert done.returncode == 0, done.stderr
+    near_cases, facts = judge.near_cases, list(itertools.islice(judge.fact_cases(), 100))
+    monkeypatch.setattr(judge, "near_cases", lambda seed, golds: near_cases(seed, 2))
+    monkeypatch.setattr(judge, "fact_cases", lambda: facts)
+    monkeypatch.chdir(tmp_path / "one")
+    assert not any(map(main, chosen))
+    out, err = capsys.readouterr()
+    assert out == done.stdout
+    for name in names:
+        one, two = ((tmp_path / folder / f"{name}.json").read_text() for folder in ("one", "two"))
+        assert one == two
+    if "correlation" in names:
+        assert (
+            json.loads((tmp_path / "two" / "correlation.json").read_text())["files"]["questions"]["judge"]["asked"] > 5
+        )
+    for text in (err, done.stderr):  # each command but the judge writes it once
+        assert text.count("question id='long' is left out") == len(set(names) - {"judge"})
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_every_item_is_measured_by_one_process(monkeypatch, count):
+    """Three processes in turn; what they would gather is put together by hand."""
+    items, measured = list(range(count)), []
+    for index in range(3):
+        state = types.SimpleNamespace(num_processes=3, process_index=index, is_main_process=index == 0)
+        monkeypatch.setattr(distributed, "process_state", lambda state=state: state)
+        monkeypatch.setattr("seper_reward.batching.process_state", lambda state=state: state)
+        monkeypatch.setattr("seper_reward.batching.gather_in_order", lambda shares: measured.append(shares) or shares)
+        measure_shared(items, lambda batch: [item * item for item in batch], "squaring", size=2)
+    shares = [share for row in itertools.zip_longest(*measured) for share in row if share is not None]
+    assert [len(share) for share in shares] == [len(batch) for batch in in_batches(items, 2)]
+    assert list(itertools.chain(*shares)) == [item * item for item in items]
+
+
+@pytest.fixture
+def wandb(monkeypatch):
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    return fake
+
+
+def test_the_numbers_are_logged(commands, tmp_path, monkeypatch, wandb):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(accelerate.tracking, "_available_trackers", ["wandb"])
+    assert main([*commands["counterfactual"], "--report_to", "wandb"]) == 0
+    result = json.loads((tmp_path / "counterfactual.json").read_text())
+    assert result["settings"]["report_to"] == "wandb"
+    assert [options["job_type"] for options in wandb.started] == ["evaluate counterfactual"]
+    (logged,) = wandb.logged
+    assert logged["delta_seper.supporting"] == result["delta_seper"]["supporting"]
+    assert logged["questions"] == 5
+    assert "delta_seper.counterfactual_known" not in logged  # no question is known
+
+
+def test_a_tracker_that_is_missing_is_named_before_anything_is_measured(commands, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(accelerate.tracking, "_available_trackers", [])
+    assert main([*commands["correlation"], "--report_to", "wandb"]) == 2
+    assert "--report_to wandb needs wandb; run: pip install 'seper-reward[wandb]'" in capsys.readouterr().err
+    assert not (tmp_path / "correlation.json").exists()
