@@ -36,6 +36,7 @@ _FORMER = {  # names of the release before, with the present ones
     "save-reader": "merge-reader",
     "configs copy": "init",
 }
+_MOVED = {"evaluate compare": "python -m tests.benchmarks.experiments.compare"}  # to experiments of a checkout
 _RESUMING = {"label", "demo", "audit-negatives", *(f"{_TRAIN}{name}" for name in RECIPES if name != "sft")}
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...] | --version
@@ -91,6 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = [*commands, *(_TRAIN + name for name in RECIPES)]
     for words in (1, 2):
         name = " ".join(arguments[:words])
+        if name in _MOVED:
+            print(f"seper-reward {name}: is now '{_MOVED[name]}', in a checkout of the repository", file=sys.stderr)
+            return 2
         if name in _FORMER:
             print(f"seper-reward {name}: is now 'seper-reward {_FORMER[name]}'", file=sys.stderr)
             name = _FORMER[name]

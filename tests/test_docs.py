@@ -32,14 +32,7 @@ COMMANDS = [
     "evaluate robustness",
     "evaluate transfer",
     "evaluate counterfactual",
-    "evaluate erag",
-    "evaluate judgments",
-    "evaluate consistency",
-    "evaluate ensemble",
-    "evaluate compare",
-    "evaluate components",
     "evaluate retrievers",
-    "evaluate workflows",
     "evaluate judge",
     "reestimate",
     "export",
@@ -48,6 +41,7 @@ COMMANDS = [
     "push",
     "report",
 ]
+COMMANDS += [f"baseline {name}" for name in ("compression", "eor", "erag", "item", "workflows")]
 COMMANDS += ["save-reader", "serve", "configs copy", *(f"train {recipe}" for recipe in RECIPES)]
 FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode", "--reload_multifile"}  # of vLLM and TensorBoard
 
@@ -97,7 +91,7 @@ def invocations(line) -> Iterator[tuple[str, list[str]]]:
         if word == "seper-reward" or (word == "seper_reward" and words[at - 1] == "-m"):
             command = [part for part in behind[:2] if re.fullmatch(r"[a-z-]+", part) and not part.startswith("-")]
             if command:
-                yield " ".join(command if command[0] in ("evaluate", "configs", "train") else command[:1]), behind
+                yield " ".join(command if command[0] in ("evaluate", "baseline", "configs", "train") else command[:1]), behind
         elif words[at - 1] == "-m" and word.startswith(("trainers.", "tests.")):
             yield word, behind
 
