@@ -36,7 +36,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 WARM := adapter_model.safetensors
 
 .PHONY: experiment-a experiment-b experiment-c experiment-d experiment-e
-.PHONY: setup demo retriever-demo neighbours-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest golden engine-test lint bench figure lock docs adapters clean
+.PHONY: setup demo retriever-demo baselines-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest golden engine-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -53,12 +53,12 @@ demo: setup  ## label the project's own questions with the embedded models, into
 retriever-demo: setup  ## what labels train: retrievers for one and two hops, and a gate, compared on held-out questions, into runs/retriever-demo
 	$(BIN)/python -m tests.benchmarks.experiments.retriever_demo
 
-neighbours-demo: setup  ## ΔSePer beside eRAG, ITEM and EoR, on the demo corpus, into runs/neighbours-demo
-	$(BIN)/python -m tests.benchmarks.experiments.neighbours_demo
+baselines-demo: setup  ## ΔSePer next to eRAG, ITEM and EoR, on the demo corpus, into runs/baselines-demo
+	$(BIN)/python -m tests.benchmarks.experiments.baselines_demo
 
 # Two at a time with one thread each: on two cores faster than one after the other with two. What is there is not made
 # again, so that a stopped run goes on.
-TABLES := retrievers components repeats correlation transfer robustness workflows
+TABLES := retrievers compression repeats correlation transfer robustness workflows
 tables: setup  ## the paper's tables on slices of ../shared/data, into runs/tables; JOBS=8 where there are more cores
 	OMP_NUM_THREADS=1 $(MAKE) --jobs $(JOBS) $(TABLES:%=runs/tables/%.md)
 	$(BIN)/seper-reward report --labels runs/tables/labels/embedded --evaluations runs/tables --output runs/tables/report.html
@@ -66,6 +66,11 @@ tables: setup  ## the paper's tables on slices of ../shared/data, into runs/tabl
 runs/tables/%.md: configs/tables/%.yaml
 	mkdir -p $(@D)
 	$(BIN)/seper-reward evaluate $* --config $< > $@.part
+	mv $@.part $@
+
+runs/tables/compression.md runs/tables/workflows.md: runs/tables/%.md: configs/tables/%.yaml
+	mkdir -p $(@D)
+	$(BIN)/seper-reward baseline $* --config $< > $@.part
 	mv $@.part $@
 
 runs/tables/transfer.md: $(READINGS:%=runs/tables/labels/%/summary.json)

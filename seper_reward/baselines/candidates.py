@@ -10,16 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
-from seper_reward.baselines.voting import (
-    SIMILARITIES,
-    Similarity,
-    VoteOptions,
-    VoteWeights,
-    heaviest_answer,
-    winners,
-)
+from seper_reward.baselines.voting import SIMILARITIES, Similarity, VoteOptions, VoteWeights, heaviest_answer, winners
 from seper_reward.data.answers import abstains, normalize_answer, share_held
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.judge import BeliefJudge
@@ -32,24 +24,14 @@ from seper_reward.types import Asked, Passage, Responses, unwrap
 
 @dataclass(frozen=True)
 class Candidates:
-    """What may be answered to a question, with the passages of R retrievers.
+    """Candidates for the answer to a question, with the passages of R retrievers."""
 
-    Attributes:
-        texts: The reader's likeliest answer with each retriever's passages.
-        silent: ``(R,)`` bool, whether it says nothing: blank, "unknown" or the like.
-        similarity: ``(K, R, R)`` how alike they are (``AnswerSimilarity.compare``).
-        sampled: The L distinct responses that were sampled with any of them and say something.
-        masses: ``(L, R)`` their probabilities with each retriever's passages, as the estimator weighs responses; a
-            column sums to 1 less what said nothing.
-        cluster_ids: The semantic cluster of each, over all retrievers together.
-    """
-
-    texts: tuple[str, ...]
-    silent: Any
-    similarity: Any
-    sampled: tuple[str, ...]
-    masses: Any
-    cluster_ids: tuple[int, ...]
+    texts: tuple[str, ...]  # the reader's likeliest answer with each retriever's passages
+    silent: Any  # (R,) bool, whether it says nothing: blank, "unknown" or the like
+    similarity: Any  # (K, R, R) of `answer_similarities`
+    sampled: tuple[str, ...]  # the L distinct responses that were sampled with any of them and say something
+    masses: Any  # (L, R) their probabilities with each retriever's passages; a column sums to 1 less the silent mass
+    cluster_ids: tuple[int, ...]  # semantic cluster of each, over all retrievers together
 
     def vote(self, weights: VoteWeights, options: VoteOptions) -> str:
         """Return the answer that wins the vote of EoR."""
@@ -58,11 +40,9 @@ class Candidates:
         return text
 
     def belief_vote(self, strength: Sequence[float] | None = None) -> str:
-        """Return the answer that the beliefs elect (``heaviest_answer``).
+        """Return the answer that the beliefs elect (``heaviest_answer``), with these weights of the retrievers.
 
-        Args:
-            strength: What the beliefs with each retriever's passages count; ``None``: all the same. Where all that
-                count say nothing, so does the answer.
+        It says nothing if all beliefs with a weight do.
         """
         counts = np.ones(len(self.texts)) if strength is None else np.asarray(strength, dtype=float)
         if not (self.masses @ counts).any():
@@ -81,7 +61,7 @@ class Ensemble:
     def __init__(self, scorer: SePerScorer, encoder: Any = None) -> None:
         self._scorer, self._reader = scorer, scorer.reader
         self._greedy = scorer.with_sampling(**GREEDY).reader
-        self._similarity = AnswerSimilarity(scorer.judge, encoder or load_encoder("minilm"))
+        self._encoder = encoder or load_encoder("minilm")
 
     def expect(self, question: str, shown: Sequence[Sequence[Passage]]) -> None:
         """Begin to sample what ``candidates`` will be called with, if the sampler can."""
@@ -90,11 +70,7 @@ class Ensemble:
         self._reader.expect(asked)
 
     def candidates(self, question: str, shown: Sequence[Sequence[Passage]]) -> Candidates:
-        """Return what may be answered to a question.
-
-        Args:
-            question: The question.
-            shown: The passages of each of R retrievers; empty ones for a reader that retrieves nothing.
+        """Return the candidates for a question with the passages of each of R retrievers, which may be empty.
 
         Raises:
             UnscorableError: The question is longer than the reader's window.
@@ -105,7 +81,7 @@ class Ensemble:
         return Candidates(
             texts,
             silent=np.array(list(map(_says_nothing, texts))),
-            similarity=self._similarity.compare(question, texts),
+            similarity=answer_similarities(self._scorer.judge, self._encoder, question, texts),
             sampled=sampled,
             masses=masses,
             cluster_ids=tuple(self._scorer.judge.clusters(question, sampled)),
@@ -132,49 +108,37 @@ def _says_nothing(text: str) -> bool:
     return not text.strip() or abstains(text)
 
 
-class AnswerSimilarity:
-    """Compares answers by their words, by an encoder's vectors of their tokens, and by entailment.
+def answer_similarities(judge: BeliefJudge, encoder: Any, question: str, texts: Sequence[str]) -> Any:
+    """Return ``(K, R, R)`` all K of ``SIMILARITIES`` of R answers, symmetric and in [0, 1].
 
-    Args:
-        judge: Judge of the entailment model, and its cache.
-        encoder: A ``SentenceTransformer`` over BERT, whose vectors of tokens are compared.
+    ``exact_match`` is 1 for answers that are equal once normalised, ``containment`` also if one contains the other as
+    words; ``bertscore`` is ``bertscore_f1``; ``entailment`` is the mean of both directions, of the texts by
+    themselves, and ``entailment_with_question`` of the texts as answers to the question. Equal texts are alike in all
+    of them. A blank one is like none; in the official code it is contained in all.
     """
 
-    def __init__(self, judge: BeliefJudge, encoder: Any) -> None:
-        self._judge, self._encoder = judge, encoder
-
-    def compare(self, question: str, texts: Sequence[str]) -> Any:
-        """Return ``(K, R, R)`` all K of ``SIMILARITIES`` of R answers, symmetric and in [0, 1].
-
-        ``exact_match`` is 1 for answers that are equal once normalised, ``containment`` also where one holds the other
-        as words; ``bertscore`` is ``bertscore_f1``; ``entailment`` is the mean of both directions, of the texts by
-        themselves, and ``entailment_with_question`` of the texts as answers to the question. Equal texts are alike in
-        all of them. A blank one is like none; the official code takes it for contained in all.
-        """
-        said = [" ".join(text.split()) for text in texts]
-        distinct = sorted({text for text in said if text})
-        pairs = list(itertools.combinations(distinct, 2))
-        vectors = dict(zip(distinct, self._token_vectors(distinct), strict=True))
-        found: dict[Similarity, list[float]] = {
-            "exact_match": [float(normalize_answer(one) == normalize_answer(other)) for one, other in pairs],
-            "containment": [max(share_held(one, (other,)), share_held(other, (one,))) for one, other in pairs],
-            "bertscore": [bertscore_f1(vectors[one], vectors[other]) for one, other in pairs],
-            "entailment": self._mutual("", pairs),
-            "entailment_with_question": self._mutual(question, pairs),
-        }
-        number = {text: at for at, text in enumerate([*distinct, ""])}
-        table = np.zeros((len(SIMILARITIES), len(number), len(number)))
-        table[:, range(len(distinct)), range(len(distinct))] = 1.0
-        for at, (one, other) in enumerate(pairs):
-            values = [found[name][at] for name in SIMILARITIES]
-            table[:, number[one], number[other]] = table[:, number[other], number[one]] = values
-        places = [number[text] for text in said]
-        return table[:, places][:, :, places]
-
-    def _mutual(self, question: str, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        probs = self._judge.entailment(question, {*pairs, *((other, one) for one, other in pairs)})
+    def mutual(question: str) -> list[float]:
+        probs = judge.entailment(question, {*pairs, *((other, one) for one, other in pairs)})
         return [(probs[one, other] + probs[other, one]) / 2 for one, other in pairs]
 
-    def _token_vectors(self, texts: Sequence[str]) -> list[Tensor]:
-        vectors = self._encoder.encode(list(texts), output_value="token_embeddings", show_progress_bar=False)
-        return [row[1:-1].float().cpu() for row in vectors]  # without the tokens that begin and end each text
+    said = [" ".join(text.split()) for text in texts]
+    distinct = sorted({text for text in said if text})
+    pairs = list(itertools.combinations(distinct, 2))
+    # without the tokens that begin and end each text
+    rows = encoder.encode(distinct, output_value="token_embeddings", show_progress_bar=False)
+    vectors = {text: row[1:-1].float().cpu() for text, row in zip(distinct, rows, strict=True)}
+    found: dict[Similarity, list[float]] = {
+        "exact_match": [float(normalize_answer(one) == normalize_answer(other)) for one, other in pairs],
+        "containment": [max(share_held(one, (other,)), share_held(other, (one,))) for one, other in pairs],
+        "bertscore": [bertscore_f1(vectors[one], vectors[other]) for one, other in pairs],
+        "entailment": mutual(""),
+        "entailment_with_question": mutual(question),
+    }
+    number = {text: at for at, text in enumerate([*distinct, ""])}
+    table = np.zeros((len(SIMILARITIES), len(number), len(number)))
+    table[:, range(len(distinct)), range(len(distinct))] = 1.0
+    for at, (one, other) in enumerate(pairs):
+        values = [found[name][at] for name in SIMILARITIES]
+        table[:, number[one], number[other]] = table[:, number[other], number[one]] = values
+    places = [number[text] for text in said]
+    return table[:, places][:, :, places]

@@ -21,15 +21,14 @@ from seper_reward.command import (
 from seper_reward.config import RETRIEVER_HELP, load_scorers
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.measuring import Context, measured
+from seper_reward.evaluate.measuring import Context, each_scorable, measured
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Reranker, Retriever, load_reranker, load_retriever
-from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import lead_over_questions, mean, mean_over_questions
-from seper_reward.types import Belief, Query, UnscorableError, Utility
+from seper_reward.types import Belief, Query, Utility
 
 Mean = dict[str, Any]  # with a 95 % interval over questions
 NONE = "none"
@@ -71,46 +70,26 @@ class CompressionConfig(RetrievalConfig):
 
 @dataclass(frozen=True)
 class VariantResult:
-    """ΔSePer of one way to make the reader's context.
-
-    Attributes:
-        reranker: Name of the reranker.
-        compression: Name of the compressor.
-        k: Number of passages before compression.
-        delta_seper: ΔSePer.
-        lead: Lead in ΔSePer over the same without the compression or, if there is none, without the reranker
-            (``lead_over_questions``); ``None`` without both.
-        exact_match: Exact match, expected over the samples.
-        harm_rate: Share of questions whose whole 95 % interval of ΔSePer is below ``-margin``.
-        passages: Mean number of passages that are left.
-        tokens: Mean number of the reader's tokens in them.
-    """
+    """ΔSePer of one way to make the reader's context."""
 
     reranker: str
     compression: str
-    k: int
+    k: int  # passages before compression
     delta_seper: Mean
-    lead: dict[str, Any] | None
-    exact_match: Mean
-    harm_rate: Mean
-    passages: float
-    tokens: float
+    lead: dict[str, Any] | None  # in ΔSePer over `Variant.without` (`lead_over_questions`); None if it is the same
+    exact_match: Mean  # expected over the samples
+    harm_rate: Mean  # share of questions whose whole interval of ΔSePer is below -margin
+    passages: float  # that are left, a mean
+    tokens: float  # of the reader in them, a mean
 
 
 @dataclass(frozen=True)
 class ReaderResult:
-    """One reader's results.
-
-    Attributes:
-        questions: Number of questions.
-        left_out: Number of questions that cannot be measured.
-        baseline_seper: Mean SePer without a passage.
-        variants: Results by reranker, compression and number of passages.
-    """
+    """One reader's results."""
 
     questions: int
-    left_out: int
-    baseline_seper: float
+    left_out: int  # questions that cannot be measured
+    baseline_seper: float  # mean without a passage
     variants: list[VariantResult]
 
 
@@ -166,10 +145,10 @@ def measure_variants(
         retriever: Where the candidates come from.
         rerankers: Rerankers of the candidates, by name; the retriever's own order is measured always.
         compressions: Names of compressors (``load_compressor``); no compression is measured always.
-        depths: Numbers of passages that the reader sees, each >= 1.
-        candidates: Number of passages that are retrieved and reranked, at least the greatest depth.
-        keep: Share of the passages that compression keeps, in (0, 1].
-        margin: Distance below 0 that the whole 95 % interval of ΔSePer must have to count as harm.
+        depths: Numbers of passages that the reader sees, as the settings explain this and the next ones.
+        candidates: Number of passages that are retrieved and reranked.
+        keep: Share of the passages that compression keeps.
+        margin: Distance below 0 that the whole interval must have to count as harm.
 
     Raises:
         ValueError: A depth is below 1 or above ``candidates``, there is no such compressor, or a reader can measure no
@@ -181,11 +160,12 @@ def measure_variants(
         name: {each: load_compressor(each, scorer.reader, keep) for each in compressions if each != NONE}
         for name, scorer in scorers.items()
     }
-    found = retriever.retrieve([query.question for query in queries], candidates)
-    orders: dict[str, list[Context]] = {NONE: found}
+    questions = [query.question for query in queries]
+    found = dict(zip(questions, retriever.retrieve(questions, candidates), strict=True))
+    orders: dict[str, dict[str, Context]] = {NONE: found}  # by reranker and question
     for name, reranker in rerankers.items():
-        bar = tqdm(zip(queries, found, strict=True), total=len(queries), desc=f"reranking by {name}", unit="question")
-        orders[name] = [reranker.rerank(query.question, passages) for query, passages in bar]
+        bar = tqdm(found.items(), desc=f"reranking by {name}", unit="question")
+        orders[name] = {question: reranker.rerank(question, passages) for question, passages in bar}
     variants = [
         Variant(*each)
         for each in itertools.product(orders, dict.fromkeys([NONE, *compressions]), dict.fromkeys(depths))
@@ -201,23 +181,25 @@ def _reader_result(
     name: str,
     scorer: SePerScorer,
     queries: Sequence[Query],
-    orders: Mapping[str, Sequence[Context]],
+    orders: Mapping[str, Mapping[str, Context]],
     variants: Sequence[Variant],
     compressors: Mapping[str, Compressor],
     margin: float,
 ) -> ReaderResult:
-    shown: list[dict[Variant, Context]] = []
-    kept: list[Query] = []
-    for number, query in enumerate(tqdm(queries, desc=f"compressing for {name}", unit="question")):
-        lists = {reranker: order[number] for reranker, order in orders.items()}
-        try:
-            shown.append({variant: _context(query, lists, variant, compressors) for variant in variants})
-        except UnscorableError as error:
-            tell_left_out(query.id, error)
-        else:
-            kept.append(query)
-    beliefs = measured(scorer, kept, [[(), *row.values()] for row in shown], title=f"measuring {name}")
-    rows = [_Row(query, own, row) for query, own, row in zip(kept, shown, beliefs, strict=True) if row is not None]
+    def context(variant: Variant, question: str) -> Context:
+        passages = orders[variant.reranker][question][: variant.k]
+        if variant.compression == NONE:
+            return passages
+        return compressors[variant.compression].compress(question, passages)
+
+    shown = each_scorable(
+        queries,
+        lambda query: {variant: context(variant, query.question) for variant in variants},
+        title=f"compressing for {name}",
+    )
+    contexts = [[(), *row.values()] for _, row in shown]
+    beliefs = measured(scorer, [query for query, _ in shown], contexts, title=f"measuring {name}")
+    rows = [_Row(*own, row) for own, row in zip(shown, beliefs, strict=True) if row is not None]
     if not rows:
         raise ValueError(f"expected questions that reader {name!r} can measure, got none of {len(queries)}")
     return ReaderResult(
@@ -226,15 +208,6 @@ def _reader_result(
         mean([row.beliefs[()].seper for row in rows]),
         [_variant_result(variant, rows, scorer, margin) for variant in variants],
     )
-
-
-def _context(
-    query: Query, lists: Mapping[str, Context], variant: Variant, compressors: Mapping[str, Compressor]
-) -> Context:
-    passages = lists[variant.reranker][: variant.k]
-    if variant.compression == NONE:
-        return passages
-    return compressors[variant.compression].compress(query.question, passages)
 
 
 def _variant_result(variant: Variant, rows: Sequence[_Row], scorer: SePerScorer, margin: float) -> VariantResult:
@@ -287,15 +260,7 @@ def tables(result: CompressionResult) -> str:
 
 
 def plot(result: CompressionResult, path: Path) -> None:
-    """Plot ΔSePer over the number of passages, one line per reranker and compression, one panel per reader.
-
-    Args:
-        result: The measurements.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
+    """Plot ΔSePer over the number of passages, one line per reranker and compression, one panel per reader."""
     figure = new_figure(4.5 * len(result.readers) + 2.5, 4)
     panels = figure.subplots(1, len(result.readers), sharey=True, squeeze=False)[0]
     for axes, (name, found) in zip(panels, result.readers.items(), strict=True):

@@ -1,7 +1,7 @@
-"""Prompt compression: a reader's own log-probabilities say which parts of retrieved passages are left out.
+"""Prompt compression: a reader's own log-probabilities decide which parts of retrieved passages are left out.
 
-Selective Context (arXiv:2310.06201) keeps what the reader could not have guessed, whatever the question is.
-LongLLMLingua's coarse step (arXiv:2310.06839, section 4.1) keeps that from which the reader would guess the question.
+Selective Context (arXiv:2310.06201) keeps the parts that the reader could not have guessed, for any question.
+LongLLMLingua's coarse step (arXiv:2310.06839, section 4.1) keeps those from which the reader would guess the question.
 """
 
 import functools
@@ -21,7 +21,7 @@ from seper_reward.types import Passage, unwrap
 # between sentences, as in the official code of Selective Context, but behind exclamation marks, too, and not initials
 _SENTENCE_END = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<!\b[A-Z]\.)(?<=[.?!])\s+")
 _TEXTS_AT_ONCE = 16  # behind one prompt; each token keeps the logits of the whole vocabulary
-# LongLLMLingua's own words, asked for behind the question (arXiv:2310.06839, section 4.1)
+# LongLLMLingua's own words behind the question (arXiv:2310.06839, section 4.1)
 _RESTRICT = "We can get the answer to this question in the given documents."
 
 
@@ -29,9 +29,7 @@ class Compressor(Protocol):
     """Shortens the passages that a reader is shown together."""
 
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return what is left of the passages, in the order in which the reader shall see them.
-
-        Ids, titles and metadata stay; a passage of which nothing is left is missing.
+        """Return the passages that are left, with their ids, titles and metadata, in the order they are shown in.
 
         Raises:
             UnscorableError: The question, or a part of a passage, is longer than the reader's window.
@@ -39,14 +37,11 @@ class Compressor(Protocol):
 
 
 def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
-    """Return the places of the units that Selective Context keeps (arXiv:2310.06201).
+    """Return the places of the units that Selective Context keeps (arXiv:2310.06201), in ascending order.
 
     Args:
         scores: Self-information of each unit, in nats.
         keep: Share of the units to keep, in (0, 1]; all that score as high as the last of them are kept, too.
-
-    Returns:
-        Places of the units at or above that percentile, in ascending order.
 
     Raises:
         ValueError: ``keep`` is out of range.
@@ -61,16 +56,14 @@ def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
 
 
 def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) -> list[int]:
-    """Return the places of the units that LongLLMLingua's coarse step keeps (arXiv:2310.06839, section 4.1).
+    """Return the places of the units that LongLLMLingua's coarse step keeps (arXiv:2310.06839, 4.1), best first.
+
+    As in the official code, the unit that uses the budget up is kept whole, so at least one is kept.
 
     Args:
-        scores: How likely the question is given each unit: the mean natural-log probability of its tokens.
+        scores: Mean natural-log probability of the question's tokens given each unit.
         lengths: Number of tokens of each unit.
         keep: Share of all tokens that is the budget, in (0, 1].
-
-    Returns:
-        Places of the units, best first, until the budget is used up; as in the official code, the unit that uses it up
-        is kept whole, so that at least one is.
 
     Raises:
         ValueError: ``keep`` is out of range.
@@ -89,40 +82,34 @@ def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) 
 def span_means(
     spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]], values: Sequence[float]
 ) -> list[float]:
-    """Return for each span of a text the mean value of the tokens that have a part in it; 0 for a span without one.
+    """Return for each span of a text the mean value of the tokens that overlap it; 0 without one.
 
-    The paper on Selective Context sums the self-information of a unit's tokens, its official code takes their mean,
-    which does not favour long units; this is the mean.
+    The paper on Selective Context sums the self-information of a unit's tokens; its official code takes the mean, as
+    here, which does not favour long units.
 
     Args:
         spans: First place and place behind the last one of each unit in the text.
         offsets: The same of each token.
         values: One number per token.
     """
-    return [
-        statistics.fmean(inside)
-        if (
-            inside := [value for (low, high), value in zip(offsets, values, strict=True) if low < end and high > start]
-        )
-        else 0.0
-        for start, end in spans
-    ]
+    tokens = list(zip(offsets, values, strict=True))
+    inside = [[value for (low, high), value in tokens if low < end and high > start] for start, end in spans]
+    return [statistics.fmean(own) if own else 0.0 for own in inside]
 
 
 class SelectiveContext:
-    """Drops what the reader finds likely: words or sentences of low self-information (arXiv:2310.06201).
+    """Drops words or sentences of low self-information (arXiv:2310.06201).
 
-    Self-information is measured sentence by sentence, each from the start of a text, as in the official code. That
-    code also knows phrases, which need a parser.
+    Self-information is measured sentence by sentence, each from the start of a text, as in the official code, which
+    has phrases, too. These need a parser.
 
     Args:
-        reader: The reader that will be shown what is left.
+        reader: The reader of the compressed passages.
         keep: Share of the units to keep, over all passages of a question together, in (0, 1].
         unit: Whether ``"word"`` or ``"sentence"`` is kept or dropped.
 
     Raises:
-        ValueError: ``keep`` is out of range, or the tokenizer does not tell where its tokens are in a text, which
-            words need.
+        ValueError: ``keep`` is out of range, or the tokenizer returns no offsets, which words need.
     """
 
     def __init__(self, reader: PromptedReader, keep: float = 0.5, unit: Literal["word", "sentence"] = "word") -> None:
@@ -134,7 +121,7 @@ class SelectiveContext:
         self._reader, self._keep, self._unit = reader, keep, unit
 
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return what is left of the passages, in their order; the question plays no part."""
+        """Return the passages that are left, in their order; the question plays no part."""
         units = [self._units(self._reader.prompts.as_data(passage.text)) for passage in passages]
         kept = set(above_percentile([score for row in units for _, score in row], self._keep))
         left: list[Passage] = []
@@ -150,11 +137,10 @@ class SelectiveContext:
         """Return the units of a text with their self-information."""
         tokenizer = self._reader.sampler.tokenizer
         sentences = split_sentences(text)
-        start = tokenizer.bos_token or tokenizer.eos_token or "\n"  # what stands before a text that nothing precedes
+        start = tokenizer.bos_token or tokenizer.eos_token or "\n"  # before a text that nothing precedes
         log_probs = token_log_probs(self._reader, [start] * len(sentences), sentences)
         if self._unit == "sentence":
-            means = [-statistics.fmean(row) for row in log_probs]
-            return list(zip(sentences, means, strict=True))
+            return [(text, -statistics.fmean(row)) for text, row in zip(sentences, log_probs, strict=True)]
         units: list[tuple[str, float]] = []
         for sentence, row in zip(sentences, log_probs, strict=True):
             words = list(re.finditer(r"\S+", sentence))
@@ -169,10 +155,9 @@ class LongLLMLingua:
 
     This is the coarse, question-aware step, without the token-wise one that follows there. A unit's score is the mean
     log-probability of the question's tokens, and of a sentence that says that the documents answer it, after the unit.
-    As there, the best passage comes first.
 
     Args:
-        reader: The reader that will be shown what is left.
+        reader: The reader of the compressed passages.
         keep: Share of the tokens of a question's passages to keep, in (0, 1]; see ``within_budget``.
         unit: Whether a whole ``"passage"`` is kept or dropped, as in the paper, or a ``"sentence"``.
 
@@ -187,7 +172,7 @@ class LongLLMLingua:
         self._reader, self._keep, self._unit = reader, keep, unit
 
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return what is left of the passages; that with the best unit comes first, sentences keep their order."""
+        """Return the passages that are left; that with the best unit comes first, sentences keep their order."""
         reader, tokenizer = self._reader, self._reader.sampler.tokenizer
         units = [
             (owner, replace(passage, text=text))
@@ -218,12 +203,7 @@ COMPRESSORS: Mapping[str, Callable[[PromptedReader, float], Compressor]] = {
 
 
 def load_compressor(name: str, reader: PromptedReader, keep: float = 0.5) -> Compressor:
-    """Return a compressor by its name in ``COMPRESSORS``.
-
-    Args:
-        name: Name of the compressor.
-        reader: The reader whose log-probabilities decide, and that will be shown what is left.
-        keep: Share of the units, or of the tokens, to keep, in (0, 1].
+    """Return a compressor by its name in ``COMPRESSORS``, for a reader and a share to keep, in (0, 1].
 
     Raises:
         ValueError: There is no such compressor, ``keep`` is out of range, or the reader's tokenizer does not fit.
@@ -248,15 +228,9 @@ def _check_keep(keep: float) -> None:
 
 
 def token_log_probs(reader: PromptedReader, prompts: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
-    """Return how likely the reader finds each token of whole texts behind prompts, as a plain language model.
+    """Return the natural-log probability of each token of texts behind prompts, by a reader as a plain language model.
 
-    Args:
-        reader: The reader.
-        prompts: Text before each text, not blank; nothing is put around it.
-        texts: The texts, each with at least one token.
-
-    Returns:
-        Per text, one natural-log probability (<= 0) per token.
+    Prompts are not blank and nothing is put around them; texts have at least one token.
 
     Raises:
         UnscorableError: A prompt and the longest text of its batch, of 16 that are read at once, are longer than the

@@ -5,7 +5,7 @@ come from, and whether an ensemble of retrievers answers better than the best of
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -29,10 +29,10 @@ from seper_reward.command import RetrievalConfig, corpus_flag, parse, questions_
 from seper_reward.config import load_scorer
 from seper_reward.data.answers import abstains, exact_match, share_held, stated_parts
 from seper_reward.data.splits import fold_of
+from seper_reward.evaluate.measuring import each_scorable
 from seper_reward.evaluate.win_ratios import decompose_errors, mean_win_and_lose_ratios, relative_win_ratios
 from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, interval_cell, lead_text, text_table
-from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
 from seper_reward.statistics import (
     interval_over_questions,
@@ -41,7 +41,7 @@ from seper_reward.statistics import (
     rounded,
     rounded_or_none,
 )
-from seper_reward.types import Passage, Query, UnscorableError
+from seper_reward.types import Passage, Query
 
 Mean = dict[str, Any]  # with a 95 % interval over questions
 Shown = Sequence[Sequence[Passage]]  # by source
@@ -76,86 +76,49 @@ class EoRConfig(RetrievalConfig):
 
 @dataclass(frozen=True)
 class SourceResult:
-    """The reader's greedy answers with the passages of one source.
-
-    Attributes:
-        accuracy: Share of right answers.
-        mrwr: Mean share of the others' wrong answers that this source has right (``mean_win_and_lose_ratios``).
-        mrlr: Mean share of its wrong answers that another one has right.
-        errors: Where wrong answers come from, by the fields of ``Errors``.
-        abstained: Share of answers such as "unknown".
-    """
+    """The reader's greedy answers with the passages of one source."""
 
     accuracy: Mean
-    mrwr: Mean
-    mrlr: Mean
-    errors: dict[str, float]
-    abstained: float
+    mrwr: Mean  # mean share of the others' wrong answers that this source has right
+    mrlr: Mean  # mean share of its wrong answers that another one has right
+    errors: dict[str, float]  # where wrong answers come from, by the fields of `Errors`
+    abstained: float  # share of answers such as "unknown"
 
 
 @dataclass(frozen=True)
 class ConsistencyResult:
-    """Whether sources fail on the same questions, and why.
-
-    Attributes:
-        questions: Number of questions.
-        left_out: Number of questions that the reader cannot be asked.
-        sources: Results by source.
-        win_ratio: By two names the share of the second's wrong answers that the first has right; ``None`` if there is
-            no wrong answer.
-        upper_bound: Share of questions that at least one source has right.
-    """
+    """Whether sources fail on the same questions, and why."""
 
     questions: int
-    left_out: int
+    left_out: int  # questions that the reader cannot be asked
     sources: dict[str, SourceResult]
-    win_ratio: dict[str, dict[str, float | None]]
-    upper_bound: Mean
+    win_ratio: dict[str, dict[str, float | None]]  # by two names: the share of the second's wrong answers that the
+    # first has right; None if the second has none wrong
+    upper_bound: Mean  # share of questions that at least one source has right
 
 
 @dataclass(frozen=True)
 class VoteResult:
-    """How a vote does.
-
-    Attributes:
-        accuracy: Share of right answers.
-        lead: Lead in accuracy over the best single retriever (``lead_over_questions``).
-        mrlr: Mean share of its wrong answers that a retriever has right.
-        weights: Mean weights over the folds, of ``similarities`` and ``retrievers``.
-    """
+    """How a vote does."""
 
     accuracy: Mean
-    lead: dict[str, Any]
-    mrlr: float | None
-    weights: dict[str, dict[str, float]]
+    lead: dict[str, Any]  # in accuracy over the best single retriever (`lead_over_questions`)
+    mrlr: float | None  # mean share of its wrong answers that a retriever has right
+    weights: dict[str, dict[str, float]]  # of "similarities" and "retrievers", means over the folds
 
 
 @dataclass(frozen=True)
 class EoRResult:
-    """Votes against single retrievers.
-
-    Attributes:
-        questions: Number of questions.
-        left_out: Number of questions that the reader cannot be asked.
-        folds: Number of folds.
-        pooling: Pooling of EoR's votes.
-        retrievers: ``accuracy`` by retriever.
-        best_single: ``accuracy`` of the retriever that is best on the other folds, and in how many folds each one is
-            ``chosen``.
-        voters: Results by vote: ``eor_PRESET``, ``belief_vote`` with weights from the other folds, and
-            ``belief_vote_equal`` without weights.
-        upper_bound: Share of questions that at least one retriever has right.
-        consistency: Win ratios and errors of the retrievers.
-    """
+    """Votes against single retrievers."""
 
     questions: int
-    left_out: int
+    left_out: int  # questions that the reader cannot be asked
     folds: int
-    pooling: str
-    retrievers: dict[str, dict[str, Mean]]
-    best_single: dict[str, Any]
-    voters: dict[str, VoteResult]
-    upper_bound: Mean
+    pooling: str  # of EoR's votes
+    retrievers: dict[str, dict[str, Mean]]  # "accuracy" by retriever
+    best_single: dict[str, Any]  # "accuracy" of the best retriever on the other folds, and how often each is "chosen"
+    voters: dict[str, VoteResult]  # eor_PRESET, belief_vote, and belief_vote_equal without weights
+    upper_bound: Mean  # share of questions that at least one retriever has right
     consistency: ConsistencyResult
 
 
@@ -206,7 +169,11 @@ def eor(
     """
     if len(sources) < 2 or folds < 2:
         raise ValueError(f"expected at least two retrievers and two folds, got {len(sources)} and {folds}")
-    asked = list(_asked(asking, queries, sources, folds))
+    shown = {query.id: [tuple(rows[at]) for rows in sources.values()] for at, query in enumerate(queries)}
+    for query in queries:
+        asking.expect(query.question, shown[query.id])
+    found = each_scorable(queries, lambda query: asking.candidates(query.question, shown[query.id]), title="answering")
+    asked = [_Asked(query, shown[query.id], own, fold_of(query.id, folds)) for query, own in found]
     if len({each.fold for each in asked}) < 2:
         raise ValueError(
             f"expected questions in at least two folds, got {len(asked)} that can be asked; take more questions"
@@ -265,19 +232,17 @@ def _source_result(at: int, right: Any, answered: Sequence[tuple[Query, Sequence
         held.append(share_held(read, query.answers) == 1)
         parts = [(part,) for part in stated_parts(text, query.answers)]
         grounded.append(bool(text) and share_held(read, parts) == 1)
-    ratios: list[Mean] = [
-        {
-            "mean": rounded_or_none(_mean_ratio(right, which, at, slice(None))),
-            "interval": interval_over_questions(
-                functools.partial(_mean_ratio, right, which, at), right.shape[1], resamples=_RESAMPLES
-            ),
-        }
-        for which in (0, 1)
-    ]
+
+    def ratio(which: int) -> Mean:
+        mean_ratio = functools.partial(_mean_ratio, right, which, at)
+        interval = interval_over_questions(mean_ratio, right.shape[1], resamples=_RESAMPLES)
+        return {"mean": rounded_or_none(mean_ratio(slice(None))), "interval": interval}
+
     errors = decompose_errors(right[at].tolist(), held, grounded)
     return SourceResult(
-        mean_over_questions(right[at]),
-        *ratios,
+        accuracy=mean_over_questions(right[at]),
+        mrwr=ratio(0),
+        mrlr=ratio(1),
         errors={name: rounded(value) for name, value in asdict(errors).items()},
         abstained=rounded(sum(abstains(text) for _, _, text in answered) / len(answered)),
     )
@@ -286,20 +251,6 @@ def _source_result(at: int, right: Any, answered: Sequence[tuple[Query, Sequence
 def _mean_ratio(right: Any, which: int, at: int, numbers: Any) -> float:
     """Return one source's MRWR (0) or MRLR (1) over some questions."""
     return float(mean_win_and_lose_ratios(right[:, numbers])[which][at])
-
-
-def _asked(
-    asking: Ensemble, queries: Sequence[Query], sources: Mapping[str, Sequence[Sequence[Passage]]], folds: int
-) -> Iterator[_Asked]:
-    shown = [[tuple(rows[number]) for rows in sources.values()] for number in range(len(queries))]
-    for query, passages in zip(queries, shown, strict=True):
-        asking.expect(query.question, passages)
-    bar = tqdm(zip(queries, shown, strict=True), total=len(queries), desc="answering", unit="question")
-    for query, passages in bar:
-        try:
-            yield _Asked(query, passages, asking.candidates(query.question, passages), fold_of(query.id, folds))
-        except UnscorableError as error:
-            tell_left_out(query.id, error)
 
 
 def _best_single(asked: Sequence[_Asked], right: Any, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
@@ -403,15 +354,7 @@ def tables(result: EoRResult) -> str:
 
 
 def plot(result: EoRResult, path: Path) -> None:
-    """Plot the win ratios as a heat map.
-
-    Args:
-        result: The comparison.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
+    """Plot the win ratios as a heat map."""
     ratios = result.consistency.win_ratio
     names = list(ratios)
     figure = new_figure(0.9 * len(names) + 3, 0.6 * len(names) + 2)

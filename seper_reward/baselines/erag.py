@@ -13,15 +13,15 @@ from seper_reward.data.rows import BadRowError
 from seper_reward.evaluate.list_metrics import LIST_METRICS, ListMetric, list_metric
 from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, LabelerOptions, load_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.reports.figures import legend_beside, new_figure, save_figure
+from seper_reward.reports.figures import plot_correlations
 from seper_reward.reports.tables import interval_cell, text_table
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean, mean_over_questions, rank_correlation
-from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
+from seper_reward.types import Asked, LabeledQuery, Query, UnscorableError
 
-Correlations = dict[str, dict[str, dict[str, Any]]]  # by labeler, depth and metric
+Correlations = dict[str, dict[str, dict[str, Any]]]  # `rank_correlation` by labeler, depth and metric
 
 
 @dataclass
@@ -62,48 +62,28 @@ class ERAGConfig(JudgedConfig, RetrievalConfig):
 
 @dataclass(frozen=True)
 class LabelerResult:
-    """One labeler's labels of a retriever's passages.
+    """One labeler's labels of a retriever's passages."""
 
-    Attributes:
-        questions: Number of questions that have labels.
-        left_out: One reason for each of the other questions.
-        label: Mean label; ``None`` without a label.
-        per_label: Costs of a label.
-    """
-
-    questions: int
-    left_out: list[str]
-    label: float | None
+    questions: int  # that have labels
+    left_out: list[str]  # one reason for each of the others
+    label: float | None  # the mean; None without a label
     per_label: Costs
 
 
 @dataclass(frozen=True)
 class RetrieverResult:
-    """How well metrics of a retriever's lists follow the reader.
+    """How well metrics of a retriever's lists follow the reader."""
 
-    Attributes:
-        end_to_end: The reader's mean score by depth (``"0"``: without a passage), with a 95 % interval.
-        labels: Labels by labeler.
-        correlation: With the ``score`` and with the ``gain``, by labeler, depth and metric, the ``rank_correlation``
-            over the questions that have labels and a score.
-    """
-
-    end_to_end: dict[str, dict[str, Any]]
-    labels: dict[str, LabelerResult]
-    correlation: dict[str, Correlations]
+    end_to_end: dict[str, dict[str, Any]]  # the reader's mean score by depth; "0" is without a passage
+    labels: dict[str, LabelerResult]  # by labeler
+    correlation: dict[str, Correlations]  # with "score" and "gain", over questions that have labels and a score
 
 
 @dataclass(frozen=True)
 class ERAGResult:
-    """Correlation of list metrics with the reader's score.
+    """How well metrics of lists follow the reader, by retriever."""
 
-    Attributes:
-        metric: Name of the reader's score.
-        questions: Number of questions.
-        retrievers: Results by retriever.
-    """
-
-    metric: str
+    metric: str  # the reader's score
     questions: int
     retrievers: dict[str, RetrieverResult]
 
@@ -153,13 +133,11 @@ def erag(
 
 def retrieved(queries: Sequence[Query], retriever: Retriever, top_k: int) -> list[Query]:
     """Return the queries with the retrieved passages in place of their own, whose metadata is kept."""
-    found = retriever.retrieve([query.question for query in queries], top_k)
-    return [_with(query, passages) for query, passages in zip(queries, found, strict=True)]
-
-
-def _with(query: Query, passages: Sequence[Passage]) -> Query:
-    own = {passage.id: passage for passage in query.passages}
-    return replace(query, passages=tuple(own.get(passage.id, passage) for passage in passages))
+    found = []
+    for query, passages in zip(queries, retriever.retrieve([each.question for each in queries], top_k), strict=True):
+        own = {passage.id: passage for passage in query.passages}
+        found.append(replace(query, passages=tuple(own.get(passage.id, passage) for passage in passages)))
+    return found
 
 
 def _measure_lists(
@@ -188,15 +166,9 @@ def _measure_lists(
 def end_to_end(
     queries: Sequence[Query], answering: ERAGLabeler, depths: Sequence[int]
 ) -> list[dict[int, float] | None]:
-    """Return the reader's score with the first passages of each list together, by their number.
+    """Return per question the reader's score with the first passages together, by their number; 0 is none.
 
-    Args:
-        queries: Q questions whose passages are the list, best first.
-        answering: Labeler whose metric of the reader's responses is the score.
-        depths: Numbers of passages, 0 for none.
-
-    Returns:
-        Per question the score by depth; ``None`` if the reader cannot be asked.
+    It is ``None`` for a question that the reader cannot be asked.
     """
     asked = [
         Asked(query.question, query.answers, tuple(query.passages[:depth] for depth in depths)) for query in queries
@@ -272,15 +244,7 @@ def _rank_table(
 
 
 def plot(result: ERAGResult, path: Path) -> None:
-    """Plot how well precision by each labeler ranks the lists as the reader does, by retriever and depth.
-
-    Args:
-        result: The correlations.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
+    """Plot how well precision by each labeler ranks the lists as the reader does, by retriever and depth."""
     panels = {"Kendall's τ with the reader's score": "score", "Kendall's τ with its gain": "gain"}
     series: dict[str, dict[str, dict[str, Any]]] = {title: {} for title in panels}
     for title, target in panels.items():
@@ -291,41 +255,6 @@ def plot(result: ERAGResult, path: Path) -> None:
                     row[labeler] = tuple(by_metric["p"]["kendall"].values())
     labelers = list(dict.fromkeys(name for found in result.retrievers.values() for name in found.labels))
     plot_correlations(series, labelers, 0.6, path)
-
-
-def plot_correlations(
-    panels: Mapping[str, Mapping[str, Mapping[str, Any]]], labelers: Sequence[str], height: float, path: Path
-) -> None:
-    """Plot correlations with their intervals, one row of points per labeler.
-
-    Args:
-        panels: By title of the panel, series and labeler, ``(value, interval)``.
-        labelers: Names of the rows.
-        height: Height of a row in inches.
-        path: Image file; its ending decides the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
-    figure = new_figure(10, height * len(labelers) + 1.6)
-    for axes, (title, series) in zip(figure.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
-        for number, (name, found) in enumerate(series.items()):
-            shift = 0.6 * ((number + 0.5) / len(series) - 0.5)
-            points = [
-                (value, interval or (value, value), labelers.index(each) + shift)
-                for each, (value, interval) in found.items()
-                if value is not None
-            ]
-            errors = [[abs(value - interval[side]) for value, interval, _ in points] for side in (0, 1)]
-            values, _, heights = zip(*points, strict=True) if points else ((), (), ())
-            axes.errorbar(values, heights, xerr=errors, fmt="o", markersize=4, label=name)
-        axes.axvline(0, color="#d5d8dc", zorder=0)
-        axes.set_xlabel(title)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_yticks(range(len(labelers)), labelers)
-        axes.set_ylim(len(labelers) - 0.5, -0.5)
-    legend_beside(axes)
-    save_figure(figure, path)
 
 
 def command(arguments: list[str]) -> str:

@@ -43,63 +43,38 @@ class ItemConfig(LabelerConfig, MarkedConfig):
 
 @dataclass(frozen=True)
 class JudgeResult:
-    """How good one judge is.
+    """How good one judge is."""
 
-    Attributes:
-        questions: Number of questions that have labels.
-        left_out: One reason for each of the other questions.
-        chosen: Mean number of chosen passages.
-        mean_precision: Mean precision over questions, 0 if nothing is chosen.
-        mean_recall: Mean recall over questions.
-        precision: Precision over the passages of all questions (micro), as the next two; ``None`` without a question.
-        recall: Recall.
-        f1: Harmonic mean of the two.
-        f1_of_means: Harmonic mean of the two means over questions, which ITEM's authors report.
-        ndcg: nDCG of the judged order, by name such as ``"ndcg@5"``; in JSON a field each.
-        answers: ``exact_match`` and ``token_f1`` of the reader's answers with the chosen passages.
-        agreement: Pearson's r of the labels with ``marks``, and with ``reference``.
-        per_question: Costs of a question.
-    """
-
-    questions: int
-    left_out: list[str]
-    chosen: Mean
-    mean_precision: Mean
+    questions: int  # that have labels
+    left_out: list[str]  # one reason for each of the others
+    chosen: Mean  # number of passages
+    mean_precision: Mean  # over questions; 0 if nothing is chosen
     mean_recall: Mean
-    precision: float | None
+    precision: float | None  # over the passages of all questions (micro), as the next two; None without a question
     recall: float | None
     f1: float | None
-    f1_of_means: float | None
-    ndcg: dict[str, Mean]
-    answers: dict[str, Mean]
-    agreement: dict[str, dict[str, Any]]
+    f1_of_means: float | None  # harmonic mean of the two means over questions, which ITEM's authors report
+    ndcg: dict[str, Mean]  # of the judged order, by names such as "ndcg@5"; in JSON a field each
+    answers: dict[str, Mean]  # "exact_match" and "token_f1" of the reader's answers with the chosen passages
+    agreement: dict[str, dict[str, Any]]  # Pearson's r of the labels with "marks" and "reference"
     per_question: Costs
 
 
 @dataclass(frozen=True)
 class ItemResult:
-    """How good judges are.
-
-    Attributes:
-        questions: Number of questions.
-        without_relevant: Number of questions that are left out because no passage is marked relevant.
-        answers: ``exact_match`` and ``token_f1`` with ``all passages``, ``relevant passages`` and ``no passage``.
-        judges: Results by judge.
-    """
+    """How good judges are."""
 
     questions: int
-    without_relevant: int
-    answers: dict[str, dict[str, Mean]]
+    without_relevant: int  # questions that are left out because no passage is marked relevant
+    answers: dict[str, dict[str, Mean]]  # with "all passages", "relevant passages" and "no passage"
     judges: dict[str, JudgeResult]
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as JSON-able mappings."""
         result = asdict(self)
         for name, judge in result["judges"].items():
-            items = [*judge.items()]
-            result["judges"][name] = dict(
-                pair for key, value in items for pair in (value.items() if key == "ndcg" else [(key, value)])
-            )
+            parts = [value if key == "ndcg" else {key: value} for key, value in judge.items()]
+            result["judges"][name] = {key: value for part in parts for key, value in part.items()}
         return result
 
 

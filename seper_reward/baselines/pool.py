@@ -41,10 +41,7 @@ _BLOCK = 16  # questions
 
 
 def retrieve_sources(
-    names: Sequence[str],
-    corpus: Mapping[str, Passage],
-    questions: Sequence[str],
-    reader: PromptedReader | None = None,
+    names: Sequence[str], corpus: Mapping[str, Passage], questions: Sequence[str], reader: PromptedReader | None = None
 ) -> dict[str, Passages]:
     """Return the passages of each source of a pool for each question, best first.
 

@@ -40,51 +40,31 @@ class WorkflowOptions:
 
 
 class Draft(NamedTuple):
-    """The reader's answer at temperature 0.
-
-    Attributes:
-        text: The answer.
-        least_prob: Probability of its least likely token, the end included; 0 of a draft without any.
-        sure_text: Its tokens whose probability is not below ``mask_below``; all of it if a server names no tokens.
-    """
+    """The reader's answer at temperature 0."""
 
     text: str
-    least_prob: float
-    sure_text: str
+    least_prob: float  # of its least likely token, the end included; 0 of a draft without any
+    sure_text: str  # its tokens whose probability is not below `mask_below`; all of it if a server names no tokens
 
 
 @dataclass(frozen=True)
 class Step:
-    """One change of the reader's context.
+    """One change of the reader's context."""
 
-    Attributes:
-        did: ``"search"``, or ``"refuse"`` if all passages were put away.
-        query: The search query; empty of a refusal.
-        passages: The context from here on.
-    """
-
-    did: Literal["search", "refuse"]
-    query: str
-    passages: tuple[Passage, ...]
+    did: Literal["search", "refuse"]  # a refusal puts all passages away
+    query: str  # empty of a refusal
+    passages: tuple[Passage, ...]  # the context from here on
 
 
 @dataclass(frozen=True)
 class Trace:
-    """How a workflow came to its answer.
-
-    Attributes:
-        answer: The answer.
-        steps: Changes of the reader's context, in order.
-        thoughts: Sentences that the reader wrote on the way.
-        searches: Number of searches.
-        tokens: Tokens of all prompts and of all texts of the reader, cached ones included.
-    """
+    """How a workflow came to its answer."""
 
     answer: str
     steps: tuple[Step, ...]
-    thoughts: tuple[str, ...]
+    thoughts: tuple[str, ...]  # sentences that the reader wrote on the way
     searches: int
-    tokens: int
+    tokens: int  # of all prompts and of all texts of the reader, cached ones included
 
     @property
     def contexts(self) -> list[tuple[Passage, ...]]:
@@ -93,13 +73,7 @@ class Trace:
 
 
 class Tools:
-    """One retriever, and one scorer's reader and entailment model, which all workflows use.
-
-    Args:
-        scorer: Scorer whose reader answers, at temperature 0, and thinks, and whose entailment model checks answers.
-        retriever: Where passages come from.
-        options: Settings of the workflows.
-    """
+    """The retriever, the reader, at temperature 0, and the entailment model that all workflows use."""
 
     def __init__(
         self, scorer: SePerScorer, retriever: Retriever, options: WorkflowOptions = WorkflowOptions()
@@ -110,20 +84,12 @@ class Tools:
 
 
 class Session:
-    """One question while a workflow answers it.
-
-    Attributes:
-        question: The question.
-        options: Settings of the workflows.
-        context: Passages that the reader sees now.
-        thoughts: Sentences that the reader has written so far.
-        searches: Number of searches so far.
-    """
+    """One question while a workflow answers it."""
 
     def __init__(self, tools: Tools, question: str) -> None:
         self.question, self.options, self._tools = question, tools.options, tools
-        self.context: tuple[Passage, ...] = ()
-        self.thoughts: list[str] = []
+        self.context: tuple[Passage, ...] = ()  # passages that the reader sees now
+        self.thoughts: list[str] = []  # sentences that the reader has written so far
         self.searches = 0
         self._steps: list[Step] = []
         self._tokens = 0
@@ -164,7 +130,7 @@ class Session:
         """
         writer = self._tools.writer
         question, so_far = writer.as_data(self.question), writer.as_data(" ".join(self.thoughts))
-        prompt = writer.prompt(self.context, lambda texts: _reasoning(question, texts, so_far))
+        prompt = writer.prompt(self.context, lambda texts: _reasoning(question, texts, so_far or "none"))
         text = unwrap(writer.write([prompt])[0])
         self._spend(prompt, self._length(text))
         thought = next(iter(split_sentences(text.strip().partition("\n")[0])), "")
@@ -199,7 +165,7 @@ def _reasoning(question: str, passages: Sequence[str], so_far: str) -> list[Turn
     asked = [
         *(["Passages:", *shown] if shown else []),
         f"Question: {question}",
-        f"Thoughts so far: {so_far or 'none'}",
+        f"Thoughts so far: {so_far}",
         "Write the next thought that leads to the answer, in one sentence. If you know the answer, write: So "
         f"{ANSWER_MARK}: ...",
     ]

@@ -1,16 +1,6 @@
 """Votes among the answers that a reader gives with several retrievers (EoR, arXiv:2405.20680), and ours. Pure.
 
-Each answer's score is how like the others it is, times the weight of its retriever. Paper and official code differ:
-
-| option                  | `paper` | `official`               | `default`                |
-|-------------------------|---------|--------------------------|--------------------------|
-| `similarities`          | three   | and with the question    | and with the question    |
-| exact match             | equal   | one contains the other   | equal                    |
-| `dropped_vote`          | yes     | no                       | no                       |
-| `weighted_votes`        | no      | no                       | yes                      |
-| `abstentions_aside`     | no      | no                       | yes                      |
-| most of a similarity    | 0.6     | 1                        | 1                        |
-| least of exact match    | 0       | 0.01                     | 0                        |
+An answer's score is its similarity to the others, times the weight of its retriever.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,33 +20,24 @@ MOST_OF_A_RETRIEVER = 0.6  # upper bound of a weight in the search
 class VoteOptions:
     """How answers vote.
 
-    Attributes:
-        similarities: The M similarities whose weighted mean says how alike two answers are.
-        pooling: How an answer's similarities to the others become its support: their ``"mean"`` or ``"max"``; or the
-            mean over those that are ``alike``, for answers that at least half of all votes are for
-            (``"majority"``), or that most votes are for (``"plurality"``), and 0 for others. An answer votes for
-            itself, too.
-        alike: Least similarity, in [0, 1], of answers that count as votes for each other.
-        drop: Weight up to which a retriever is dropped: its answer cannot win. Where all are dropped, none is.
-        dropped_vote: Whether answers of dropped retrievers still vote.
-        weighted_votes: Whether an answer votes with its retriever's weight, rather than with 1.
-        abstentions_aside: Whether answers that say nothing neither vote nor win, unless all of them do.
-        most_of_a_similarity: Upper bound of a similarity's weight in the search; that of a retriever is 0.6.
-        least_of_exact_match: Lower bound of the weight of the first similarity.
+    The pooling makes an answer's support of its similarities to the others: their ``"mean"`` or ``"max"``; or the mean
+    over those that are ``alike``, for answers that at least half of all votes are for (``"majority"``), or that most
+    votes are for (``"plurality"``), and 0 for others. An answer votes for itself, too.
 
     Raises:
         ValueError: A name is unknown, there is no similarity, or a number is out of its range.
     """
 
+    # their weighted mean is the similarity of two answers
     similarities: tuple[Similarity, ...] = ("exact_match", "bertscore", "entailment", "entailment_with_question")
     pooling: Pooling = "mean"
-    alike: float = 0.8
-    drop: float = 0.1
-    dropped_vote: bool = False
-    weighted_votes: bool = True
-    abstentions_aside: bool = True
-    most_of_a_similarity: float = 1.0
-    least_of_exact_match: float = 0.0
+    alike: float = 0.8  # least similarity, in [0, 1], of answers that vote for each other
+    drop: float = 0.1  # weight up to which a retriever's answer cannot win; if all are dropped, none is
+    dropped_vote: bool = False  # whether answers of dropped retrievers still vote
+    weighted_votes: bool = True  # whether an answer votes with its retriever's weight, rather than with 1
+    abstentions_aside: bool = True  # whether answers that say nothing neither vote nor win, unless all of them do
+    most_of_a_similarity: float = 1.0  # upper bound of a similarity's weight in the search
+    least_of_exact_match: float = 0.0  # lower bound of the weight of the first similarity
 
     def __post_init__(self) -> None:
         if not self.similarities or set(self.similarities) - set(SIMILARITIES):
@@ -68,11 +49,7 @@ class VoteOptions:
 
     @classmethod
     def preset(cls, name: VotePreset, pooling: Pooling = "mean") -> "VoteOptions":
-        """Return published options, or ours (``"default"``), by name.
-
-        Raises:
-            ValueError: There is no such preset or pooling.
-        """
+        """Return published options, or ours (``"default"``), by name."""
         if name not in _PRESETS:
             raise ValueError(f"preset must be one of {', '.join(_PRESETS)}, got {name!r}")
         return cls(pooling=pooling, **_PRESETS[name])
@@ -115,16 +92,13 @@ class VoteWeights:
 
 
 def winners(similarity: Any, silent: Any, weights: VoteWeights, options: VoteOptions) -> Any:
-    """Return which retriever's answer wins, question by question.
+    """Return ``(Q,)`` which retriever's answer wins; of equal scores that with the greater weight, then the first.
 
     Args:
         similarity: ``(Q, K, R, R)`` all K of ``SIMILARITIES`` of answers i and j, in [0, 1].
         silent: ``(Q, R)`` bool, whether an answer says nothing.
         weights: Weights of the options' similarities and of the retrievers.
         options: How answers vote.
-
-    Returns:
-        ``(Q,)`` integers in [0, R). Of equal scores the one with the greater weight wins, then the first.
     """
     shares = np.asarray(weights.similarities, dtype=float)
     shares = shares / shares.sum() if shares.sum() else np.full(len(shares), 1 / len(shares))
@@ -144,16 +118,13 @@ def winners(similarity: Any, silent: Any, weights: VoteWeights, options: VoteOpt
 
 
 def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> Any:
-    """Return how far the other answers support each answer, by the options' pooling.
+    """Return ``(Q, R)`` the support of each answer by the others, in [0, 1]; 0 if no other answer votes.
 
     Args:
         alike: ``(Q, R, R)`` similarity of answers i and j, in [0, 1].
-        votes: ``(Q, R)`` what each answer's vote counts, >= 0; 0 for one that does not vote.
+        votes: ``(Q, R)`` weight of each answer's vote, >= 0; 0 for one that does not vote.
         candidates: ``(Q, R)`` bool, which answers can win.
-        options: The pooling, and from which similarity on answers vote for each other.
-
-    Returns:
-        ``(Q, R)`` numbers in [0, 1]; 0 where no other answer votes.
+        options: The pooling, and the similarity from which on answers vote for each other.
     """
     others = votes[:, None, :] * (1 - np.eye(votes.shape[1]))  # (Q, R, R): what j counts for i
     if options.pooling == "mean":
@@ -170,15 +141,12 @@ def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> An
 
 
 def heaviest_answer(masses: Any, cluster_ids: Sequence[int], strength: Any) -> int:
-    """Return the response that a vote by beliefs elects: the heaviest of the heaviest cluster.
+    """Return the place of the response that a vote by beliefs elects: the heaviest of the heaviest cluster.
 
     Args:
         masses: ``(L, R)`` probability of each distinct response with each retriever's passages, in [0, 1].
         cluster_ids: Semantic cluster of each response, numbered from 0.
-        strength: ``(R,)`` what each retriever's beliefs count, >= 0.
-
-    Returns:
-        Place of the response, in [0, L); of equally heavy ones the first.
+        strength: ``(R,)`` weight of each retriever's beliefs, >= 0.
 
     >>> heaviest_answer([[0.5, 0.0], [0.3, 0.2], [0.2, 0.8]], [0, 1, 1], [1.0, 0.5])
     2
@@ -192,18 +160,15 @@ def heaviest_answer(masses: Any, cluster_ids: Sequence[int], strength: Any) -> i
 def search(
     accuracy: Callable[[Any], float], starts: Sequence[Sequence[float]], bounds: Sequence[tuple[float, float]]
 ) -> tuple[float, ...]:
-    """Return weights with a high accuracy, by the simplex method of Nelder and Mead (Computer Journal 7, 1965).
+    """Return D weights with a high accuracy, by the simplex method of Nelder and Mead (Computer Journal 7, 1965).
 
-    Accuracy moves in steps, so that a small simplex sees none: the first one has, beside the start, a corner for each
-    weight in which it alone is switched off, or on where it was off, as in the official code.
+    Accuracy moves in steps, which a small simplex does not see. The first one has, next to the start, a corner for
+    each weight in which it alone is switched off, or on if it was off, as in the official code.
 
     Args:
         accuracy: Function of D weights.
         starts: D weights each; the search is made from each of them. The official code has one, with fixed numbers.
         bounds: Lower and upper bound of each weight.
-
-    Returns:
-        D weights within the bounds, of those that were found the first with the highest accuracy.
     """
     from scipy.optimize import minimize
 
@@ -223,15 +188,13 @@ def search(
 def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOptions) -> VoteWeights:
     """Return weights under which the winner's answer is right most often, for questions whose answers are known.
 
+    The search begins with the ``starting_strengths`` of the retrievers and half the bound of each similarity.
+
     Args:
         similarity: ``(Q, K, R, R)``, as in ``winners``.
         silent: ``(Q, R)`` bool, as there.
         right: ``(R, Q)`` whether each answer is right.
         options: How answers vote, and the bounds of the weights.
-
-    Returns:
-        The weights that ``search`` finds from the ``starting_strengths`` of the retrievers, with equal weights of the
-        similarities, half of what they may have.
     """
     rows = np.asarray(right, dtype=float)
     count, questions = len(options.similarities), np.arange(rows.shape[1])
@@ -248,13 +211,10 @@ def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOption
 
 
 def starting_strengths(right: Any) -> list[Any]:
-    """Return weights of R retrievers to begin a search with: proportional to their accuracy, and the best one alone.
+    """Return two arrays ``(R,)`` to begin a search with: proportional to accuracy, and the best retriever alone.
 
     Args:
         right: ``(R, Q)`` whether each answer is right.
-
-    Returns:
-        Two arrays ``(R,)``; the best retriever's weight is 0.6 in both.
     """
     accuracies = np.asarray(right, dtype=float).mean(axis=1)
     best = accuracies.max()

@@ -10,21 +10,18 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm.auto import tqdm
-
 from seper_reward.baselines.session import ANSWER_MARK, Session, Tools, Trace, WorkflowOptions
 from seper_reward.command import RetrievalConfig, corpus_flag, parse, questions_and_corpus, write_result
 from seper_reward.config import RETRIEVER_HELP, load_scorer
 from seper_reward.data.answers import exact_match
-from seper_reward.evaluate.measuring import Context, measured
+from seper_reward.evaluate.measuring import Context, each_scorable, measured
 from seper_reward.reports.policy_figures import Tradeoff, plot_tradeoff
 from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Retriever, load_retriever
-from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import lead_over_questions, mean, mean_over_questions, rounded
-from seper_reward.types import Belief, Query, UnscorableError
+from seper_reward.types import Belief, Query
 
 Mean = dict[str, Any]  # with a 95 % interval over questions
 REFERENCE = "retrieve"  # the workflow that leads are over
@@ -146,60 +143,35 @@ class WorkflowsConfig(RetrievalConfig):
 
 @dataclass(frozen=True)
 class StepResult:
-    """A step of a workflow: the first, the second and so on.
+    """A step of a workflow: the first, the second and so on."""
 
-    Attributes:
-        share: Share of questions that have the step.
-        refused: Share of these that refused.
-        gain: ΔSePer of the step over all questions, 0 without the step; the gains add up to ``delta_seper``.
-    """
-
-    share: float
-    refused: float
-    gain: Mean
+    share: float  # of questions that have the step
+    refused: float  # share of these that refused
+    gain: Mean  # ΔSePer over all questions, 0 without the step; the gains add up to that of the last context
 
 
 @dataclass(frozen=True)
 class WorkflowResult:
-    """How far a workflow comes, and what it costs.
+    """How far a workflow comes, and its costs."""
 
-    Attributes:
-        accuracy: Exact match of the answer.
-        delta_seper: ΔSePer of the last context.
-        searches: Number of searches.
-        tokens: Tokens of prompts and responses.
-        per_search: ΔSePer divided by searches; ``None`` without a search.
-        steps: The steps.
-        lead: Lead in ``accuracy`` and ``delta_seper`` over ``retrieve`` (``lead_over_questions``); ``None`` for
-            itself, and if it was not run.
-    """
-
-    accuracy: Mean
-    delta_seper: Mean
+    accuracy: Mean  # exact match of the answer
+    delta_seper: Mean  # of the last context
     searches: Mean
-    tokens: Mean
-    per_search: float | None
+    tokens: Mean  # of prompts and responses
+    per_search: float | None  # ΔSePer divided by searches; None without a search
     steps: list[StepResult]
-    lead: dict[str, dict[str, Any]] | None
+    lead: dict[str, dict[str, Any]] | None  # in accuracy and ΔSePer over `retrieve`; None for itself and without it
 
 
 @dataclass(frozen=True)
 class WorkflowsResult:
-    """Workflows on the same questions.
-
-    Attributes:
-        questions: Number of questions.
-        left_out: Number of questions that the reader cannot be asked.
-        baseline_seper: Mean SePer without a passage.
-        workflows: Results by workflow.
-        traces: By question the answer of each workflow, and the query, passages and gain of each of its steps.
-    """
+    """Workflows on the same questions."""
 
     questions: int
-    left_out: int
-    baseline_seper: float
+    left_out: int  # questions that the reader cannot be asked
+    baseline_seper: float  # mean without a passage
     workflows: dict[str, WorkflowResult]
-    traces: list[dict[str, Any]]
+    traces: list[dict[str, Any]]  # by question and workflow the answer, and the query, passages and gain of each step
 
 
 class Answered(NamedTuple):
@@ -211,7 +183,7 @@ class Answered(NamedTuple):
 
     @property
     def gains(self) -> list[float]:
-        """SePer after each step less that before. The sum is ΔSePer of the last context."""
+        """SePer after each step less that before; they add up to ``delta_seper``."""
         return [after - before for before, after in itertools.pairwise(self.beliefs)]
 
     @property
@@ -227,16 +199,9 @@ def compare_workflows(
     names: Sequence[str],
     options: WorkflowOptions = WorkflowOptions(),
 ) -> WorkflowsResult:
-    """Run workflows on questions, and credit ΔSePer to their steps.
+    """Run workflows by name on questions with gold answers, and credit ΔSePer to their steps.
 
     The credit telescopes: a step earns SePer with the context after it, less that with the context before.
-
-    Args:
-        scorer: Scorer that measures the beliefs, and whose reader the workflows query.
-        queries: Questions with gold answers.
-        retriever: Where passages come from.
-        names: Names of the workflows (``WORKFLOWS``).
-        options: Settings of the workflows.
 
     Raises:
         ValueError: There is no workflow, none of such a name, or no question can be asked.
@@ -244,11 +209,17 @@ def compare_workflows(
     for name in names:
         if name not in WORKFLOWS:
             raise ValueError(f"workflows must be of {', '.join(WORKFLOWS)}, got {name!r}")
-    kept, traces = _run(queries, Tools(scorer, retriever, options), names)
-    contexts = [[context for trace in row.values() for context in trace.contexts] for row in traces]
+    tools = Tools(scorer, retriever, options)
+    run = each_scorable(
+        queries,
+        lambda query: {name: run_workflow(name, tools, query.question) for name in names},
+        title="running workflows",
+    )
+    contexts = [[context for trace in own.values() for context in trace.contexts] for _, own in run]
+    beliefs = measured(scorer, [query for query, _ in run], contexts)
     rows = [
         (query, {name: _answered(query, trace, row) for name, trace in own.items()})
-        for query, own, row in zip(kept, traces, measured(scorer, kept, contexts), strict=True)
+        for (query, own), row in zip(run, beliefs, strict=True)
         if row is not None
     ]
     if not rows or not names:
@@ -276,22 +247,9 @@ def run_workflow(name: str, tools: Tools, question: str) -> Trace:
     return session.trace(WORKFLOWS[name](session))
 
 
-def _run(queries: Sequence[Query], tools: Tools, names: Sequence[str]) -> tuple[list[Query], list[dict[str, Trace]]]:
-    kept, traces = [], []
-    for query in tqdm(queries, desc="running workflows", unit="question"):
-        try:
-            traces.append({name: run_workflow(name, tools, query.question) for name in names})
-        except UnscorableError as error:
-            tell_left_out(query.id, error)
-        else:
-            kept.append(query)
-    return kept, traces
-
-
 def _answered(query: Query, trace: Trace, beliefs: Mapping[Context, Belief]) -> Answered:
-    return Answered(
-        trace, exact_match(trace.answer, query.answers), tuple(beliefs[context].seper for context in trace.contexts)
-    )
+    right = exact_match(trace.answer, query.answers)
+    return Answered(trace, right, tuple(beliefs[context].seper for context in trace.contexts))
 
 
 def _workflow_result(rows: Sequence[Answered], reference: Sequence[Answered] | None) -> WorkflowResult:
@@ -304,7 +262,10 @@ def _workflow_result(rows: Sequence[Answered], reference: Sequence[Answered] | N
             "delta_seper": lead_over_questions(gained, [row.delta_seper for row in reference]),
         }
     return WorkflowResult(
-        *map(mean_over_questions, (right, gained, searches, [row.trace.tokens for row in rows])),
+        accuracy=mean_over_questions(right),
+        delta_seper=mean_over_questions(gained),
+        searches=mean_over_questions(searches),
+        tokens=mean_over_questions([row.trace.tokens for row in rows]),
         per_search=rounded(sum(gained) / sum(searches)) if any(searches) else None,
         steps=[_step_result(rows, place) for place in range(max(len(row.trace.steps) for row in rows))],
         lead=lead,

@@ -1,6 +1,9 @@
 """Beliefs of many questions in many contexts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from tqdm.auto import tqdm
 
 from seper_reward.batching import beliefs_of
 from seper_reward.runtime.messages import tell_left_out
@@ -8,6 +11,7 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 
 Context = tuple[Passage, ...]
+T = TypeVar("T")
 
 
 def measured(
@@ -33,4 +37,22 @@ def measured(
             found.append(None)
         else:
             found.append(dict(zip(own, beliefs, strict=True)))
+    return found
+
+
+def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:
+    """Return the questions with what a function returns for each, with a progress bar.
+
+    Args:
+        queries: Questions.
+        function: Function of a question; one for which it raises ``UnscorableError`` is left out, and a line on the
+            terminal says so.
+        title: Title of the progress bar.
+    """
+    found = []
+    for query in tqdm(queries, desc=title, unit="question"):
+        try:
+            found.append((query, function(query)))
+        except UnscorableError as error:
+            tell_left_out(query.id, error)
     return found

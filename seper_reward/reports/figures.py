@@ -56,6 +56,41 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     save_figure(figure, path)
 
 
+def plot_correlations(
+    panels: Mapping[str, Mapping[str, Mapping[str, Any]]], labelers: Sequence[str], height: float, path: Path
+) -> None:
+    """Plot correlations with their intervals, one row of points per labeler.
+
+    Args:
+        panels: By title of the panel, series and labeler, ``(value, interval)``.
+        labelers: Names of the rows.
+        height: Height of a row in inches.
+        path: Image file; its ending decides the format (svg, png, pdf).
+
+    Raises:
+        OSError: matplotlib is not installed, or the path cannot be written.
+    """
+    figure = new_figure(10, height * len(labelers) + 1.6)
+    for axes, (title, series) in zip(figure.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
+        for number, (name, found) in enumerate(series.items()):
+            shift = 0.6 * ((number + 0.5) / len(series) - 0.5)
+            points = [
+                (value, interval or (value, value), labelers.index(each) + shift)
+                for each, (value, interval) in found.items()
+                if value is not None
+            ]
+            errors = [[abs(value - interval[side]) for value, interval, _ in points] for side in (0, 1)]
+            values, _, heights = zip(*points, strict=True) if points else ((), (), ())
+            axes.errorbar(values, heights, xerr=errors, fmt="o", markersize=4, label=name)
+        axes.axvline(0, color="#d5d8dc", zorder=0)
+        axes.set_xlabel(title)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_yticks(range(len(labelers)), labelers)
+        axes.set_ylim(len(labelers) - 0.5, -0.5)
+    legend_beside(axes)
+    save_figure(figure, path)
+
+
 def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Plot measures of rankings as bars, side by side.
 

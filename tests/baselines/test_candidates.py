@@ -6,7 +6,7 @@ import torch
 
 from seper_reward import Estimator
 from seper_reward.baselines import candidates
-from seper_reward.baselines.candidates import AnswerSimilarity, Ensemble
+from seper_reward.baselines.candidates import Ensemble, answer_similarities
 from seper_reward.baselines.voting import SIMILARITIES, VoteOptions, VoteWeights
 from seper_reward.types import Passage, Responses, UnscorableError
 
@@ -129,8 +129,8 @@ class LetterEncoder:
 
 
 def test_similarities_by_hand():
-    found = AnswerSimilarity(LengthJudge(), LetterEncoder()).compare(
-        "Who?", ["The mill", "mill", " ", "old mill", "The  mill"]
+    found = answer_similarities(
+        LengthJudge(), LetterEncoder(), "Who?", ["The mill", "mill", " ", "old mill", "The  mill"]
     )
     by_name = dict(zip(SIMILARITIES, found, strict=True))
     assert found.shape == (5, 5, 5)
@@ -155,10 +155,10 @@ def test_similarities_by_hand():
 def test_with_the_embedded_models(tiny_scorer):
     from seper_reward.retrieval import load_encoder
 
-    found = AnswerSimilarity(tiny_scorer.judge, load_encoder("minilm")).compare("Who?", ["Ann Lee", "Bob", "ann lee."])
+    found = answer_similarities(tiny_scorer.judge, load_encoder("minilm"), "Who?", ["Ann Lee", "Bob", "ann lee."])
     exact, _, bertscore, entailment, with_question = found
     assert exact[0].tolist() == [1, 0, 1]
     assert bertscore[0, 2] > bertscore[0, 1] > 0
     assert ((found >= 0) & (found <= 1)).all()
     assert entailment[0, 1] != with_question[0, 1]
-    assert not AnswerSimilarity(tiny_scorer.judge, load_encoder("minilm")).compare("Who?", ["", " "]).any()
+    assert not answer_similarities(tiny_scorer.judge, load_encoder("minilm"), "Who?", ["", " "]).any()

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seper_reward.baselines.erag import JudgedConfig, answering_labeler, end_to_end, plot_correlations
+from seper_reward.baselines.erag import JudgedConfig, answering_labeler, end_to_end
 from seper_reward.baselines.labelled import Labelled, label_all
 from seper_reward.command import chosen, parse
 from seper_reward.config import load_scorer
@@ -21,6 +21,7 @@ from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.labels.labelers import ERAGLabeler, LabelerOptions, check_labeler, load_labeler, needs_answers
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.provenance import query_key
+from seper_reward.reports.figures import plot_correlations
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.retrieval import load_reranker
 from seper_reward.runtime.hashing import content_key
