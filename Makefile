@@ -129,11 +129,14 @@ test-all: setup lint  ## with the slow ones
 test-lowest: $(LOWEST)/.installed  ## the quick tests with the lowest versions that pyproject.toml allows
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(PYTEST_FLAGS)
 
+# `uv pip install --resolution lowest-direct '.[dev]'` would take the newest versions of extras within extras
 $(LOWEST)/.installed: pyproject.toml Makefile
+	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct $(UVFLAGS) --editable '.[dev]'
-	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps $(MODELS)
+	$(LOWEST)/bin/uv pip compile --quiet --python-version 3.11 --resolution lowest-direct $(UVFLAGS) --extra dev pyproject.toml --output-file $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python $(UVFLAGS) --requirement $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps $(MODELS) --editable .
 	touch $@
 
 golden: setup  ## compare labels, exports, rewards, server answers and training steps with the frozen ones, tests/golden
