@@ -58,7 +58,8 @@ baselines-demo: setup  ## ΔSePer next to eRAG, ITEM and EoR, on the demo corpus
 
 # Two at a time with one thread each: on two cores faster than one after the other with two. What is there is not made
 # again, so that a stopped run goes on.
-TABLES := retrievers compression repeats correlation transfer robustness workflows
+STUDIES := repeats transfer robustness
+TABLES  := retrievers compression correlation workflows $(STUDIES)
 tables: setup  ## the paper's tables on slices of ../shared/data, into runs/tables; JOBS=8 where there are more cores
 	OMP_NUM_THREADS=1 $(MAKE) --jobs $(JOBS) $(TABLES:%=runs/tables/%.md)
 	$(BIN)/seper-reward report --labels runs/tables/labels/embedded --evaluations runs/tables --output runs/tables/report.html
@@ -73,6 +74,11 @@ runs/tables/compression.md runs/tables/workflows.md: runs/tables/%.md: configs/t
 	$(BIN)/seper-reward baseline $* --config $< > $@.part
 	mv $@.part $@
 
+$(STUDIES:%=runs/tables/%.md): runs/tables/%.md: $(EXPERIMENTS)/%.yaml
+	mkdir -p $(@D)
+	$(BIN)/python -m tests.benchmarks.experiments.$* --config $< > $@.part
+	mv $@.part $@
+
 runs/tables/transfer.md: $(READINGS:%=runs/tables/labels/%/summary.json)
 # one recipe for both: make would look at a table that waits for its retriever only after all others
 runs/tables/retrievers.md: configs/tables/retrievers.yaml configs/tables/retriever.yaml
@@ -81,7 +87,7 @@ runs/tables/retrievers.md: configs/tables/retrievers.yaml configs/tables/retriev
 	$(BIN)/seper-reward evaluate retrievers --config $< > $@.part
 	mv $@.part $@
 
-runs/tables/labels/%/summary.json: configs/tables/labels.yaml
+runs/tables/labels/%/summary.json: $(EXPERIMENTS)/transfer-labels.yaml
 	$(BIN)/seper-reward label --config $< $(READING_$*) --output_dir $(@D)
 
 # Experiments on public sets (docs/results.md); hours on 2 cores, and each goes on where it was stopped.

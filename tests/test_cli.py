@@ -139,6 +139,14 @@ def test_a_recipe_that_became_an_experiment_names_it(capsys, recipe, module):
     assert (Path(__file__).parent / "benchmarks" / "experiments" / f"{module}.py").is_file()
 
 
+@pytest.mark.parametrize("name", ["repeats", "robustness", "transfer"])
+def test_an_evaluation_that_became_an_experiment_names_it(capsys, name):
+    assert cli.main(["evaluate", name, "--seed", "1"]) == 2
+    error = capsys.readouterr().err
+    assert f"'python -m tests.benchmarks.experiments.{name}', in a checkout" in error
+    assert error.count("\n") == 1
+
+
 def test_the_version(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"seper-reward {seper_reward.__version__}\n"
