@@ -44,9 +44,11 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
         "likelihood (change of the answer's log-probability), item (the reader's own judgment; needs no gold answer), "
         "contains (whether the passage holds the answer), gold (people's marks), or the score of a reranker, given by "
         "its folder.",
+        "labeler.name",
+        common=True,
     )
 
-    input: str = setting("demo", INPUT_HELP)
+    input: str = setting("demo", INPUT_HELP, "input.path", common=True)
     corpus: str | None = setting(
         None,
         f"{CORPUS_HELP}questions may then name passages by id, and those without passages get the best that the "

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from trl import TrlParser
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
 from seper_reward.data.splits import split_of
 from seper_reward.evaluation.validity.equivalence import Verdict
 from seper_reward.runtime.json_files import read_json
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import LoadOptions
 from trainers import entailment as trainer
 from trainers.adapters import entailment_data as data
@@ -139,8 +139,8 @@ def test_a_training_is_not_resumed_with_other_settings(tmp_path, monkeypatch):
 
 
 def test_the_shipped_card_is_what_the_recipe_writes_from_the_shipped_scores():
-    (config,) = TrlParser((trainer.EntailmentTrainingConfig,)).parse_args_and_config(
-        ["--config", str(ROOT / "configs/entailment/modified.yaml")]
+    (config,) = parse_settings(
+        (trainer.EntailmentTrainingConfig,), ["--config", str(ROOT / "configs/entailment/modified.yaml")], "entailment"
     )
     written = trainer.card(config, read_json(ENTAILMENT_ADAPTER / "scores.json"))
     assert (ENTAILMENT_ADAPTER / "README.md").read_text(encoding="utf-8") == written

@@ -47,9 +47,11 @@ def settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, tiny_encode
     (tmp_path / "held_out").symlink_to(tiny_reader)
     return [
         "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
-        "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
+        "--entailment", str(tiny_entailment), "--prompt", "brief",
+        "--set", "reader.dtype=float32", "--set", "reader.device=cpu",
         "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
-        "--test_share", "0.25", "--top_k", "2", "--min_spread", "0", "--heterogeneity", "1", "--shrink", "false",
+        "--test_share", "0.25", "--top_k", "2", "--set", "targets.min_spread=0",
+        "--set", "targets.heterogeneity=1", "--set", "targets.shrink=false",
         "--output_dir", str(tmp_path / "run"), "--bf16", "false",
         "--num_train_epochs", "1", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3",
         "--logging_steps", "1",
@@ -276,7 +278,7 @@ def test_two_processes_make_the_same_labels_and_nearly_the_same_losses(
     wanted = {query.id for query in kept}
     lane_questions.write_text("\n".join(row for row in rows if json.loads(row)["id"] in wanted))
     settings += ["--eval_gains", "false", "--max_steps", "3", "--eval_strategy", "no", "--model", str(still)]
-    settings += ["--resolution", "0"]
+    settings += ["--set", "targets.resolution=0"]
     assert retriever.main([*settings, "--per_device_train_batch_size", "16"]) == 0
     settings[settings.index("--output_dir") + 1] = str(tmp_path / "two")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
@@ -577,7 +579,16 @@ def test_labels_that_teach_nothing_leave_the_retriever_untrained(settings, tmp_p
 def test_labels_of_sets_are_compared_with_those_of_single_passages(settings, tmp_path):
     settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "2", "--dev_share", "0.2"]
     settings += ["--labelers", "conditional_delta_seper", "gold", "--seeds", "0", "--hops", "2", "--eval_top_k", "2"]
-    settings += ["--given_top", "1", "--min_spread", "0", "--heterogeneity", "1", "--tune", "learning_rate=1e-5,1e-3"]
+    settings += [
+        "--set",
+        "sets.given_top=1",
+        "--set",
+        "targets.min_spread=0",
+        "--set",
+        "targets.heterogeneity=1",
+        "--tune",
+        "learning_rate=1e-5,1e-3",
+    ]
     assert compare_labelers.main(settings) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     runs = {"untrained", "untrained_in_hops", "conditional_delta_seper", "gold"}  # gold learns hops, too
