@@ -70,7 +70,7 @@ def parse_settings(
     # before the objects are made: a misspelt flag would be reported as a required one that is missing
     unknown = parser.parse_known_args(words)[1]
     flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
-    names.refuse([(word, names.hint_for_flag(word)) for word in flags or unknown])
+    names.refuse_words(flags or unknown)
     return tuple(parser.parse_args_into_dataclasses(words, look_for_args_file=False))
 
 
@@ -129,7 +129,7 @@ def _assigned(text: str) -> dict[str, Any]:
 
 def _from_text(text: Any, hint: Any) -> Any:
     """Return a text as YAML reads it if that fits a setting's type, else as it is: a date or `off` may be a text."""
-    if get_origin(hint) is list:
+    if isinstance(text, list):  # the bare value of a group
         (text,) = text
     try:
         value = yaml.safe_load(text)

@@ -40,8 +40,8 @@ class HelpAction(argparse.Action):
     ) -> NoReturn:
         """Print the help and exit."""
         if values not in (None, ALL, *self._names.groups):
-            known = ", ".join([*self._names.groups, ALL])
-            parser.error(f"--help {values}: expected nothing or one of {known} behind it")
+            known = f"one of {', '.join(self._names.groups)}, {ALL}" if self._names.groups else repr(ALL)
+            parser.error(f"--help {values}: expected nothing or {known} behind it")
         sections = _Sections(parser, self._kinds, self._names)
         parser._action_groups = []
         if values in self._names.groups:
@@ -139,7 +139,9 @@ def _owner(kind: type, name: str) -> tuple[str, str | None]:
 
 def _by_class(kind: type) -> list[str]:
     """Return the fields of a class, its own first, then those of the classes it is made of."""
-    known = {each.name for each in fields(kind)}
+    known = {each.name: None for each in fields(kind)}
+    if any(base.__module__.partition(".")[0] in _LIBRARIES for base in kind.__mro__):
+        return list(known)  # in the library's order, which output_dir begins
     return [name for base in kind.__mro__ for name in inspect.get_annotations(base) if name in known]
 
 

@@ -55,67 +55,77 @@ class SettingNames:
         self.flags = self._flat | {name for name, place in self.places.items() if place.common}
 
     def flat(self, settings: Mapping[str, Any], begin: str, *, others: bool = False) -> dict[str, Any]:
-        """Return settings of a YAML file or of ``--set`` by the names of their fields."""
-        found, unknown = {}, []
+        """Return the settings of a YAML file or of ``--set`` by the names of their fields.
+
+        Args:
+            settings: Flat keys and groups.
+            begin: Beginning of error messages: the file, or ``SET``.
+            others: Whether unknown flat keys are ignored.
+
+        Raises:
+            ValueError: A key is unknown or has another place, or a group without a main key has a bare value.
+        """
+        found: dict[str, Any] = {}
+        unknown = []
         for name, value in settings.items():
             if name in self.groups:
-                named = value if isinstance(value, dict) else {self._main(name, value, begin): value}
-            else:
-                named = {None: value}
-            for key, each in named.items():
-                field = name if key is None and name in self._flat else self.groups.get(name, {}).get(key)
-                if field is not None:
-                    found[field] = [each] if self._is_list(field) and isinstance(each, str | int | float) else each
-                elif key is not None or not others or name in self.places:
-                    word = name if key is None else f"{name}.{key}"
-                    unknown.append((word, self._hint(key or name, word, begin)))
-        self.refuse(unknown, begin)
+                named = value if isinstance(value, dict) else self._main(name, value, begin)
+                keys = self.groups[name]
+                found |= {keys[key]: each for key, each in named.items() if key in keys}
+                unknown += [f"{name}.{key}" for key in named if key not in keys]
+            elif name in self._flat:
+                found[name] = value
+            elif name in self.places or not others:
+                unknown.append(str(name))
+        _refuse([(name, self._hint(name, begin)) for name in unknown], begin)
         return found
 
-    def _main(self, group: str, value: Any, begin: str) -> str:
-        """Return the key of a group that a bare value sets."""
-        main = next((key for key in _MAIN if key in self.groups[group]), None)
+    def refuse_words(self, unknown: Sequence[str]) -> None:
+        """Refuse unknown words of a command line, each with a hint."""
+        _refuse([(word, self._flag_hint(word)) for word in unknown])
+
+    def _main(self, group: str, value: Any, begin: str) -> dict[str, Any]:
+        """Return what a bare value of a group stands for."""
+        keys = self.groups[group]
+        main = next((key for key in _MAIN if key in keys), None)
         if main is None:
-            raise ValueError(f"{begin}{group} must be a mapping of {', '.join(self.groups[group])}, got {value!r}")
-        return main
+            raise ValueError(f"{begin}{group} must be a mapping of {', '.join(keys)}, got {value!r}")
+        takes_list = get_origin(self.hints[keys[main]]) is list
+        return {main: [value] if takes_list and not isinstance(value, list) else value}
 
-    def _is_list(self, field: str) -> bool:
-        return get_origin(self.hints[field]) is list
+    def _hint(self, name: str, begin: str) -> str:
+        """Return what to write in a file or behind ``--set`` instead of an unknown name."""
+        key = name.rpartition(".")[2]
+        if name in self.places:
+            place = self.places[name]
+            return f" is now {place}" if begin == SET else f" is now {place.group}: {{{place.key}: ...}}"
+        if key in self._former:
+            return f", which was removed; {self._former[key]}"
+        places = [str(place) for field, place in self.places.items() if key in (field, place.key)]
+        nearest = places or difflib.get_close_matches(
+            name, [*self._flat, *self.groups, *map(str, self.places.values())], n=1
+        )
+        return f", did you mean {nearest[0]!r}?" if nearest else ""
 
-    def _hint(self, name: str, word: str, begin: str) -> str:
-        """Say what to write in a file or behind ``--set`` instead of an unknown name."""
-        if word in self.places:
-            place = self.places[word]
-            return f"is now {place}" if begin == SET else f"is now {place.group}: {{{place.key}: ...}}"
-        if name in self._former:
-            return f"was removed; {self._former[name]}"
-        elsewhere = [str(self.places[name])] if name in self.places else []
-        elsewhere += [f"{group}.{name}" for group, keys in self.groups.items() if name in keys]
-        known = [*self._flat, *map(str, self.places.values()), *self.places, *self.groups]
-        nearest = elsewhere[:1] or difflib.get_close_matches(word, known, n=1)
-        return f"did you mean {self._written(nearest[0])!r}?" if nearest else ""
-
-    def _written(self, name: str) -> str:
-        return str(self.places.get(name, name))
-
-    def hint_for_flag(self, word: str) -> str:
-        """Say what to write instead of an unknown word of the command line."""
+    def _flag_hint(self, word: str) -> str:
+        """Return what to type instead of an unknown word."""
         name = word.strip("-").replace("-", "_")
         if name in self.places:
-            return f"is now --set {self.places[name]}=..."
+            return f" is now --set {self.places[name]}=..."
         if name in self._former:
-            return f"was removed; {self._former[name]}"
-        flags = {flag: f"--{flag}" for flag in self.flags}
-        known = flags | {field: f"--set {place}=..." for field, place in self.places.items() if field not in flags}
+            return f", which was removed; {self._former[name]}"
+        known = {field: f"{SET}{place}=..." for field, place in self.places.items()}
+        known |= {flag: f"--{flag}" for flag in self.flags}
         nearest = difflib.get_close_matches(name, known, n=1)
-        return f"did you mean {known[nearest[0]]!r}?" if nearest else ""
+        return f", did you mean {known[nearest[0]]!r}?" if nearest else ""
 
-    def refuse(self, unknown: Sequence[tuple[str, str]], begin: str = "") -> None:
-        """Refuse unknown names, each with a hint."""
-        said = [f"{word!r} {hint}" if hint[:2] == "is" else f"{word!r}, {hint}".rstrip(", ") for word, hint in unknown]
-        if said:
-            moved = all(hint[:2] == "is" for _, hint in unknown)
-            raise ValueError(f"{begin}{'' if moved else 'unknown setting '}{'; '.join(said)} (--help explains all)")
+
+def _refuse(unknown: Sequence[tuple[str, str]], begin: str = "") -> None:
+    """Refuse unknown names, each with a hint."""
+    if unknown:
+        kind = "" if all(hint.startswith(" is now") for _, hint in unknown) else "unknown setting "
+        said = "; ".join(f"{name!r}{hint}" for name, hint in unknown)
+        raise ValueError(f"{begin}{kind}{said} (--help explains all settings)")
 
 
 def _placed(kind: type, field: Field[Any]) -> Place | None:

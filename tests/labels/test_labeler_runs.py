@@ -310,7 +310,7 @@ def test_plain_answers_and_lists_in_one_run(words, tmp_path):
     _, labeled = read_labels(tmp_path / "one")
     assert labeled.query.answers == (("Voss 0", "V. Voss"), ("the monks",))
     given = words("delta_seper", "one")
-    judge = given[given.index("--entailment") :]
+    judge = [word.replace("reader.", "judge.") for word in given[given.index("--entailment") :]]
     folders = ["--labels", str(tmp_path / "one"), "--output_dir", str(tmp_path / "again")]
     assert main(["reestimate", *folders, *judge]) == 0
     for again, row in zip(labels_of(tmp_path / "again"), labels_of(tmp_path / "one"), strict=True):
