@@ -83,7 +83,10 @@ def test_what_the_file_says_is_what_the_reward_is(config, tiny_reader, tiny_enta
         ({"needed": 0.5}, "'needed', which was removed; leave it out"),
         ({"url": "localhost:8100"}, "url must be an address such as http://localhost:8100"),
         ({"url": "http://a:1", "timeout": 0}, "timeout must be above 0"),
-        ({"url": "http://a:1", "reader": "b", "seed": 1}, "with a url the reader is the server's; give reader to it"),
+        (
+            {"url": "http://a:1", "reader": "b", "sampling": {"seed": 1}},
+            "with a url the reader is the server's; give reader to it",
+        ),
         ({"answer_pattern": "("}, "answer_pattern must be a regular expression, got '(': missing )"),
         ({"search_tools": "search"}, "search_tools must be"),
         ("- price: 0.1", "must contain a YAML mapping of settings"),
