@@ -17,7 +17,7 @@ from accelerate.utils.launch import prepare_multi_gpu_env
 from seper_reward.commands.label import LabelConfig
 from seper_reward.runtime.parser import parse_settings
 from tests.helpers import ENVIRONMENT, labels_of
-from tests.test_docs import COMMANDS, flags, invocations
+from tests.test_docs import COMMANDS, flags, invocations, named_settings
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
@@ -95,8 +95,7 @@ def test_commands_in_comments_exist():
         for line in path.read_text(encoding="utf-8").splitlines():
             for program, behind in invocations(line.replace("`", " ")):
                 assert program in COMMANDS or (ROOT / f"{program.replace('.', '/')}.py").is_file(), f"{path}: {line}"
-                named = {word.partition("=")[0] for word in behind if word.startswith("--")} - {"--config"}
-                assert named <= flags(program), f"{path}: {line}"
+                assert named_settings(behind) <= flags(program), f"{path}: {line}"
         for named in re.findall(r"\bconfigs/[\w/.-]+\.(?:yaml|sh)", path.read_text(encoding="utf-8")):
             assert (ROOT / named).is_file(), f"{path}: {named}"
 
