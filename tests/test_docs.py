@@ -3,6 +3,7 @@
 import ast
 import importlib
 import io
+import itertools
 import os
 import re
 import subprocess
@@ -121,7 +122,7 @@ def flags(program) -> set[str]:
         sys.argv = argv
     named, group = set(re.findall(r"--[a-z]\w*", shown.getvalue())), None
     for line in shown.getvalue().splitlines():
-        if found := re.match(r"(?:(\w+) \(YAML: )?.*:$", line):
+        if found := re.match(r"(?! )(?:(\w+) \(YAML: )?.*:$", line):
             group = found[1]
         elif group and (found := re.match(r"  ([a-z]\w*)(?:,| [A-Z{[]|$)", line)):
             named.add(f"{group}.{found[1]}")
@@ -130,8 +131,8 @@ def flags(program) -> set[str]:
 
 def named_settings(words) -> set[str]:
     """Return the flags among the words of a command line, and what its ``--set`` sets."""
-    pairs = zip(words, [*words[1:], ""], strict=True)
-    assigned = {behind.partition("=")[0] for word, behind in pairs if word == "--set"}
+    assigned = {behind.partition("=")[0] for word, behind in itertools.pairwise(words) if word == "--set"}
+    assigned -= {"group.key"}  # stands for any
     return assigned | {word.partition("=")[0] for word in words if word.startswith("--")} - {"--config", "--help"}
 
 
