@@ -65,7 +65,7 @@ REPORT_TO_HELP = (
 class JudgeConfig:
     """Settings of the entailment model, and of how models are loaded."""
 
-    groups: ClassVar[Mapping[str, str]] = {"judge": "The entailment model, which judges responses."}
+    group_help: ClassVar[Mapping[str, str]] = {"judge": "The entailment model, which judges responses."}
 
     entailment: str = setting(
         "embedded",
@@ -96,7 +96,7 @@ class JudgeConfig:
 class EstimatorConfig(JudgeConfig):
     """Settings of what is made of sampled responses: the entailment model, and the options of SePer."""
 
-    groups: ClassVar[Mapping[str, str]] = {"estimator": "The options of SePer, from responses to a belief."}
+    group_help: ClassVar[Mapping[str, str]] = {"estimator": "The options of SePer, from responses to a belief."}
 
     estimator: Preset = setting(
         "default",
@@ -184,7 +184,7 @@ class EstimatorConfig(JudgeConfig):
 class ScorerConfig(EstimatorConfig):
     """Settings of the reader and of how its beliefs are measured; shared by all commands that do so."""
 
-    groups: ClassVar[Mapping[str, str]] = {
+    group_help: ClassVar[Mapping[str, str]] = {
         "reader": "The language model whose belief is measured, its prompts, and how models are loaded.",
         "sampling": "How the reader's responses are sampled.",
         "engine": "The servers that run the reader.",
@@ -346,7 +346,7 @@ class CommandConfig(ScorerConfig):
 class InputConfig:
     """Settings of how questions are read, shared by the commands and the trainers."""
 
-    groups: ClassVar[Mapping[str, str]] = {"input": "The questions, and how they are read."}
+    group_help: ClassVar[Mapping[str, str]] = {"input": "The questions, and how they are read."}
 
     columns: list[str] = setting(
         [],
@@ -391,7 +391,7 @@ class InputConfig:
 class LabelerConfig:
     """Settings of the labelers that have some, shared by the commands and the trainers."""
 
-    groups: ClassVar[Mapping[str, str]] = {"labeler": "The labeler, and settings of delta_seper, erag and item."}
+    group_help: ClassVar[Mapping[str, str]] = {"labeler": "The labeler, and settings of delta_seper, erag and item."}
 
     label: Literal["delta_seper", "delta_seper_hard", "delta_belief"] = setting(
         "delta_seper",
@@ -472,7 +472,7 @@ class LabelerConfig:
 class SetsConfig:
     """Settings of labels of sets of passages, shared by the command and the trainers."""
 
-    groups: ClassVar[Mapping[str, str]] = {"sets": "Labels of sets of passages."}
+    group_help: ClassVar[Mapping[str, str]] = {"sets": "Labels of sets of passages."}
 
     sets: Literal["none", "conditional"] = setting(
         "none",

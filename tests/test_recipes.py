@@ -100,6 +100,61 @@ def test_commands_in_comments_exist():
             assert (ROOT / named).is_file(), f"{path}: {named}"
 
 
+def config_class(path):
+    """Return the class of settings of ours that a file in configs/ has."""
+    from seper_reward.commands import label, neighbours, rag, validity
+    from seper_reward.reward.configured import RewardConfig
+    from trainers import compare_labelers, gating, policy_task, reranker, retriever, sft
+
+    named = {
+        "evaluate/compare": neighbours.CompareConfig,
+        "evaluate/compare-demo": neighbours.CompareConfig,
+        "evaluate/ensemble-demo": neighbours.EnsembleConfig,
+        "evaluate/erag": neighbours.ERAGConfig,
+        "retriever/demo": retriever.RetrieverConfig,
+        "tables/components": rag.ComponentsConfig,
+        "tables/correlation": validity.CorrelationConfig,
+        "tables/labels": label.LabelConfig,
+        "tables/repeats": validity.RepeatsConfig,
+        "tables/retriever": retriever.RetrieverConfig,
+        "tables/retrievers": rag.RetrieversConfig,
+        "tables/robustness": validity.RobustnessConfig,
+        "tables/transfer": validity.TransferConfig,
+        "tables/workflows": rag.WorkflowsConfig,
+    }
+    folders = {
+        "gating": gating.GatingConfig,
+        "label": label.LabelConfig,
+        "policy": policy_task.PolicyTaskConfig,
+        "reranker": reranker.RerankerConfig,
+        "retriever": compare_labelers.CompareConfig,
+        "reward": RewardConfig,
+        "sft": sft.SftScriptConfig,
+    }
+    name = str(path.relative_to(CONFIGS).with_suffix(""))
+    return named.get(name) or folders[path.parent.name]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in sorted(CONFIGS.rglob("*.yaml"))
+        if path.parent.name not in ("accelerate", "compose", "entailment")
+    ],
+    ids=lambda path: str(path.relative_to(CONFIGS)),
+)
+def test_settings_of_the_files_are_in_their_groups(path):
+    kind = config_class(path)
+    (config,) = parse_settings((kind,), ["--config", str(path)], path.name, others=True)
+    settings = yaml.safe_load(path.read_text())
+    if "sampling" in settings and "max_new_tokens" in settings["sampling"]:
+        assert config.max_new_tokens == settings["sampling"]["max_new_tokens"]
+    if "input" in settings:
+        given = settings["input"]
+        assert config.input == (given["path"] if isinstance(given, dict) else given)
+
+
 def test_the_slurm_script_starts_one_launcher_a_node(tmp_path):
     script = CONFIGS / "slurm" / "two_nodes.sh"
     subprocess.run(["bash", "-n", script], check=True)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import Field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn, get_origin
 
 import yaml
@@ -31,7 +32,7 @@ def parse_settings(
     flags. The file may hold ``env``, environment variables to set.
 
     ``--help`` explains the flags and lists the groups, ``--help GROUP`` explains a group. A class may have these
-    attributes: ``groups``, a sentence about each of its groups; ``places``, other places of inherited settings;
+    attributes: ``group_help``, a sentence about each of its groups; ``places``, other places of inherited settings;
     ``help_group``, the title of its flat settings; ``unused``, inherited settings without effect, which are not shown;
     and ``former``, removed settings with their replacements. Fields of other libraries' classes are shown by
     ``--help all``.
@@ -78,11 +79,12 @@ def _parser(kinds: tuple[type, ...], names: SettingNames, program: str, about: s
     """Return TRL's parser of the classes, whose flags are the flat and the common settings."""
     from trl import TrlParser
 
-    class Parser(TrlParser):
+    class Parser(TrlParser):  # type: ignore[misc]
         @staticmethod
         def _parse_dataclass_field(parser: argparse.ArgumentParser, field: Field[Any]) -> None:
             plain = copy.copy(field)  # argparse takes all of a field's metadata
-            plain.metadata = {key: value for key, value in field.metadata.items() if key not in (PLACE, COMMON)}
+            kept = {key: value for key, value in field.metadata.items() if key not in (PLACE, COMMON)}
+            plain.metadata = MappingProxyType(kept)
             TrlParser._parse_dataclass_field(parser, plain)
 
     # without abbreviations: `--label` would be read as --labeler

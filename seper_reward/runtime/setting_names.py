@@ -42,7 +42,7 @@ class SettingNames:
         every = {each.name for kind in kinds for each in fields(kind) if each.init}
         self._flat = every - self.places.keys()
         bases = [base for kind in kinds for base in kind.__mro__]
-        self.about = {group: text for base in bases for group, text in vars(base).get("groups", {}).items()}
+        self.about = {group: text for base in bases for group, text in vars(base).get("group_help", {}).items()}
         self.groups: dict[str, dict[str, str]] = {group: {} for group in self.about}
         # a group's main key first, then its flags
         ordered = sorted(self.places.items(), key=lambda item: (item[1].key not in _MAIN, not item[1].common))

@@ -19,7 +19,7 @@ from seper_reward.runtime.settings import check_types, setting
 class Models:
     """Settings of models."""
 
-    groups: ClassVar[Mapping[str, str]] = {"engine": "The servers.", "judge": "The judge."}
+    group_help: ClassVar[Mapping[str, str]] = {"engine": "The servers.", "judge": "The judge."}
 
     judge: str = setting("embedded", "Name of the judge.", "judge.name", common=True)
     dtype: Literal["auto", "float32"] = setting("auto", "Type of the weights.", "judge.dtype")
@@ -32,7 +32,7 @@ class Models:
 class Command(Models):
     """Do something with models."""
 
-    groups: ClassVar[Mapping[str, str]] = {"reader": "The reader.", "input": "How rows are read."}
+    group_help: ClassVar[Mapping[str, str]] = {"reader": "The reader.", "input": "How rows are read."}
     places: ClassVar[Mapping[str, str]] = {"dtype": "reader.dtype"}
     former: ClassVar[Mapping[str, str]] = {"throughput": "leave it out"}
 

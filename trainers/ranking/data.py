@@ -37,7 +37,7 @@ OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}
 class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     """Settings of what a ranking model learns from and is measured on, shared by retriever and reranker."""
 
-    groups: ClassVar[Mapping[str, str]] = {"targets": "What is learned of the labels."}
+    group_help: ClassVar[Mapping[str, str]] = {"targets": "What is learned of the labels."}
 
     input: str = setting(
         "demo",
