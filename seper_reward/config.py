@@ -137,7 +137,7 @@ class EstimatorConfig(JudgeConfig):
     )
     match: Match | None = setting(
         None,
-        "Condition of a right response in hard SePer: threshold (its support reaches --threshold), equivalent (each "
+        "Condition of a right response in hard SePer: threshold (its support reaches threshold), equivalent (each "
         "entails the other by as much), argmax (entailment is its likeliest class) or no_contradiction (neither "
         "direction's likeliest class is contradiction, and not both are neutral); not given: the preset's.",
         "estimator.match",

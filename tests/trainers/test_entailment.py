@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 from seper_reward import EntailmentScorer
 from seper_reward.evaluate.verdicts import Verdict
 from seper_reward.runtime.json_files import read_json
-from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import LoadOptions
 from trainers import entailment as trainer
 
