@@ -65,17 +65,28 @@ REPORT_TO_HELP = (
 class JudgeConfig:
     """Settings of the entailment model, and of how models are loaded."""
 
-    help_group = "the judge (the entailment model), and how models are loaded"
+    group_help: ClassVar[Mapping[str, str]] = {"judge": "The entailment model, which judges responses."}
 
     entailment: str = setting(
-        "embedded", "Entailment model: 'embedded' (MiniLM with our adapter), a hub id or a local folder."
+        "embedded",
+        "Entailment model: 'embedded' (MiniLM with our adapter), a hub id or a local folder.",
+        "judge.name",
+        common=True,
     )
-    entailment_revision: str | None = setting(None, "Branch, tag or commit of the entailment model on the hub.")
-    dtype: Dtype = setting("auto", "dtype of the models' weights; auto: bfloat16 where it is fast, else float32.")
+    entailment_revision: str | None = setting(
+        None, "Branch, tag or commit of the entailment model on the hub.", "judge.revision"
+    )
+    dtype: Dtype = setting(
+        "auto", "dtype of the models' weights; auto: bfloat16 where it is fast, else float32.", "judge.dtype"
+    )
     device: str | None = setting(
-        None, "Device of the models: cpu, cuda, cuda:1, ...; not given: this process's accelerator, else the CPU."
+        None,
+        "Device of the models: cpu, cuda, cuda:1, ...; not given: this process's accelerator, else the CPU.",
+        "judge.device",
     )
-    trust_remote_code: bool = setting(False, "Whether Python code that comes with a model may run.")
+    trust_remote_code: bool = setting(
+        False, "Whether Python code that comes with a model may run.", "judge.trust_remote_code"
+    )
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -85,67 +96,81 @@ class JudgeConfig:
 class EstimatorConfig(JudgeConfig):
     """Settings of what is made of sampled responses: the entailment model, and the options of SePer."""
 
-    help_group = "SePer: what is made of the responses"
+    group_help: ClassVar[Mapping[str, str]] = {"estimator": "The options of SePer, from responses to a belief."}
 
     estimator: Preset = setting(
         "default",
         "Preset of the options from weighting to judged_texts: default, paper, or official (the authors' code).",
+        "estimator.preset",
+        common=True,
     )
     weighting: Weighting | None = setting(
         None,
         "Weight of a response: mass (its probability, and a share of what was not drawn), uniform (all equal), "
         "sequence (its probability among those drawn) or mean_token (geometric mean of its tokens' probabilities); "
         "not given: the preset's.",
+        "estimator.weighting",
     )
     end_token: EndToken | None = setting(
         None,
         "Whether the token that ends a response, end-of-sequence or that of a stop string, counts in its weight: "
         "counted or left_out; not given: the preset's.",
+        "estimator.end_token",
     )
     aliases: Aliases | None = setting(
         None,
         "Joining of several gold answers: any (for each response the one that it supports best), mean over them, or "
         "max (the one with the most mass); not given: the preset's.",
+        "estimator.aliases",
     )
     hard_aliases: Aliases | None = setting(
         None,
         "Joining of several gold answers in hard SePer, where any takes all clusters that match some answer; not "
         "given: the preset's, which is that of aliases for default and paper, and any for official.",
+        "estimator.hard_aliases",
     )
     kernel: Kernel | None = setting(
         None,
         "Entailment that supports an answer: forward (of the answer by the response), max of both directions, or "
         "bidirectional (the smaller of both); not given: the preset's.",
+        "estimator.kernel",
     )
     match: Match | None = setting(
         None,
-        "Condition of a right response in hard SePer: threshold (its support reaches --threshold), equivalent (each "
+        "Condition of a right response in hard SePer: threshold (its support reaches threshold), equivalent (each "
         "entails the other by as much), argmax (entailment is its likeliest class) or no_contradiction (neither "
         "direction's likeliest class is contradiction, and not both are neutral); not given: the preset's.",
+        "estimator.match",
     )
     floor: float | None = setting(
         None,
         "Support, in [0, 1), that says nothing, such as what this entailment model gives to wrong answers; it counts "
         "as 0, and what is above it is stretched to [0, 1]; not given: the preset's, which is 0.",
+        "estimator.floor",
     )
     threshold: float | None = setting(
-        None, "Least support of a right response with match=threshold, in (0, 1]; not given: the preset's."
+        None,
+        "Least support of a right response with match=threshold, in (0, 1]; not given: the preset's.",
+        "estimator.threshold",
     )
     clusters: Clusters | None = setting(
         None,
         "Grouping of responses that mean the same: components (linked through others too), complete (all pairs of a "
         "cluster are linked) or greedy (in the order of the samples, later ones take members of earlier ones); not "
         "given: the preset's.",
+        "estimator.clusters",
     )
     judged_by: JudgedBy | None = setting(
         None,
         "Members that decide in hard SePer whether a cluster is right: members (the mean of all) or first (its first "
         "one); not given: the preset's.",
+        "estimator.judged_by",
     )
     judged_texts: JudgedTexts | None = setting(
         None,
         "Texts that the entailment model reads: cleaned (no quotes or full stop around them; equal and blank ones "
         "need no model) or verbatim (as they are, the question always ending in '?'); not given: the preset's.",
+        "estimator.judged_texts",
     )
 
     @property
@@ -160,7 +185,13 @@ class EstimatorConfig(JudgeConfig):
 class ScorerConfig(EstimatorConfig):
     """Settings of the reader and of how its beliefs are measured; shared by all commands that do so."""
 
-    help_group = "the reader, and how its belief is measured"
+    group_help: ClassVar[Mapping[str, str]] = {
+        "reader": "The language model whose belief is measured, its prompts, and how models are loaded.",
+        "sampling": "How the reader's responses are sampled.",
+        "engine": "The servers that run the reader.",
+    }
+    #: Commands with a reader load both models in one way.
+    places: ClassVar[Mapping[str, str]] = {name: f"reader.{name}" for name in ("dtype", "device", "trust_remote_code")}
     #: Removed settings, each with its replacement.
     former: ClassVar[Mapping[str, str]] = {
         "enough_std_error": "leave it out; num_samples responses are sampled always",
@@ -176,73 +207,106 @@ class ScorerConfig(EstimatorConfig):
         "Reader, the language model whose belief is measured: 'embedded' (SmolLM2-135M-Instruct with our adapter), "
         "'plain' (without the adapter), a hub id, or a folder with a model or a PEFT adapter; with --engine, "
         "the model whose tokenizer is used.",
+        "reader.name",
+        common=True,
     )
-    reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
+    reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.", "reader.revision")
     prompt: Prompt | None = setting(
-        None, "Style of the prompt; not given: brief for the embedded reader, few_shot for plain, paper for others."
+        None,
+        "Style of the prompt; not given: brief for the embedded reader, few_shot for plain, paper for others.",
+        "reader.prompt",
+        common=True,
     )
     closed_book_prompt: str | None = setting(
-        None, "Wording without passages, with the field {question}; not given: that of the prompt's style."
+        None,
+        "Wording without passages, with the field {question}; not given: that of the prompt's style.",
+        "reader.closed_book_prompt",
     )
     passages_prompt: str | None = setting(
         None,
         "Wording with passages, with the fields {reference} and {question}; not given: that of the prompt's style. "
         "Several passages are numbered.",
+        "reader.passages_prompt",
     )
     baseline: Baseline = setting(
         "none",
         "What a passage is compared with: none (the question without a passage) or placebo (with a passage that "
         "answers nothing, which takes out what the mere presence of a passage does).",
+        "reader.baseline",
+        common=True,
     )
     placebo: str | None = setting(
-        None, "Text of the placebo passage, such as one in the language of the corpus; not given: one of ours."
+        None,
+        "Text of the placebo passage, such as one in the language of the corpus; not given: one of ours.",
+        "reader.placebo",
     )
     system_prompt: str | None = setting(
-        None, "What the system says in front of every prompt; not given: what the reader's chat template says itself."
+        None,
+        "What the system says in front of every prompt; not given: what the reader's chat template says itself.",
+        "reader.system_prompt",
     )
     chat_template_kwargs: dict[str, Any] | str | None = setting(
         None,
         'Variables for the reader\'s chat template, a mapping in YAML or JSON, such as {"reasoning_effort": "low"}; '
-        "those about thinking are set by --thinking.",
+        "those about thinking are set by thinking.",
+        "reader.chat_template_kwargs",
     )
     thinking: Thinking = setting(
         "auto",
         "Whether a reader that can think does so before each response: auto (only where its chat template cannot "
         "switch it off), off (never; where the template cannot, thinking is closed as soon as it is opened) or on.",
+        "reader.thinking",
     )
     max_thinking_tokens: int = setting(
-        1024, "Longest thought of a reader that thinks, in tokens, >= 1; then it must answer."
+        1024,
+        "Longest thought of a reader that thinks, in tokens, >= 1; then it must answer.",
+        "reader.max_thinking_tokens",
     )
     prompt_date: str = setting(
         "2024-07-26",
         "The date, YYYY-MM-DD, in chat templates that print today's (as Llama 3's): labels do not depend on the "
         "day; change it where answers do.",
+        "reader.prompt_date",
     )
     chat_template: str | None = setting(
-        None, "File with a chat template (Jinja) for the reader; not given: its tokenizer's own."
+        None,
+        "File with a chat template (Jinja) for the reader; not given: its tokenizer's own.",
+        "reader.chat_template",
     )
     max_passage_tokens: int | None = setting(
-        None, "Longest passage in tokens, longer ones are cut; not given: as long as the reader's window allows."
+        None,
+        "Longest passage in tokens, longer ones are cut; not given: as long as the reader's window allows.",
+        "reader.max_passage_tokens",
     )
-    num_samples: int = setting(10, "Responses per prompt (N of the paper), >= 1.")
+    num_samples: int = setting(10, "Responses per prompt (N of the paper), >= 1.", "sampling.num_samples", common=True)
     temperature: float | None = setting(
-        None, "Sampling temperature, >= 0; not given: 0.5 for the plain reader, 1.0 (as in the paper) for others."
+        None,
+        "Sampling temperature, >= 0; not given: 0.5 for the plain reader, 1.0 (as in the paper) for others.",
+        "sampling.temperature",
+        common=True,
     )
-    top_p: float = setting(1.0, "Probability mass of the nucleus that tokens are drawn from, in (0, 1].")
+    top_p: float = setting(
+        1.0, "Probability mass of the nucleus that tokens are drawn from, in (0, 1].", "sampling.top_p"
+    )
     max_new_tokens: int | None = setting(
-        None, "Longest response in tokens, >= 1; not given: 16 for the embedded and plain readers, 32 for others."
+        None,
+        "Longest response in tokens, >= 1; not given: 16 for the embedded and plain readers, 32 for others.",
+        "sampling.max_new_tokens",
+        common=True,
     )
-    stop: list[str] = setting(["\n"], "Strings that end a response and are cut from it.")
+    stop: list[str] = setting(["\n"], "Strings that end a response and are cut from it.", "sampling.stop")
     max_batch_tokens: int = setting(
         32768,
         "Most tokens in the reader's key-value cache at once, in batches of prompts; lower it where memory runs out, "
         "raise it on a large GPU; 0: as many as half of the free memory holds.",
+        "reader.max_batch_tokens",
     )
     reader_layout: Layout | None = setting(
         None,
         "How the samples of a prompt share its reading in this process: tree (one line of the cache for all), repeat "
         "(copied after the prompt was read), alone (each sample reads the prompt) or reread (no cache: slow, fits any "
         "model); not given: chosen by the reader's architecture.",
+        "reader.layout",
     )
     cache: str | None = setting(
         None,
@@ -253,14 +317,16 @@ class ScorerConfig(EstimatorConfig):
         [],
         "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1; not given: "
         "it runs in this process.",
+        "engine.urls",
+        common=True,
     )
     engine_model: str | None = setting(
-        None, "Name of the reader on the servers; not given: the one model that they serve."
+        None, "Name of the reader on the servers; not given: the one model that they serve.", "engine.model"
     )
     engine_requests: int = setting(
-        64, "Most requests under way per server, >= 1; a request is a prompt with all its samples."
+        64, "Most requests under way per server, >= 1; a request is a prompt with all its samples.", "engine.requests"
     )
-    engine_timeout: float = setting(300.0, "Longest wait for a server's answer, in seconds, > 0.")
+    engine_timeout: float = setting(300.0, "Longest wait for a server's answer, in seconds, > 0.", "engine.timeout")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -274,35 +340,40 @@ class ScorerConfig(EstimatorConfig):
 class CommandConfig(ScorerConfig):
     """Settings of commands that measure beliefs. Trainers take the seed from their training arguments instead."""
 
-    seed: int = setting(0, "Seed of sampling.")
+    seed: int = setting(0, "Seed of sampling.", "sampling.seed", common=True)
 
 
 @dataclass
 class InputConfig:
     """Settings of how questions are read, shared by the commands and the trainers."""
 
-    help_group = "how the questions are read"
+    group_help: ClassVar[Mapping[str, str]] = {"input": "The questions, and how they are read."}
 
     columns: list[str] = setting(
         [],
         "Columns of the questions that are not recognised, such as question=q answers=gold passages=ctx id=key; a "
         "dotted name goes into a column (answers=answer.aliases).",
+        "input.columns",
+        common=True,
     )
     streaming: bool = setting(
         False,
         "Whether a dataset on the hub is read row by row instead of downloaded before; limit then takes the first "
         "questions.",
+        "input.streaming",
     )
     run: str | None = setting(
         None,
         "TREC run whose best passages of the corpus are those of the questions; questions without a ranking are left "
         "out. Not given: passages come with the questions, or from retrieval.",
+        "input.run",
     )
-    run_depth: int = setting(10, "Passages taken of each ranking of run, >= 1.")
+    run_depth: int = setting(10, "Passages taken of each ranking of run, >= 1.", "input.run_depth")
     qrels: str | None = setting(
         None,
         "People's judgments (TREC qrels, or BEIR's tables), which mark passages of the corpus relevant; questions "
         "without judgments are left out. Not given: marks come with the questions, or from BEIR's folder.",
+        "input.qrels",
     )
 
     @property
@@ -321,23 +392,26 @@ class InputConfig:
 class LabelerConfig:
     """Settings of the labelers that have some, shared by the commands and the trainers."""
 
-    help_group = "the labelers delta_seper, erag and item"
+    group_help: ClassVar[Mapping[str, str]] = {"labeler": "The labeler, and settings of delta_seper, erag and item."}
 
     label: Literal["delta_seper", "delta_seper_hard", "delta_belief"] = setting(
         "delta_seper",
         "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters) or delta_belief "
         "(half delta_seper, half the change of the gold answer's own likelihood; rejects answers that are lists). "
         "Rows contain all three, labels of sets only this one.",
+        "labeler.label",
     )
     erag_preset: Literal["default", "paper", "official"] = setting(
         "default",
         "How eRAG's label follows from answers: default (mean of the metric over the responses, less that without a "
         "passage) or paper and official (the metric of one greedy response; nothing is subtracted).",
+        "labeler.erag_preset",
     )
     erag_metric: str = setting(
         "exact_match",
         "Metric of the labeler erag: exact_match, token_f1, rouge_l, accuracy (equal but for case), contains_answer, "
         "or package.module:name of a callable of a response and the gold answer that returns a number in [0, 1].",
+        "labeler.metric",
     )
 
     item_preset: Literal["default", "paper", "official"] = setting(
@@ -345,6 +419,7 @@ class LabelerConfig:
         "Options of the labeler item where the next ones are not given: paper and default (3 rounds, the 5 first "
         "passages, 5 orders) or official, as ITEM's code (5 rounds, 6 with the methods ar_s and ar_r; the 10 first "
         "passages, 6 orders).",
+        "labeler.item_preset",
     )
     item_method: Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"] = (
         setting(
@@ -352,26 +427,41 @@ class LabelerConfig:
             "How the labeler item judges: ITEM by a pseudo-answer (a), with an order by relevance between (ar), which "
             "chooses a set (s) or the first of an order by utility (r); one round by an explicit (exp_a) or implicit "
             "(imp_a) answer or by none (vanilla); votes over several orders (k_sampling); or relevance (rank_gpt).",
+            "labeler.item_method",
         )
     )
     item_form: Literal["listwise", "pointwise"] = setting(
-        "listwise", "Whether the reader judges all passages at once or each by itself (vanilla, exp_a, imp_a, a_s)."
+        "listwise",
+        "Whether the reader judges all passages at once or each by itself (vanilla, exp_a, imp_a, a_s).",
+        "labeler.item_form",
     )
     item_pseudo_answer: Literal["explicit", "implicit"] = setting(
-        "explicit", "What ITEM judges by: the reader's answer, or what one must know to answer (implicit)."
+        "explicit",
+        "What ITEM judges by: the reader's answer, or what one must know to answer (implicit).",
+        "labeler.item_pseudo_answer",
     )
-    item_rounds: int | None = setting(None, "Most rounds of ITEM, >= 1; not given: the preset's.")
-    item_top_k: int | None = setting(None, "Passages of an order that are chosen, >= 1; not given: the preset's.")
-    item_samples: int | None = setting(None, "Orders that k_sampling votes over, >= 1; not given: the preset's.")
+    item_rounds: int | None = setting(
+        None, "Most rounds of ITEM, >= 1; not given: the preset's.", "labeler.item_rounds"
+    )
+    item_top_k: int | None = setting(
+        None, "Passages of an order that are chosen, >= 1; not given: the preset's.", "labeler.item_top_k"
+    )
+    item_samples: int | None = setting(
+        None, "Orders that k_sampling votes over, >= 1; not given: the preset's.", "labeler.item_samples"
+    )
     item_same_answer: float | None = setting(
         None,
         "ROUGE-L of two successive pseudo-answers, in (0, 1], from which on ITEM ends; not given: none are compared.",
+        "labeler.item_same_answer",
     )
     item_prompts: str | None = setting(
         None,
         "YAML file whose prompts replace ours (labels/judgment_prompts.yaml), some of them or all; not given: none.",
+        "labeler.item_prompts",
     )
-    item_max_new_tokens: int = setting(128, "Longest judgment in tokens, >= 1; longer ones are not understood.")
+    item_max_new_tokens: int = setting(
+        128, "Longest judgment in tokens, >= 1; longer ones are not understood.", "labeler.item_max_new_tokens"
+    )
 
     @property
     def labeler_options(self) -> dict[str, Any]:
@@ -383,17 +473,23 @@ class LabelerConfig:
 class SetsConfig:
     """Settings of labels of sets of passages, shared by the command and the trainers."""
 
-    help_group = "labels of sets of passages"
+    group_help: ClassVar[Mapping[str, str]] = {"sets": "Labels of sets of passages."}
 
     sets: Literal["none", "conditional"] = setting(
         "none",
         "Labels of passages next to others: conditional (what each adds to the best ones, for answers that need "
         "several) or none.",
+        "sets.kind",
+        common=True,
     )
-    given_top: int = setting(3, "Number of sets of each size that are given, those with the highest labels, >= 1.")
-    depth: int = setting(2, "Number of passages in the largest sets, 2 or 3.")
+    given_top: int = setting(
+        3, "Number of sets of each size that are given, those with the highest labels, >= 1.", "sets.given_top"
+    )
+    depth: int = setting(2, "Number of passages in the largest sets, 2 or 3.", "sets.depth")
     both_orders: float = setting(
-        0.1, "Share of questions whose pairs are shown in both orders, to measure the effect of the order."
+        0.1,
+        "Share of questions whose pairs are shown in both orders, to measure the effect of the order.",
+        "sets.both_orders",
     )
 
     @property

@@ -80,8 +80,19 @@ def labels_of(folder):
 
 
 def evaluation_arguments(tiny_reader, tiny_entailment, path, out):
-    words = ["--file", path, "--reader", tiny_reader, "--entailment", tiny_entailment, "--dtype", "float32"]
-    words += ["--device", "cpu", "--num_samples", 4, "--max_new_tokens", 8, "--prompt", "brief", "--json", out]
+    words = ["--file", path, "--reader", tiny_reader, "--entailment", tiny_entailment, "--set", "reader.dtype=float32"]
+    words += [
+        "--set",
+        "reader.device=cpu",
+        "--num_samples",
+        4,
+        "--max_new_tokens",
+        8,
+        "--prompt",
+        "brief",
+        "--json",
+        out,
+    ]
     return [str(word) for word in words]
 
 

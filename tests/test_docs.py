@@ -3,6 +3,7 @@
 import ast
 import importlib
 import io
+import itertools
 import os
 import re
 import subprocess
@@ -102,7 +103,10 @@ def invocations(line) -> Iterator[tuple[str, list[str]]]:
 
 @cache
 def flags(program) -> set[str]:
-    """Return the flags that the help of a command, recipe or benchmark names, those of other libraries, too."""
+    """Return the flags and the settings of groups that the help of a command, recipe or benchmark names.
+
+    Those of other libraries are among them.
+    """
     name = program.removeprefix("trainers.")
     if program.startswith("trainers.") and name in RECIPES:
         return flags(f"train {name}")
@@ -114,7 +118,20 @@ def flags(program) -> set[str]:
             main() if program in COMMANDS else importlib.import_module(program).main()
     finally:
         sys.argv = argv
-    return set(re.findall(r"--[a-z]\w*", shown.getvalue()))
+    named, group = set(re.findall(r"--[a-z]\w*", shown.getvalue())), None
+    for line in shown.getvalue().splitlines():
+        if found := re.match(r"(?! )(?:(\w+) \(YAML: )?.*:$", line):
+            group = found[1]
+        elif group and (found := re.match(r"  ([a-z]\w*)(?:,| [A-Z{[]|$)", line)):
+            named.add(f"{group}.{found[1]}")
+    return named
+
+
+def named_settings(words) -> set[str]:
+    """Return the flags among the words of a command line, and what its ``--set`` sets."""
+    assigned = {behind.partition("=")[0] for word, behind in itertools.pairwise(words) if word == "--set"}
+    assigned -= {"group.key"}  # stands for any
+    return assigned | {word.partition("=")[0] for word in words if word.startswith("--")} - {"--config", "--help"}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=name_of)
@@ -145,7 +162,7 @@ def test_commands_and_their_settings_exist(page):
         for program, behind in invocations(line):
             known = program in COMMANDS or (ROOT / f"{program.replace('.', '/')}.py").is_file()
             assert known, f"{name_of(page)}: no command {program!r} in {line!r}"
-            named = {word.partition("=")[0] for word in behind if word.startswith("--")} - {"--config", "--help"}
+            named = named_settings(behind)
             assert named <= flags(program), f"{name_of(page)}: {sorted(named - flags(program))} in {line!r}"
 
 
@@ -159,10 +176,14 @@ def test_settings_in_prose_exist_somewhere():
     ]
     benchmarks = [f"tests.benchmarks.{name}" for name in ("roofline", "scaling", "search")]
     known = set().union(*map(flags, [*COMMANDS, *recipes, *benchmarks]), FOREIGN_FLAGS)
+    groups = {name.partition(".")[0] for name in known if "." in name}
+    assert {"reader", "sampling", "engine", "judge", "estimator", "labeler", "sets", "input", "targets"} == groups
     for page in PAGES:
         for line in code_of(page):
             if line.startswith("--"):
-                assert line.split()[0] in known, f"{name_of(page)}: {line}"
+                assert named_settings(line.split()) <= known | {"--help", "--config"}, f"{name_of(page)}: {line}"
+            elif line.partition(".")[0] in groups and re.match(r"\w+\.\w+(?:=|$)", line):
+                assert line.partition("=")[0] in known, f"{name_of(page)}: {line}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -17,10 +17,11 @@ from accelerate.utils.launch import prepare_multi_gpu_env
 from seper_reward.commands.label import LabelConfig
 from seper_reward.runtime.parser import parse_settings
 from tests.helpers import ENVIRONMENT, labels_of
-from tests.test_docs import COMMANDS, flags, invocations
+from tests.test_docs import COMMANDS, flags, invocations, named_settings
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
+EXPERIMENTS = ROOT / "tests/benchmarks/experiments/configs"
 LAUNCHES = {
     "one_gpu": {"num_processes": 1, "num_machines": 1},
     "eight_gpus": {"num_processes": 8, "num_machines": 1, "multi_gpu": True},
@@ -96,10 +97,68 @@ def test_commands_in_comments_exist():
         for line in path.read_text(encoding="utf-8").splitlines():
             for program, behind in invocations(line.replace("`", " ")):
                 assert program in COMMANDS or (ROOT / f"{program.replace('.', '/')}.py").is_file(), f"{path}: {line}"
-                named = {word.partition("=")[0] for word in behind if word.startswith("--")} - {"--config"}
-                assert named <= flags(program), f"{path}: {line}"
+                assert named_settings(behind) <= flags(program), f"{path}: {line}"
         for named in re.findall(r"(?:[\w.-]+/)*\bconfigs/[\w/.-]+\.(?:yaml|sh)", path.read_text(encoding="utf-8")):
             assert (ROOT / named).is_file(), f"{path}: {named}"
+
+
+def config_class(path):
+    """Return the class of settings of ours that a recipe's file has."""
+    from seper_reward.baselines import compression, eor, erag, workflows
+    from seper_reward.commands import label
+    from seper_reward.evaluate import correlation, retrievers
+    from seper_reward.reward.configured import RewardConfig
+    from tests.benchmarks.experiments import compare, compare_labelers, gating, repeats, robustness, transfer
+    from trainers import policy_task, reranker, retriever, sft
+
+    named = {
+        "baselines/eor-demo": eor.EoRConfig,
+        "baselines/erag": erag.ERAGConfig,
+        "tables/compression": compression.CompressionConfig,
+        "tables/correlation": correlation.CorrelationConfig,
+        "tables/retriever": retriever.RetrieverConfig,
+        "tables/retrievers": retrievers.RetrieversConfig,
+        "tables/workflows": workflows.WorkflowsConfig,
+        "experiments/compare": compare.CompareConfig,
+        "experiments/labelers-demo": compare.CompareConfig,
+        "experiments/repeats": repeats.RepeatsConfig,
+        "experiments/robustness": robustness.RobustnessConfig,
+        "experiments/transfer": transfer.TransferConfig,
+        "experiments/transfer-labels": label.LabelConfig,
+    }
+    folders = {
+        "compare": compare_labelers.CompareConfig,
+        "gating": gating.GatingConfig,
+        "label": label.LabelConfig,
+        "policy": policy_task.PolicyTaskConfig,
+        "reranker": reranker.RerankerConfig,
+        "retriever": retriever.RetrieverConfig,
+        "reward": RewardConfig,
+        "sft": sft.SftScriptConfig,
+    }
+    folder = (path.parent.parent if path.parent.name == "configs" else path.parent).name
+    kind = path.stem.partition("-")[0] if folder == "experiments" else folder
+    return named.get(f"{folder}/{path.stem}") or folders[kind]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in (*sorted(CONFIGS.rglob("*.yaml")), *sorted(EXPERIMENTS.glob("*.yaml")))
+        if path.parent.name not in ("accelerate", "compose") and path.stem not in ("second-reader", "sentences")
+    ],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_settings_of_the_files_are_in_their_groups(path):
+    kind = config_class(path)
+    (config,) = parse_settings((kind,), ["--config", str(path)], path.name, others=True)
+    settings = yaml.safe_load(path.read_text())
+    if "sampling" in settings and "max_new_tokens" in settings["sampling"]:
+        assert config.max_new_tokens == settings["sampling"]["max_new_tokens"]
+    if "input" in settings:
+        given = settings["input"]
+        assert config.input == (given["path"] if isinstance(given, dict) else given)
 
 
 def test_the_slurm_script_starts_one_launcher_a_node(tmp_path):

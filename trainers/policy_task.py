@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trl import TrlParser
-
 from seper_reward.batching import beliefs_of
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, SPLIT_BY_HELP, InputConfig, ScorerConfig, load_scorer
 from seper_reward.data.splits import SplitBy, names_in
@@ -18,6 +16,7 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.messages import say
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
@@ -32,6 +31,8 @@ class PolicyTaskConfig(InputConfig):
     input: list[str] = setting(
         ["demo"],
         f"{INPUT_HELP} Several are taken together; 'unseen_facts' are ours, unknown to the embedded reader's adapter.",
+        "input.path",
+        common=True,
     )
     corpus: str | None = setting(
         None,
@@ -88,15 +89,15 @@ class PolicyTaskConfig(InputConfig):
 
 def read_policy_task(path: str) -> PolicyTaskConfig:
     """Read the task from the configuration of a policy, a YAML file for ``trainers.policy``."""
-    parser = TrlParser((PolicyTaskConfig,))
-    task: PolicyTaskConfig = parser.parse_args_and_config(["--config", path], return_remaining_strings=True)[0]
+    task: PolicyTaskConfig
+    (task,) = parse_settings((PolicyTaskConfig,), ["--config", path], path, others=True)
     return task
 
 
 def read_scorer_config(path: str | None) -> ScorerConfig:
     """Read the settings of the reader from a YAML file; ``None`` gives the defaults."""
-    parser = TrlParser((ScorerConfig,))
-    settings: ScorerConfig = parser.parse_args_and_config(["--config", path] if path else [])[0]
+    settings: ScorerConfig
+    (settings,) = parse_settings((ScorerConfig,), ["--config", path] if path else [], "scorer")
     return settings
 
 

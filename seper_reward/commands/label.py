@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,9 +40,11 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
         "likelihood (change of the answer's log-probability), item (the reader's own judgment; needs no gold answer), "
         "contains (whether the passage holds the answer), gold (people's marks), or the score of a reranker, given by "
         "its folder.",
+        "labeler.name",
+        common=True,
     )
 
-    input: str = setting("demo", INPUT_HELP)
+    input: str = setting("demo", INPUT_HELP, "input.path", common=True)
     corpus: str | None = setting(
         None,
         f"{CORPUS_HELP}questions may then name passages by id, and those without passages get the best that the "
@@ -84,6 +86,11 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
         False, "Whether to print and log seconds and tokens by stage (prefill, decode, entailment, ...)."
     )
 
+    dry_run: bool = setting(
+        False,
+        "Whether to measure a few questions and print the expected time, tokens and memory instead of labelling.",
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("top_k", "limit", "block"):
@@ -100,7 +107,9 @@ def command(arguments: list[str], name: str = "label") -> str:
     from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
     from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.run import LabelRun
+    from seper_reward.reports.tables import forecast_lines
     from seper_reward.runtime.distributed import process_state
+    from seper_reward.runtime.messages import say
 
     # what is wrong with these is told before a corpus is read and embedded
     check_labeler(config.labeler)
@@ -114,8 +123,10 @@ def command(arguments: list[str], name: str = "label") -> str:
         raise ValueError(f"{config.input}: expected at least one usable question, got none{first}")
     if rejected and process_state().is_main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
-    settings = asdict(config)
-    labeler = load_labeler(config.labeler, lambda: load_scorer(config, config.seed), sets, options)
+    settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
+    # a cache would be written, and make the estimate of a dry run too small
+    scored = replace(config, cache=None) if config.dry_run else config
+    labeler = load_labeler(config.labeler, lambda: load_scorer(scored, config.seed), sets, options)
     run = LabelRun(
         config.output_dir,
         labeler,
@@ -125,7 +136,20 @@ def command(arguments: list[str], name: str = "label") -> str:
         block=config.block,
         accept_versions=config.accept_versions,
         margin=config.margin,
+        dry_run=config.dry_run,
     )
+    if process_state().is_main_process:
+        finished = len(queries) if run.complete else run.finished
+        passages = sum(len(query.passages) for query in queries)
+        say(
+            f"{len(queries)} questions with {passages} passages from {config.input}, {finished} finished; labels by "
+            f"{config.labeler} into {config.output_dir}"
+        )
+    if config.dry_run:
+        found = run.forecast()
+        if process_state().is_main_process:
+            print(forecast_lines(found, process_state().num_processes))
+        return "the same command without --dry_run"
     _label(run, labeler, config, settings)
     return after_labels(run.folder, labeler.name)
 

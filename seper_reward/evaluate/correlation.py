@@ -43,26 +43,27 @@ class CorrelationConfig(EvaluationConfig):
         "Whether questions that the reader's likeliest answer without passages gets right, by exact match, are left "
         "out, as in the paper.",
     )
-    judge: str = setting(
+    llm_judge: str = setting(
         "none",
         "Language model that judges the responses, too (yes or no; other replies are counted and left out): none, "
-        "reader (the reader itself), a hub id or a folder; with --judge_engine, the model whose tokenizer is used.",
+        "reader (the reader itself), a hub id or a folder; with llm_judge_engine, the model whose tokenizer is used.",
     )
-    judge_engine: list[str] = setting(
+    llm_judge_engine: list[str] = setting(
         [], "URLs of OpenAI-compatible servers (vLLM) that run the judge; not given: it runs in this process."
     )
-    judge_engine_model: str | None = setting(
+    llm_judge_engine_model: str | None = setting(
         None, "Name of the judge on the servers; not given: the one model that they serve."
     )
     plot: str | None = setting(None, "Image file to plot the correlations with their intervals into; not given: none.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for url in self.judge_engine:
+        for url in self.llm_judge_engine:
             check_url(url)
-        if self.judge in ("none", "reader") and (self.judge_engine or self.judge_engine_model):
+        if self.llm_judge in ("none", "reader") and (self.llm_judge_engine or self.llm_judge_engine_model):
             raise ValueError(
-                f"judge={self.judge!r} does not run on a judge_engine; name the model that the servers run by --judge"
+                f"llm_judge={self.llm_judge!r} does not run on an llm_judge_engine; name the model that the "
+                "servers run by --llm_judge"
             )
 
 
@@ -186,14 +187,14 @@ def load_judge(config: CorrelationConfig, scorer: SePerScorer) -> PromptedReader
         OSError: The model cannot be loaded; the message says what to do.
         ConnectionError: A server does not answer.
     """
-    if config.judge in ("none", "reader"):
-        return None if config.judge == "none" else scorer.reader
-    prompt = reader_defaults(config.judge).prompt
+    if config.llm_judge in ("none", "reader"):
+        return None if config.llm_judge == "none" else scorer.reader
+    prompt = reader_defaults(config.llm_judge).prompt
     options = ReaderOptions(dtype=config.dtype, device=config.device, trust_remote_code=config.trust_remote_code)
     engine = EngineOptions(
-        tuple(config.judge_engine), config.judge_engine_model, config.engine_requests, config.engine_timeout
+        tuple(config.llm_judge_engine), config.llm_judge_engine_model, config.engine_requests, config.engine_timeout
     )
-    sampler = load_sampler(config.judge, options=options, engine=engine)
+    sampler = load_sampler(config.llm_judge, options=options, engine=engine)
     return PromptedReader(sampler, prompt=prompt, cache=scorer.cache)
 
 

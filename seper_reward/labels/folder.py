@@ -23,8 +23,9 @@ from seper_reward.runtime.json_files import (
 )
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.profiling import timed
-from seper_reward.runtime.run_folder import claim_settings, lock_folder
+from seper_reward.runtime.run_folder import check_settings, claim_settings, lock_folder
 
+_HOLDS = "labels made otherwise"
 REJECTED, PLACEBO, SUMMARY, PROGRESS = "rejected.jsonl", "placebo.jsonl", "summary.json", "progress"
 
 
@@ -81,7 +82,7 @@ class LabelFolder:
             self._refuse_unknown()
         if accept_versions and path.is_file():
             found = resumed_provenance(read_json(path), found)
-        claim_settings(path, found, ["decides"], holds="labels made otherwise")
+        claim_settings(path, found, ["decides"], holds=_HOLDS)
         self._progress.mkdir(exist_ok=True)
         if (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file() and self._verified(keys):
             self.clear()
@@ -96,6 +97,23 @@ class LabelFolder:
             # made here, so that a network disk need not show this process the new files of others
             self._file_of(index).touch()
         return False, len(labelled & finished.keys()), read_json(path)
+
+    def look(
+        self, provenance: dict[str, Any], keys: Set[str], labelled: Set[str], *, accept_versions: bool
+    ) -> tuple[bool, int, dict[str, Any]]:
+        """Return what ``claim`` would return, without locking or writing anything.
+
+        Raises:
+            ValueError: The files are not those of this run.
+        """
+        path = self.path / PROVENANCE
+        if not path.is_file():
+            self._refuse_unknown()
+            return False, 0, provenance
+        found = resumed_provenance(read_json(path), provenance) if accept_versions else provenance
+        check_settings(path, found, ["decides"], holds=_HOLDS)
+        complete = (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file()
+        return complete, len(labelled & self.finished(keys).keys()), found
 
     def done(self) -> Iterator[dict[str, Any]]:
         """Yield the entries that were finished when the run began, from a file that no process writes now."""

@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from seper_reward.batching import query_cost
 from seper_reward.data.queries import Rejected
 from seper_reward.labels.folder import PLACEBO, REJECTED, SUMMARY, LabelFolder, folder_hashes
+from seper_reward.labels.forecast import Forecast, forecast
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.loop import batch_size, label_batches, reads_ahead
 from seper_reward.labels.placebo import closed_book, placebo_queries
@@ -58,6 +59,7 @@ class LabelRun:
         accept_versions: Whether a run begun with other versions of torch or transformers goes on; ``provenance.json``
             then names them.
         margin: How far the 95 % interval of a label must be from 0 to count as help or harm in the summary.
+        dry_run: Whether the folder is only read; such a run has a ``forecast`` and cannot ``run``.
 
     Raises:
         OSError: The folder cannot be made or written.
@@ -80,6 +82,7 @@ class LabelRun:
         block: int | None = None,
         accept_versions: bool = False,
         margin: float = MARGIN,
+        dry_run: bool = False,
     ) -> None:
         block = batch_size(labeler, block)
         self.folder = Path(output_dir)
@@ -96,9 +99,10 @@ class LabelRun:
         # labelers without a reader have no placebo run
         self._files = LabelFolder(self.folder, (LABELS, REJECTED, PLACEBO) if placebos else (LABELS, REJECTED))
         self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
+        take = self._files.look if dry_run else self._files.claim
         try:
             self.complete, self.finished, self.provenance = together(
-                lambda: self._files.claim(
+                lambda: take(
                     self.provenance, self._all_keys(), set(self._keys.values()), accept_versions=accept_versions
                 )
             )
@@ -138,6 +142,26 @@ class LabelRun:
             return summary
         finally:
             self._files.free()
+
+    def forecast(self, sample: int = 3) -> Forecast:
+        """Measure a few of the questions that are left, and estimate the run; nothing is written.
+
+        All processes must call this together. The labeler should have no cache, which would make the estimate too
+        small.
+
+        Args:
+            sample: Number of questions to measure, >= 1, rounded up to whole blocks.
+        """
+        done = together(lambda: set(self._files.finished(self._all_keys())))
+        blocks = [
+            []
+            if self.complete
+            else [block for block in work.blocks if not {work.keys[each.id] for each in block} <= done]
+            for work in (self._labelling, self._placebo)
+        ]
+        finished = len(self._queries) if self.complete else self.finished
+        others = [query for block in blocks[1] for query in block]
+        return forecast(self._labeler, self._queries, blocks[0], others, finished=finished, sample=sample)
 
     def labels(self) -> list[dict[str, Any]]:
         """Read ``labels.jsonl``."""

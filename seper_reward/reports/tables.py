@@ -9,6 +9,7 @@ from tabulate import tabulate
 from seper_reward.data.marks import role_order
 from seper_reward.estimators.clustering import heaviest_clusters
 from seper_reward.labels.audit import FALSE_NEGATIVES
+from seper_reward.labels.forecast import Forecast
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.runtime.profiling import Profile
 
@@ -165,6 +166,36 @@ def profile_table(profile: Profile) -> str:
         for stage, seconds in stages
     ]
     return f"{text_table(['stage', 'seconds', 'share', 'tokens'], rows)}\nin model calls: {profile.model_share:.1%}"
+
+
+def forecast_lines(found: Forecast, processes: int = 1) -> str:
+    """Return what a dry run estimates, one line each."""
+    left = found.questions - found.finished
+    lines = [f"questions: {found.questions}, in {found.contexts} contexts; {found.finished} finished, {left} left"]
+    if found.measured:
+        on = f" on {processes} processes" if processes > 1 else ""
+        on_gpu = "" if found.device_peak_bytes is None else f", {found.device_peak_bytes / 2**30:.1f} GB on its GPU"
+        lines += [
+            f"time: about {duration(found.seconds)}{on}, by {found.measured} questions that were measured",
+            f"tokens: about {found.prompt_tokens} of prompts and {found.response_tokens} of responses",
+            f"memory: {found.peak_bytes / 2**30:.1f} GB of a process{on_gpu}",
+        ]
+    if found.unscorable:
+        lines.append(f"{len(found.unscorable)} of the measured questions cannot be scored: {found.unscorable[0]}")
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as a person would say them.
+
+    >>> [duration(each) for each in (0.4, 89, 91, 5400, 7300, 200000)]
+    ['1 s', '89 s', '2 min', '90 min', '2 h', '2.3 d']
+    """
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    if seconds <= 90 * 60:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} d"
 
 
 def clusters_text(responses: Sequence[Mapping[str, Any]]) -> str:

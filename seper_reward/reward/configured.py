@@ -41,7 +41,7 @@ class RewardConfig(ScorerConfig):
         "Whether the ranks of a trainer share what has to be measured, which needs that all call the reward together, "
         "as those of TRL's command line do; with a url it makes no difference.",
     )
-    seed: int = setting(0, "Seed of the reader's sampling; the server has its own.")
+    seed: int = setting(0, "Seed of the reader's sampling; the server has its own.", "sampling.seed", common=True)
     weights: RewardWeights = field(default=RewardWeights(), init=False)
 
     def __post_init__(self) -> None:

@@ -1,10 +1,14 @@
-"""Batches that fit into memory: a token budget, halves of a batch that was too large, and freed memory returned."""
+"""Batches that fit into memory: token budgets, halves of a batch that was too large, freed memory, and its peak."""
 
 import contextlib
 import ctypes
 import os
+import re
+import resource
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -73,6 +77,22 @@ def give_back() -> None:
     """Return freed memory to the system; glibc keeps it, and tensors of varying size make it grow for hours."""
     with contextlib.suppress(OSError, AttributeError):  # the C library is not glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process had at once, models included."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # ru_maxrss would begin at the peak of the parent process
+        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"))
+        if found:
+            return int(found[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def device_peak_bytes() -> int | None:
+    """Return the most memory that this process had allocated on its GPU; ``None`` without one."""
+    return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
 
 
 def token_budget(model: Any, share: float = 0.5) -> int:

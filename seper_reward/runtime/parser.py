@@ -1,46 +1,48 @@
-"""Command lines: settings from flags and a YAML file, help by group, and errors that name the nearest setting."""
+"""Command lines: settings from flags, ``--set`` and a YAML file with groups, and help by group."""
 
 import argparse
 import copy
-import difflib
-import inspect
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import Field
 from pathlib import Path
-from typing import Any, NoReturn, get_args, get_type_hints
+from types import MappingProxyType
+from typing import Any, NoReturn, get_origin
 
 import yaml
 
-_OWN = "settings of this command"
-_TRAINER = "the trainer"
-_LIBRARIES = ("transformers", "trl", "sentence_transformers")  # what they define is shown by --help all
-# arguments of theirs that most trainings set: brief help shows them, too
-_COMMON = {
-    "output_dir", "seed", "learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size",
-    "gradient_accumulation_steps", "bf16", "logging_steps", "save_steps", "report_to", "run_name", "num_generations",
-    "max_completion_length", "beta", "loss_type",
-}  # fmt: skip
-_ALL = "all"  # word behind --help
-_METAVARS = {int: "N", float: "X", bool: "true|false"}  # what is typed behind a flag; TEXT for all others
+from seper_reward.runtime.setting_help import HelpAction, SettingFormatter
+from seper_reward.runtime.setting_names import SET, SettingNames
+from seper_reward.runtime.settings import COMMON, PLACE, fits
 
 
 def parse_settings(
-    kinds: tuple[type, ...], arguments: Sequence[str] | None, program: str, about: str | None = None
+    kinds: tuple[type, ...],
+    arguments: Sequence[str] | None,
+    program: str,
+    about: str | None = None,
+    *,
+    others: bool = False,
 ) -> tuple[Any, ...]:
-    """Read settings from flags, and from the YAML file that ``--config`` names; flags win.
+    """Read settings from flags, ``--set group.key=value``, and the YAML file that ``--config`` names.
 
-    ``--help`` prints them by group: a class says in ``help_group`` which group its fields belong to, in ``unused``
-    which inherited fields do nothing, which are not shown, and in ``former`` the replacements of removed settings.
-    Fields of other libraries' classes are shown by ``--help all``. The file may hold ``env``, environment variables to
-    set.
+    Flags win over ``--set``, and both over the file. A setting with a place (``setting``) is in a group, a mapping of
+    the file; a bare value of a group is that of its name, preset, urls, path or kind. All others are flat keys and
+    flags. The file may hold ``env``, environment variables to set.
+
+    ``--help`` explains the flags and lists the groups, ``--help GROUP`` explains a group. A class may have these
+    attributes: ``group_help``, a sentence about each of its groups; ``places``, other places of inherited settings;
+    ``help_group``, the title of its flat settings; ``unused``, inherited settings without effect, which are not shown;
+    and ``former``, removed settings with their replacements. Fields of other libraries' classes are shown by
+    ``--help all``.
 
     Args:
         kinds: Dataclasses of settings, those of the command first.
         arguments: Words of the command line, without the program; ``None`` takes those of this process.
         program: Name of the command, as one types it.
         about: Description for the help; one of several lines is shown as it is.
+        others: Whether the file may have settings of other classes, too, which are ignored.
 
     Returns:
         One object of each class.
@@ -50,36 +52,96 @@ def parse_settings(
         ValueError: A setting is unknown or its value unfit, or the file is not YAML; the message says what to do.
         SystemExit: With status 0, after help was printed.
     """
-    from trl import TrlParser
-
-    parser = TrlParser(kinds, prog=program, description=about, formatter_class=_Formatter, add_help=False)
-    parser.usage = f"{program} [--config FILE.yaml] [--setting value ...]"
-    parser.error = _refuse  # one line, as for all other errors, instead of argparse's page of usage
-    parser.add_argument("-h", f"--{_Help.name}", action=_Help, kinds=kinds)
-    words, path = _split_config(sys.argv[1:] if arguments is None else arguments)
-    settings = _read_yaml(path) if path is not None else {}
-    for name, value in settings.pop("env", {}).items():
-        os.environ[name] = str(value)
-    known = {action.dest for action in parser._actions}
-    former = {name: text for kind in kinds for name, text in getattr(kind, "former", {}).items()}
-    _check_names([name for name in settings if name not in known], known, former, f"{path}: unknown setting ")
+    names = SettingNames(kinds)
+    parser = _parser(kinds, names, program, about)
+    words, paths = _split(sys.argv[1:] if arguments is None else arguments, "--config")
+    words, given = _split(words, "--set")
+    if len(paths) > 1:
+        raise ValueError(f"--config takes one file, got {' and '.join(paths)}")
+    settings: dict[str, Any] = {}
+    for path in paths:
+        read = _read_yaml(path)
+        for name, value in read.pop("env", {}).items():
+            os.environ[name] = str(value)
+        settings |= names.flat(read, f"{path}: ", others=others)
+    for text in given:
+        assigned = names.flat(_assigned(text), SET)
+        settings |= {name: _from_text(value, names.hints[name]) for name, value in assigned.items()}
     parser.set_defaults_with_config(**settings)
     # before the objects are made: a misspelt flag would be reported as a required one that is missing
     unknown = parser.parse_known_args(words)[1]
     flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
-    _check_names(flags or unknown, known, former, "unknown setting ", "--")
+    names.refuse_words(flags or unknown)
     return tuple(parser.parse_args_into_dataclasses(words, look_for_args_file=False))
 
 
-def _split_config(arguments: Sequence[str]) -> tuple[list[str], str | None]:
-    """Return the words without ``--config FILE`` or ``--config=FILE``, and the file."""
-    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
-    if "--config" not in words:
-        return words, None
-    place = words.index("--config")
-    if place + 1 == len(words):
-        raise ValueError("--config needs the path of a YAML file")
-    return words[:place] + words[place + 2 :], words[place + 1]
+def _parser(kinds: tuple[type, ...], names: SettingNames, program: str, about: str | None) -> Any:
+    """Return TRL's parser of the classes, whose flags are the flat and the common settings."""
+    from trl import TrlParser
+
+    class Parser(TrlParser):  # type: ignore[misc]
+        @staticmethod
+        def _parse_dataclass_field(parser: argparse.ArgumentParser, field: Field[Any]) -> None:
+            plain = copy.copy(field)  # argparse takes all of a field's metadata
+            kept = {key: value for key, value in field.metadata.items() if key not in (PLACE, COMMON)}
+            plain.metadata = MappingProxyType(kept)
+            TrlParser._parse_dataclass_field(parser, plain)
+
+    # without abbreviations: `--label` would be read as --labeler
+    parser = Parser(
+        kinds, prog=program, description=about, formatter_class=SettingFormatter, add_help=False, allow_abbrev=False
+    )
+    parser.usage = f"{program} [--config FILE.yaml] [--setting value ...] [--set group.key=value ...]"
+    if not names.groups:
+        parser.usage = parser.usage.rpartition(" [")[0]
+    parser.error = _refuse  # one line, as for all other errors, instead of argparse's page of usage
+    for option, action in list(parser._option_string_actions.items()):
+        if action.dest not in names.flags:
+            del parser._option_string_actions[option]  # the action stays: it has the default and the type
+            action.option_strings = [f"{SET}{names.places[action.dest]}"]  # for messages
+    parser.add_argument("-h", f"--{HelpAction.name}", action=HelpAction, kinds=kinds, names=names)
+    return parser
+
+
+def _split(arguments: Sequence[str], flag: str) -> tuple[list[str], list[str]]:
+    """Return the words without ``FLAG VALUE`` and ``FLAG=VALUE``, and the values."""
+    words, values, left = [], [], iter(arguments)
+    for word in left:
+        if word != flag and not word.startswith(f"{flag}="):
+            words.append(word)
+            continue
+        value = word.partition("=")[2] if word != flag else next(left, "")
+        if not value:
+            needed = (
+                "the path of a YAML file" if flag == "--config" else "group.key=value, such as reader.dtype=float32"
+            )
+            raise ValueError(f"{flag} needs {needed}")
+        values.append(value)
+    return words, values
+
+
+def _assigned(text: str) -> dict[str, Any]:
+    """Return ``group.key=value`` as a YAML file would have it, the value as a text."""
+    name, equals, value = text.partition("=")
+    group, _, key = name.strip().partition(".")
+    if not equals or not group:
+        raise ValueError(f"--set {text}: expected group.key=value, such as --set reader.dtype=float32")
+    return {group: {key: value} if key else value}
+
+
+def _from_text(text: Any, hint: Any) -> Any:
+    """Return a text as YAML reads it if that fits a setting's type, else as it is: a date or `off` may be a text."""
+    if isinstance(text, list):  # the bare value of a group
+        (text,) = text
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    if get_origin(hint) is list:
+        value = value if isinstance(value, list) else [value]
+        return value if fits(value, hint) else [text]
+    blank = value is None and text.strip() not in ("null", "~")  # a text that is empty
+    return value if fits(value, hint) and not blank else text
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
@@ -101,101 +163,5 @@ def _read_yaml(path: str) -> dict[str, Any]:
     return settings
 
 
-def _check_names(
-    unknown: Sequence[str], known: set[str], former: Mapping[str, str], begin: str, dashes: str = ""
-) -> None:
-    """Refuse unknown names, each with the replacement of a removed setting, or with the nearest known one."""
-    said = []
-    for word in unknown:
-        name = word.strip("-").replace("-", "_")
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = f", did you mean '{dashes}{nearest[0]}'?" if nearest else ""
-        said.append(repr(word) + (f", which was removed; {former[name]}" if name in former else hint))
-    if said:
-        raise ValueError(f"{begin}{'; '.join(said)} (--help explains all settings)")
-
-
 def _refuse(message: str) -> NoReturn:
     raise ValueError(message)
-
-
-class _Help(argparse.Action):
-    """``--help`` by group, and ``--help all`` with what other libraries define."""
-
-    name = "help"
-
-    def __init__(self, option_strings: Sequence[str], dest: str, kinds: tuple[type, ...]) -> None:
-        super().__init__(option_strings, dest=argparse.SUPPRESS, default=argparse.SUPPRESS, nargs="?")
-        self.metavar, self.help = _ALL, "Show this; 'all' shows the arguments of other libraries, too."
-        self._kinds = kinds
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
-    ) -> NoReturn:
-        """Print the help and exit."""
-        if values not in (None, _ALL):
-            parser.error(f"--help {values}: expected nothing or {_ALL!r} behind it")
-        hidden = _group(parser, self._kinds, everything=values == _ALL)
-        if hidden:
-            parser.epilog = f"{sum(hidden.values())} more arguments ({', '.join(hidden)}): {parser.prog} --help all"
-        parser.print_help()
-        parser.exit()
-
-
-def _group(parser: argparse.ArgumentParser, kinds: tuple[type, ...], *, everything: bool) -> dict[str, int]:
-    """Sort a parser's actions into groups; return the number of hidden ones by the library that defines them."""
-    places = {field.name: _place(kind, field.name) for kind in kinds for field in fields(kind)}
-    types = {name: hint for kind in kinds for name, hint in get_type_hints(kind).items()}
-    groups: dict[str, list[argparse.Action]] = {title: [] for kind in kinds for title in _titles(kind)}
-    hidden: dict[str, int] = {}
-    unused = {name for kind in kinds for name in getattr(kind, "unused", ())}
-    for action in parser._actions:
-        if action.dest in unused:
-            continue
-        title, library = places.get(action.dest, (_OWN, None))
-        if isinstance(action, argparse._StoreTrueAction | argparse._StoreFalseAction):
-            continue  # --no_NAME says the same as --NAME false
-        if library is not None and action.dest in _COMMON:
-            title, library = _TRAINER, None
-        if library is not None and not everything:
-            hidden[library] = hidden.get(library, 0) + 1
-            continue
-        if action.choices is None and action.metavar is None:
-            hint = types[action.dest]
-            action.metavar = next((_METAVARS[each] for each in (hint, *get_args(hint)) if each in _METAVARS), "TEXT")
-        groups.setdefault(title, []).append(action)
-    parser._action_groups = []
-    for title, actions in groups.items():
-        if actions:
-            parser.add_argument_group(title)._group_actions.extend(actions)
-    return hidden
-
-
-def _place(kind: type, name: str) -> tuple[str, str | None]:
-    """Return the group of a field by the last class that defines it, and its library if that is another one."""
-    owner = next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
-    library = owner.__module__.partition(".")[0]
-    if library in _LIBRARIES:
-        return f"{owner.__name__} of {library}", library
-    return vars(owner).get("help_group", _OWN), None
-
-
-def _titles(kind: type) -> list[str]:
-    """Return the groups of a class and of those it is made of, its own first."""
-    return [_place(base, name)[0] for base in kind.__mro__ for name in inspect.get_annotations(base)]
-
-
-class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Keeps the lines of a description that has several, and shows one spelling of each setting."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if "\n" in text else super()._fill_text(text, width, indent)
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        """Name the default, unless it is nothing: the text then says what that means."""
-        return action.help if action.default in (None, []) else super()._get_help_string(action)
-
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        shown = copy.copy(action)
-        shown.option_strings = [each for each in action.option_strings if "-" not in each[2:]]
-        return super()._format_action_invocation(shown)

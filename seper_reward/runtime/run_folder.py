@@ -45,10 +45,17 @@ def claim_settings(
     Raises:
         ValueError: The folder was begun with other settings, and the message says what changed; or the file is broken.
     """
+    if path.is_file():
+        check_settings(path, settings, decides, holds=holds)
+    else:
+        write_json(path, json.loads(json.dumps(settings, default=str)))
+
+
+def check_settings(
+    path: Path, settings: Mapping[str, Any], decides: Sequence[str] = (), *, holds: str = "a run with other settings"
+) -> None:
+    """Refuse a folder that was begun with other settings, as ``claim_settings`` does, without writing."""
     settings = json.loads(json.dumps(settings, default=str))
-    if not path.is_file():
-        write_json(path, settings)
-        return
     before = read_json(path)
     keys = decides or sorted({*before, *settings})
     changed = [

@@ -1,14 +1,26 @@
 """Settings as dataclass fields: defaults, help texts, and types that are checked whoever sets them."""
 
 from dataclasses import field, fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+PLACE, COMMON = "place", "common"  # keys of a field's metadata, next to argparse's "help"
 
 
-def setting(default: Any, text: str) -> Any:
-    """Return a dataclass field with a default and a help text; a list is copied for each object."""
+def setting(default: Any, text: str, place: str | None = None, *, common: bool = False) -> Any:
+    """Return a dataclass field for a setting.
+
+    Args:
+        default: Default value; a list is copied for each object.
+        text: Help text.
+        place: ``group.key``: the setting is ``key`` in the mapping ``group`` of a YAML file, and on a command line
+            ``--set group.key=...``. ``None``: the setting has no group and is a flag, by the name of the field.
+        common: Whether a setting with a place is a flag, too, by the name of the field.
+    """
+    metadata = {"help": text, PLACE: place, COMMON: common}
     if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata={"help": text})
-    return field(default=default, metadata={"help": text})
+        return field(default_factory=lambda: list(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def check_types(config: Any) -> None:
@@ -25,18 +37,26 @@ def check_types(config: Any) -> None:
         _check_type(each.name, getattr(config, each.name), hints[each.name])
 
 
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value has the type of a field: one of its alternatives."""
+    return any(_fits(value, kind) for kind in _alternatives(hint))
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
 def _check_type(name: str, value: Any, hint: Any) -> None:
-    kinds = get_args(hint) if type(None) in get_args(hint) else (hint,)
-    if not any(_fits(value, kind) for kind in kinds):
-        expected = " or ".join(_described(kind) for kind in kinds)
+    if not fits(value, hint):
+        expected = " or ".join(map(_described, _alternatives(hint)))
         raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
 def _fits(value: Any, kind: Any) -> bool:
     if get_origin(kind) is Literal:
         return value in get_args(kind)
-    if kind == list[str]:
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(_fits(item, get_args(kind)[0]) for item in value)
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, (int, float) if kind is float else get_origin(kind) or kind)

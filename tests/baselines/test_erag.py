@@ -122,7 +122,7 @@ def test_labelling_costs_what_the_reader_is_asked(tiny_scorer):
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "6", "--retrievers", "bm25", "--depths", "1", "2", "--erag_metric", "token_f1"]
+    words += ["--limit", "6", "--retrievers", "bm25", "--depths", "1", "2", "--set", "labeler.metric=token_f1"]
     words += ["--labelers", "erag", "delta_seper", "contains", "gold", "--plot", str(tmp_path / "erag.svg")]
     assert main(["baseline", "erag", *words]) == 0
     out = capsys.readouterr().out

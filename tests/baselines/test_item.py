@@ -110,8 +110,8 @@ def test_marks_are_needed(scorer):
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "3", "--judges", "vanilla", "erag", "contains", "--item_max_new_tokens", "8"]
-    words += ["--item_form", "pointwise"]
+    words += ["--limit", "3", "--judges", "vanilla", "erag", "contains", "--set", "labeler.item_max_new_tokens=8"]
+    words += ["--set", "labeler.item_form=pointwise"]
     assert main(["baseline", "item", *words]) == 0
     out = capsys.readouterr().out
     for line in ("judge", "answers with", "Pearson of labels with", "a question costs"):

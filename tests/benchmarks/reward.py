@@ -20,14 +20,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from trl import TrlParser
-
 from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.loading import load_reader
 from seper_reward.retrieval import load_retriever
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.parser import parse_settings
 from tests.benchmarks.common import finish, parser
 from tests.benchmarks.serving import started
 from tests.serving.helpers import free_port
@@ -85,8 +84,8 @@ def measure(layout: str, options: Namespace) -> dict[str, float]:
             "save_strategy": "no", "disable_tqdm": "true",
         }  # fmt: skip
         words = [word for name, value in changes.items() for word in (f"--{name}", str(value))]
-        parser = TrlParser((policy.PolicyConfig, RewardWeights, policy.PolicyArguments))
-        config, _, arguments = parser.parse_args_and_config(["--config", "configs/policy/demo.yaml", *words])
+        kinds = (policy.PolicyConfig, RewardWeights, policy.PolicyArguments)
+        config, _, arguments = parse_settings(kinds, ["--config", "configs/policy/demo.yaml", *words], "reward")
         rows = log_of(layout, options, config, arguments)
     found = {part: statistics.median(row[f"seper/{part}"] for row in rows) for part in PARTS}
     found["seconds_step"] = statistics.median(row["step_time"] for row in rows)

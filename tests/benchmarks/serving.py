@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = ScorerConfig(reader=options.reader, entailment=options.entailment, dtype=options.dtype)
     expected, in_process = alone(config, asked)
     with tempfile.TemporaryDirectory() as folder:
-        words = ["--reader", config.reader, "--entailment", config.entailment, "--dtype", config.dtype]
+        words = ["--reader", config.reader, "--entailment", config.entailment]
+        words += ["--set", f"reader.dtype={config.dtype}"]
         words += ["--cache", f"{folder}/cache.sqlite"]
         found, latencies, wall, down, counts = under_load(words, asked, options.clients, options.timeout)
     pairs = [(one, other) for one, other in zip(found, expected, strict=True) if one is not None]

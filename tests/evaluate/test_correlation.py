@@ -82,7 +82,7 @@ def test_several_files_are_columns_of_one_table(tiny_reader, tiny_entailment, tm
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     words = arguments(tiny_reader, tiny_entailment, tmp_path / "one.jsonl", tmp_path / "out.json")
     words[2:2] = [str(tmp_path / "two.jsonl")]
-    words += ["--plot", str(tmp_path / "plot.svg"), "--judge", "reader", "--leave_out_known", "true"]
+    words += ["--plot", str(tmp_path / "plot.svg"), "--llm_judge", "reader", "--leave_out_known", "true"]
     assert main(["evaluate", "correlation", *words]) == 0
     files = json.loads((tmp_path / "out.json").read_text())["files"]
     assert {name: found["n"] for name, found in files.items()} == {"one": 8, "two": 12}
@@ -183,17 +183,17 @@ def test_a_judge_that_says_too_much_is_not_understood(tiny_scorer):
 
 
 def test_the_judge_may_be_a_model_of_its_own_here_or_on_servers(tiny_reader, tiny_scorer, serve):
-    config = CorrelationConfig(judge=str(tiny_reader), dtype="float32", device="cpu")
+    config = CorrelationConfig(llm_judge=str(tiny_reader), dtype="float32", device="cpu")
     here = load_judge(config, tiny_scorer)
-    there = load_judge(replace(config, judge_engine=[serve().url]), tiny_scorer)
+    there = load_judge(replace(config, llm_judge_engine=[serve().url]), tiny_scorer)
     assert [reader.sampler.backend for reader in (here, there)] == ["process", "engine"]
     for judge in map(LLMJudge, (here, there)):
         assert judge.verdicts("Who?", ["Ann"], ["Ann", ""]) == {"": 0.0}  # a random model says neither yes nor no
         assert (judge.asked, judge.not_understood) == (1, 1)
-    assert load_judge(replace(config, judge="none"), tiny_scorer) is None
-    assert load_judge(replace(config, judge="reader"), tiny_scorer) is tiny_scorer.reader
-    with pytest.raises(ValueError, match="'reader' does not run on a judge_engine"):
-        CorrelationConfig(judge="reader", judge_engine=["http://localhost:1/v1"])
+    assert load_judge(replace(config, llm_judge="none"), tiny_scorer) is None
+    assert load_judge(replace(config, llm_judge="reader"), tiny_scorer) is tiny_scorer.reader
+    with pytest.raises(ValueError, match="'reader' does not run on an llm_judge_engine"):
+        CorrelationConfig(llm_judge="reader", llm_judge_engine=["http://localhost:1/v1"])
 
 
 def test_questions_that_the_reader_answers_are_left_out(tiny_sampler, tiny_judge):

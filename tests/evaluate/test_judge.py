@@ -184,7 +184,16 @@ def test_the_command(tiny_entailment, tmp_path, capsys, monkeypatch):
     said = {"answers": ["Ann"], "response": "It is Ann"}
     rows = [{**said, "question": f"who {n}?", "equivalent": n % 3 > 0, "system": "ab"[n % 2]} for n in range(40)]
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["--entailment", tiny_entailment, "--dtype", "float32", "--device", "cpu", "--seed", "3"]
+    words = [
+        "--entailment",
+        tiny_entailment,
+        "--set",
+        "judge.dtype=float32",
+        "--set",
+        "judge.device=cpu",
+        "--seed",
+        "3",
+    ]
     words += ["--file", tmp_path / "own.jsonl", "--json", tmp_path / "out.json", "--plot", tmp_path / "plot.svg"]
     assert main(["evaluate", "judge", *map(str, words)]) == 0
     result = json.loads((tmp_path / "out.json").read_text())

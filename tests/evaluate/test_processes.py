@@ -53,9 +53,10 @@ def commands(questions, tiny_reader, tiny_entailment):
         name: ["evaluate", name, *evaluation_arguments(tiny_reader, tiny_entailment, questions, f"{name}.json")]
         for name in ("correlation", "counterfactual", "retrievers")
     }
-    words["correlation"] += ["--judge", "reader", "--leave_out_known", "true"]
+    words["correlation"] += ["--llm_judge", "reader", "--leave_out_known", "true"]
     words["retrievers"] += ["--retrievers", "bm25", "--depths", "1", "2"]
-    judge = ["--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--json", "judge.json"]
+    judge = ["--entailment", str(tiny_entailment), "--json", "judge.json"]
+    judge += ["--set", "judge.dtype=float32", "--set", "judge.device=cpu"]
     return {**words, "judge": ["evaluate", "judge", *judge]}
 
 

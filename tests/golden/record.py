@@ -60,6 +60,10 @@ def _flags(**settings: Any) -> list[str]:
     return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
 
 
+def _set(group: str, **settings: Any) -> list[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{group}.{key}={value}")]
+
+
 def _run(*words: str) -> None:
     """Run a command of seper-reward in this process."""
     if command(list(words)):
@@ -89,8 +93,8 @@ def _labels(folder: Path) -> Artifacts:
     jobs = {name: (6, ["--labeler", name]) for name in LABELERS} | {"conditional": (3, ["--sets", "conditional"])}
     for name, (count, words) in jobs.items():
         out = folder / name
-        where = _flags(input=_input(folder, count), output_dir=out, max_new_tokens=12, **EXACT)
-        _run("label", *where, *words)
+        where = _flags(input=_input(folder, count), output_dir=out, max_new_tokens=12)
+        _run("label", *where, *_set("reader", **EXACT), *words)
         found |= _label_folder(f"labels/{name}", out)
     for layout in LAYOUTS:
         path = folder / layout
@@ -98,7 +102,8 @@ def _labels(folder: Path) -> Artifacts:
         found[f"exports/{layout}"] = path.read_text("utf-8")
     for preset in ("official", "paper"):
         out = folder / preset
-        _run("rescore", *_flags(labels=folder / "delta_seper", output_dir=out, estimator=preset, **EXACT))
+        where = _flags(labels=folder / "delta_seper", output_dir=out, estimator=preset)
+        _run("rescore", *where, *_set("judge", **EXACT))
         found[f"reestimate/{preset}"] = (out / "labels.jsonl").read_text("utf-8")
     return found
 
@@ -268,13 +273,14 @@ def _retriever(folder: Path) -> Artifacts:
     held_out.symlink_to(reader)
     settings = {
         "input": questions, "model": make_encoder(folder / "encoder"), "reader": reader,
-        "entailment": make_entailment(folder / "entailment"), **EXACT, "prompt": "brief", "num_samples": 3,
-        "max_new_tokens": 4, "test_share": 0.25, "top_k": 2, "min_spread": 0, "heterogeneity": 1, "shrink": "false",
+        "entailment": make_entailment(folder / "entailment"), "prompt": "brief", "num_samples": 3,
+        "max_new_tokens": 4, "test_share": 0.25, "top_k": 2,
         "output_dir": folder / "run", "bf16": "false", "num_train_epochs": 1, "per_device_train_batch_size": 4,
         "learning_rate": 1e-3, "logging_steps": 1, "rounds": 1,
         "eval_readers": held_out,
     }  # fmt: skip
-    if retriever.main(_flags(**settings)):
+    targets = _set("targets", min_spread=0, heterogeneity=1, shrink="false")
+    if retriever.main([*_flags(**settings), *_set("reader", **EXACT), *targets]):
         raise RuntimeError("the retriever's recipe failed")
     round_ = json.loads((folder / "run" / "round-1" / "round.json").read_text("utf-8"))
     named = ("loss", "grad_norm", "eval_ndcg@5")

@@ -52,8 +52,15 @@ def test_a_folder_of_beir_has_judged_and_retrieved_passages(label):
 
 
 def test_a_run_has_the_passages_of_the_questions(label):
-    words = ["--input", BEIR / "queries.jsonl", "--corpus", BEIR / "corpus.jsonl", "--run", BEIR / "bm25.run"]
-    rows = label("gold", *words, "--run_depth", "2", "--qrels", BEIR / "qrels" / "test.tsv")
+    words = [
+        "--input",
+        BEIR / "queries.jsonl",
+        "--corpus",
+        BEIR / "corpus.jsonl",
+        "--set",
+        f"input.run={BEIR / 'bm25.run'}",
+    ]
+    rows = label("gold", *words, "--set", "input.run_depth=2", "--set", f"input.qrels={BEIR / 'qrels' / 'test.tsv'}")
     assert [shown(row) for row in rows] == [[("d1", True), ("d2", False)], [("d3", True), ("d4", False)]]
 
 
@@ -64,7 +71,7 @@ def test_columns_and_a_stream(label, tmp_path, monkeypatch):
     ]
     Dataset.from_list(rows).to_parquet(tmp_path / "data" / "train.parquet")
     words = ["--input", f"{tmp_path / 'data'}:train", "--columns", "question=q", "answers=gold", "passages=ctx"]
-    first = label("contains", *words, "--streaming", "true", "--limit", "3")
+    first = label("contains", *words, "--set", "input.streaming=true", "--limit", "3")
     assert [row["question"] for row in first] == ["Who has 0?", "Who has 1?", "Who has 2?"]
     spread = label("contains", *words, "--limit", "3")  # over all rows
     assert [row["question"] for row in spread] == ["Who has 0?", "Who has 3?", "Who has 6?"]
@@ -78,7 +85,7 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys):
         ([str(tmp_path / "rows.jsonl"), "--columns", "question"], "columns must be like question=COLUMN"),
         (["org/name:train"], "without network only local files and what is in the hub's cache can be read"),
         ([f"{BEIR}:dev"], "expected a split of qrels/, one of test, train, got 'dev'"),
-        ([f"{BEIR}:test", "--run_depth", "0"], "run_depth must be at least 1, got 0"),
+        ([f"{BEIR}:test", "--set", "input.run_depth=0"], "run_depth must be at least 1, got 0"),
     ):
         assert main([*common, *words]) == 2
         assert message in capsys.readouterr().err

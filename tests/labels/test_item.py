@@ -287,7 +287,16 @@ def test_options_reach_the_labeler(tiny_scorer):
 
 
 def test_a_reader_that_judges_badly_has_its_questions_rejected(tiny_reader, tiny_entailment, lane_questions, tmp_path):
-    models = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--dtype", "float32", "--limit", "2"]
+    models = [
+        "--reader",
+        str(tiny_reader),
+        "--entailment",
+        str(tiny_entailment),
+        "--set",
+        "reader.dtype=float32",
+        "--limit",
+        "2",
+    ]
     words = [
         "label",
         "--labeler",
@@ -298,7 +307,14 @@ def test_a_reader_that_judges_badly_has_its_questions_rejected(tiny_reader, tiny
         str(tmp_path / "out"),
         *models,
     ]
-    words += ["--item_max_new_tokens", "8", "--item_method", "vanilla", "--item_form", "pointwise"]
+    words += [
+        "--set",
+        "labeler.item_max_new_tokens=8",
+        "--set",
+        "labeler.item_method=vanilla",
+        "--set",
+        "labeler.item_form=pointwise",
+    ]
     assert main(words) == 0
     assert labels_of(tmp_path / "out") == []
     rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]

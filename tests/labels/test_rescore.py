@@ -33,13 +33,13 @@ def records(count):
 def words(tmp_path, tiny_reader, tiny_entailment):
     """Return the words of both commands for a folder and a preset."""
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in records(3)))
-    judge = ["--entailment", str(tiny_entailment), "--dtype", "float32"]
+    judge = ["--entailment", str(tiny_entailment)]
     sampling = ["--reader", str(tiny_reader), "--num_samples", "4", "--max_new_tokens", "3", *judge]
 
     def words(command, folder, *more):
         own = {
-            "label": ["--input", str(tmp_path / "data.jsonl"), *sampling],
-            "rescore": ["--labels", str(tmp_path / "labels"), *judge],
+            "label": ["--input", str(tmp_path / "data.jsonl"), *sampling, "--set", "reader.dtype=float32"],
+            "rescore": ["--labels", str(tmp_path / "labels"), *judge, "--set", "judge.dtype=float32"],
         }[command]
         return [command, "--output_dir", str(tmp_path / folder), *own, *more]
 
@@ -61,7 +61,7 @@ def numbers(row):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_it_is_what_labelling_with_these_options_gives(words, tmp_path, monkeypatch, preset):
-    other = ["--kernel", "max"] if preset == "default" else []
+    other = ["--set", "estimator.kernel=max"] if preset == "default" else []
     assert main(words("label", "labels", *other)) == 0
     assert main(words("label", "expected", "--estimator", preset)) == 0
     no_reader(monkeypatch)

@@ -54,10 +54,9 @@ def label(tiny_reader, tiny_entailment, tmp_path):
             "--entailment": tiny_entailment,
             "--num_samples": 4,
             "--max_new_tokens": 6,
-            "--dtype": "float32",
-            "--device": "cpu",
         }
-        return ["label", *(str(word) for pair in fixed.items() for word in pair), *map(str, more)]
+        kind = ["--set", "reader.dtype=float32", "--set", "reader.device=cpu"]
+        return ["label", *(str(word) for pair in fixed.items() for word in pair), *kind, *map(str, more)]
 
     return words
 
@@ -229,7 +228,7 @@ def test_changed_settings_are_refused_with_what_changed(label, tmp_path, capsys)
     source = write(tmp_path / "data.jsonl", rows(2))
     assert main(label(source, "out")) == 0
     before = (tmp_path / "out" / "labels.jsonl").read_bytes()
-    assert main(label(source, "out", "--seed", 5, "--aliases", "mean")) == 2
+    assert main(label(source, "out", "--seed", 5, "--set", "estimator.aliases=mean")) == 2
     message = capsys.readouterr().err
     assert "sampling.seed was 0, is 5" in message
     assert "estimator.aliases was 'any', is 'mean'" in message
@@ -385,7 +384,7 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
         ),
         (["--entailment", "no/such-model"], "entailment='no/such-model' could not be loaded"),
         (["--prompt", "mine"], "--prompt: invalid choice: 'mine' (choose from"),
-        (["--dtype", "int8"], "--dtype: invalid choice: 'int8' (choose from"),
+        (["--set", "reader.dtype=int8"], "dtype must be auto, float32, bfloat16, float16, got 'int8'"),
         (["--num_samples", "0"], "num_samples"),
         (["--estimator", "mine"], "--estimator: invalid choice: 'mine' (choose from"),
         (["--report_to", "mlflow"], "invalid choice: 'mlflow' (choose from"),
@@ -393,12 +392,15 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
         (["--top_k", "0"], "top_k must be at least 1"),
         (["--margin", "-0.1"], "margin must be at least 0, got -0.1"),
         (["--labeler", "clicks", "--corpus", "nowhere.jsonl"], "labeler must be one of"),
-        (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
-        (["--closed_book_prompt", "Who?"], "closed_book_prompt must be a text with {question}"),
-        (["--passages_prompt", "{question}"], "passages_prompt must be a text with {question}, {reference}"),
-        (["--placebo", " "], "placebo must be the text of a passage"),
-        (["--chat_template_kwargs", "[1]"], "chat_template_kwargs must be a JSON mapping, got '[1]'"),
-        (["--chat_template_kwargs", '{"tokenize": true}'], "chat_template_kwargs must not hold tokenize"),
+        (["--set", "reader.max_passage_tokens=0"], "max_passage_tokens must be at least 1"),
+        (["--set", "reader.closed_book_prompt=Who?"], "closed_book_prompt must be a text with {question}"),
+        (
+            ["--set", "reader.passages_prompt={question}"],
+            "passages_prompt must be a text with {question}, {reference}",
+        ),
+        (["--set", "reader.placebo= "], "placebo must be the text of a passage"),
+        (["--set", "reader.chat_template_kwargs=[1]"], "chat_template_kwargs must be a JSON mapping, got '[1]'"),
+        (["--set", 'reader.chat_template_kwargs={"tokenize": true}'], "chat_template_kwargs must not hold tokenize"),
         (["--sampels", "3"], "--sampels"),
     ],
 )
@@ -414,12 +416,12 @@ def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, mess
     ("text", "message"),
     [
         ("sampels: 3\n", "sampels"),
-        ("seed: many\n", "argument --seed: invalid int value: 'many'"),
+        ("sampling: {seed: many}\n", "argument --seed: invalid int value: 'many'"),
         ("- a\n", "must contain a YAML mapping"),
-        ("stop: word\n", "stop must be"),
+        ("sampling: {stop: word}\n", "stop must be"),
         ("strict: 3\n", "strict must be bool"),
-        ("chat_template_kwargs: 3\n", "chat_template_kwargs must be dict or str or nothing, got 3"),
-        ("prompt: mine\n", "prompt must be paper, brief, few_shot or nothing, got 'mine'"),
+        ("reader: {chat_template_kwargs: 3}\n", "chat_template_kwargs must be dict or str or nothing, got 3"),
+        ("reader: {prompt: mine}\n", "prompt must be paper, brief, few_shot or nothing, got 'mine'"),
     ],
 )
 def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, message):
@@ -433,14 +435,22 @@ def test_the_readers_words_come_from_the_settings(label, tmp_path):
     from seper_reward.config import ScorerConfig, load_scorer
 
     (tmp_path / "config.yaml").write_text(
-        "closed_book_prompt: 'Say it. {question}'\npassages_prompt: 'Read it. {reference} Say it. {question}'\n"
-        "system_prompt: Be brief.\nchat_template: template.jinja\nchat_template_kwargs: {tone: calm}\n"
+        "reader:\n  closed_book_prompt: 'Say it. {question}'\n"
+        "  passages_prompt: 'Read it. {reference} Say it. {question}'\n"
+        "  system_prompt: Be brief.\n  chat_template: template.jinja\n  chat_template_kwargs: {tone: calm}\n"
     )
     (tmp_path / "template.jinja").write_text(
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<{{ tone }} bot>"
     )
     source = write(tmp_path / "data.jsonl", rows(1))
-    words = label(source, "out", "--config", tmp_path / "config.yaml", "--chat_template", tmp_path / "template.jinja")
+    words = label(
+        source,
+        "out",
+        "--config",
+        tmp_path / "config.yaml",
+        "--set",
+        f"reader.chat_template={tmp_path / 'template.jinja'}",
+    )
     assert main(words) == 0
     decides = json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]
     assert decides["prompt"]["closed_book_prompt"] == "Say it. {question}"
@@ -450,7 +460,7 @@ def test_the_readers_words_come_from_the_settings(label, tmp_path):
     config = ScorerConfig(
         reader=given["--reader"],
         entailment=given["--entailment"],
-        chat_template=given["--chat_template"],
+        chat_template=str(tmp_path / "template.jinja"),
         chat_template_kwargs='{"tone": "calm"}',  # as the command line has it
         system_prompt="Be brief.",
         passages_prompt="Read it. {reference} Say it. {question}",
@@ -478,12 +488,12 @@ def test_the_placebo_stands_in_for_no_passage(label, tmp_path, capsys):
             assert without["responses"] == instead["responses"]
             assert instead["delta_seper"] == pytest.approx(instead["seper"] - other["baseline"]["seper"], abs=2e-6)
     capsys.readouterr()
-    assert main(label(source, "placebo", "--baseline", "placebo", "--placebo", "The soup is hot.")) == 2
+    assert main(label(source, "placebo", "--baseline", "placebo", "--set", "reader.placebo=The soup is hot.")) == 2
     assert "prompt.placebo was 'Cut the felt" in capsys.readouterr().err
 
 
 def test_flags_win_over_the_config_file(label, tmp_path):
-    (tmp_path / "config.yaml").write_text("num_samples: 2\nseed: 9\nlimit: 1\n")
+    (tmp_path / "config.yaml").write_text("sampling: {num_samples: 2, seed: 9}\nlimit: 1\n")
     source = write(tmp_path / "data.jsonl", rows(2))
     assert main([*label(source, "out"), f"--config={tmp_path / 'config.yaml'}"]) == 0
     settings = json.loads((tmp_path / "out" / "provenance.json").read_text())["settings"]

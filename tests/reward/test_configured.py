@@ -56,8 +56,9 @@ def test_what_the_file_says_is_what_the_reward_is(config, tiny_reader, tiny_enta
     reward = read_reward(config({"url": "http://localhost:8100/", "answer_weight": 2, "gain_weight": 0.5, **reading}))
     assert (reward.answer_pattern, reward.search_tools.names) == ("= (.*)", ("search",))
     assert reward.weights == RewardWeights(2.0, 0.5, price=0.1)
-    models = {"reader": str(tiny_reader), "entailment": str(tiny_entailment), "prompt": "brief", "dtype": "float32"}
-    settings = {**models, "device": "cpu", "num_samples": 4, "max_new_tokens": 8, "seed": 3, "price": 0.2}
+    reader = {"name": str(tiny_reader), "prompt": "brief", "dtype": "float32", "device": "cpu"}
+    sampling = {"num_samples": 4, "max_new_tokens": 8, "seed": 3}
+    settings = {"reader": reader, "judge": str(tiny_entailment), "sampling": sampling, "price": 0.2}
     reward = read_reward(config(settings))
     with reward._reader.scorer() as scorer:
         assert (scorer.sampler.options.num_samples, scorer.sampler.options.seed) == (4, 3)
@@ -82,7 +83,10 @@ def test_what_the_file_says_is_what_the_reward_is(config, tiny_reader, tiny_enta
         ({"needed": 0.5}, "'needed', which was removed; leave it out"),
         ({"url": "localhost:8100"}, "url must be an address such as http://localhost:8100"),
         ({"url": "http://a:1", "timeout": 0}, "timeout must be above 0"),
-        ({"url": "http://a:1", "reader": "b", "seed": 1}, "with a url the reader is the server's; give reader to it"),
+        (
+            {"url": "http://a:1", "reader": "b", "sampling": {"seed": 1}},
+            "with a url the reader is the server's; give reader to it",
+        ),
         ({"answer_pattern": "("}, "answer_pattern must be a regular expression, got '(': missing )"),
         ({"search_tools": "search"}, "search_tools must be"),
         ("- price: 0.1", "must contain a YAML mapping of settings"),

@@ -29,8 +29,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def settings(tmp_path, tiny_reader, tiny_entailment):
     reading = {
-        "reader": str(tiny_reader), "entailment": str(tiny_entailment), "prompt": "brief", "num_samples": 2,
-        "max_new_tokens": 3, "dtype": "float32", "device": "cpu",
+        "reader": {"name": str(tiny_reader), "prompt": "brief", "dtype": "float32", "device": "cpu"},
+        "judge": str(tiny_entailment), "sampling": {"num_samples": 2, "max_new_tokens": 3},
     }  # fmt: skip
     (tmp_path / "scorer.yaml").write_text(yaml.safe_dump(reading))
     return [

@@ -116,10 +116,11 @@ def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_en
     (tmp_path / "held_out").symlink_to(tiny_reader)
     common = [
         "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
-        "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
+        "--entailment", str(tiny_entailment), "--prompt", "brief",
+        "--set", "reader.dtype=float32", "--set", "reader.device=cpu",
         "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
         "--test_share", "0.25", "--top_k", "2",
-        "--min_spread", "0", "--heterogeneity", "1", "--shrink", "false",
+        "--set", "targets.min_spread=0", "--set", "targets.heterogeneity=1", "--set", "targets.shrink=false",
         "--bf16", "false", "--num_train_epochs", "1", "--logging_steps", "1",
     ]  # fmt: skip
     settings = [*common, "--retriever", str(tiny_encoder), "--output_dir", str(tmp_path / "reranker")]

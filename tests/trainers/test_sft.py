@@ -92,8 +92,8 @@ def test_the_shipped_adapter_and_the_plain_reader_differ():
 @pytest.mark.parametrize("warmup_on", ["answers", "decision"])
 def test_a_policy_is_warmed_up_on_its_own_task(tiny_reader, tiny_entailment, lane_questions, tmp_path, warmup_on):
     reading = {
-        "entailment": str(tiny_entailment), "prompt": "brief", "num_samples": 2, "max_new_tokens": 3,
-        "dtype": "float32", "device": "cpu",
+        "reader": {"prompt": "brief", "dtype": "float32", "device": "cpu"},
+        "judge": str(tiny_entailment), "sampling": {"num_samples": 2, "max_new_tokens": 3},
     }  # fmt: skip
     (tmp_path / "scorer.yaml").write_text(yaml.safe_dump(reading))
     task = {

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from seper_reward.config import (
     CORPUS_HELP,
@@ -33,8 +33,13 @@ OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}
 class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     """Settings of what a ranking model learns from and is measured on, shared by retriever and reranker."""
 
+    group_help: ClassVar[Mapping[str, str]] = {"targets": "What is learned of the labels."}
+
     input: str = setting(
-        "demo", f"{INPUT_HELP} 'unseen_facts' are facts of ours, unknown to the embedded reader's adapter."
+        "demo",
+        f"{INPUT_HELP} 'unseen_facts' are facts of ours, unknown to the embedded reader's adapter.",
+        "input.path",
+        common=True,
     )
     corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of all questions together.")
     limit: int | None = setting(None, "Number of questions to use, evenly spread over the input; not given: all.")
@@ -51,6 +56,8 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         "Labels: delta_seper (change of the reader's belief in the gold answer), erag (the responses' erag_metric), "
         "likelihood (change of the answer's log-probability), item (the reader's own judgment), contains (whether the "
         "passage holds the answer), gold (people's marks), or the score of a reranker, given by its folder.",
+        "labeler.name",
+        common=True,
     )
     candidates: Literal["retrieved", "given", "both"] = setting(
         "both", "Passages to label: those that the model retrieves, those given with the questions, or both."
@@ -66,41 +73,55 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         "How often the model retrieves for a question, >= 1: each time with the question and the best passages found "
         "so far; 2 suits questions that need two passages.",
     )
-    learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
+    learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP, "targets.learn_from", common=True)
     list_size: int | None = setting(
-        None, "Most passages per question in training, >= 2: the best, the worst, and evenly between; not given: all."
+        None,
+        "Most passages per question in training, >= 2: the best, the worst, and evenly between; not given: all.",
+        "targets.list_size",
     )
     max_std_error: float | None = setting(
-        None, "Greatest standard error of a label that is learned from; not given: all labels are."
+        None,
+        "Greatest standard error of a label that is learned from; not given: all labels are.",
+        "targets.max_std_error",
     )
     heterogeneity: float = setting(
         0.1,
         "Questions are learned from only if labels that differ so much have at most this probability (p-value) where "
         "passages are equally good, in (0, 1]; 1 keeps all.",
+        "targets.heterogeneity",
     )
     shrink: bool = setting(
         True,
         "Whether a question's labels are drawn to their mean by the part of their differences that is noise, by their "
         "standard errors.",
+        "targets.shrink",
     )
     min_spread: float = setting(
         0.05,
         "Questions are learned from only if their best and worst label differ by more than this, >= 0; with shrink "
         "after it.",
+        "targets.min_spread",
     )
     margin: float = setting(
         0.1,
         "Least label of a helpful passage, > 0; the retriever's losses ranknet and contrastive leave out pairs of "
         "passages whose labels differ by less.",
+        "targets.margin",
     )
     resolution: float = setting(
-        0.1, "Labels are rounded to multiples of this, as smaller differences are noise, >= 0; 0 does not round."
+        0.1,
+        "Labels are rounded to multiples of this, as smaller differences are noise, >= 0; 0 does not round.",
+        "targets.resolution",
     )
-    shift: float = setting(0.0, "Number added to the labels after clipping.")
+    shift: float = setting(0.0, "Number added to the labels after clipping.", "targets.shift")
     clip_low: float | None = setting(
-        None, "Lower labels are raised to this; 0 makes harmful passages equal to useless ones; not given: no bound."
+        None,
+        "Lower labels are raised to this; 0 makes harmful passages equal to useless ones; not given: no bound.",
+        "targets.clip_low",
     )
-    clip_high: float | None = setting(None, "Higher labels are lowered to this; not given: no bound.")
+    clip_high: float | None = setting(
+        None, "Higher labels are lowered to this; not given: no bound.", "targets.clip_high"
+    )
     eval_readers: list[str] = setting(
         ["plain"],
         "Readers that made no labels and measure the rankings, too: 'embedded', 'plain' (SmolLM2-135M-Instruct as it "

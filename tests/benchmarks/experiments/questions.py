@@ -18,26 +18,33 @@ class ExperimentConfig(RankingConfig):
     """Settings of an experiment's questions, in addition to those of a ranking recipe."""
 
     marked: int | None = setting(
-        None, "Only questions with this many passages that people marked as supporting; not given: all."
+        None,
+        "Only questions with this many passages that people marked as supporting; not given: all.",
+        "input.marked",
     )
-    yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.")
+    yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.", "input.yes_no")
     least_aliases: int = setting(
-        1, "Only questions whose answer has at least this many aliases, >= 1; of a list, one of its items."
+        1,
+        "Only questions whose answer has at least this many aliases, >= 1; of a list, one of its items.",
+        "input.least_aliases",
     )
     substituted_copies: float = setting(
         0.0,
         "Share of questions, in [0, 1], whose supporting passages get copies that state the answer of another "
         "question: passages that mislead, in the corpus and among those given.",
+        "input.substituted_copies",
     )
     known_aliases: Literal["all", "last"] = setting(
         "all",
         "Aliases of the answers that training and dev questions keep: all, or only the last of each item, as if one "
         "answer string was known; test questions keep all.",
+        "input.known_aliases",
     )
     turned: float = setting(
         0.0,
         "Share, in [0, 1], by which the splits move on: with test_share 0.25, 0.25 makes the next quarter of the "
         "questions the test questions.",
+        "input.turned",
     )
 
     def __post_init__(self) -> None:

@@ -171,8 +171,9 @@ def test_command(student, lane_questions, tmp_path, tiny_reader, tiny_entailment
     (tmp_path / "held_out").symlink_to(tiny_reader)
     settings = [
         "--input", str(lane_questions), "--model", str(tiny_encoder), "--retriever", str(tiny_encoder),
-        "--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--dtype", "float32", "--device", "cpu",
-        "--prompt", "brief", "--num_samples", "3", "--max_new_tokens", "4",
+        "--reader", str(tiny_reader), "--entailment", str(tiny_entailment),
+        "--set", "reader.dtype=float32", "--set", "reader.device=cpu", "--prompt", "brief",
+        "--num_samples", "3", "--max_new_tokens", "4",
         "--eval_readers", str(tmp_path / "held_out"), "--test_share", "0.3", "--dev_share", "0.2", "--top_k", "2",
         "--bf16", "false", "--num_train_epochs", "1", "--logging_steps", "1", "--student", student,
         "--output_dir", str(tmp_path / "run"),

@@ -213,8 +213,27 @@ def test_too_few_folders_questions_or_responses_are_named(two, tmp_path, capsys)
 
 
 def test_real_label_folders(lane_questions, tiny_reader, tiny_entailment, tmp_path, capsys):
-    label = ["label", "--input", lane_questions, "--limit", "4", "--reader", tiny_reader, "--dtype", "float32"]
-    label += ["--entailment", tiny_entailment, "--device", "cpu", "--num_samples", "4", "--max_new_tokens", "6"]
+    label = [
+        "label",
+        "--input",
+        lane_questions,
+        "--limit",
+        "4",
+        "--reader",
+        tiny_reader,
+        "--set",
+        "reader.dtype=float32",
+    ]
+    label += [
+        "--entailment",
+        tiny_entailment,
+        "--set",
+        "reader.device=cpu",
+        "--num_samples",
+        "4",
+        "--max_new_tokens",
+        "6",
+    ]
     for name, more in (("brief", ["--prompt", "brief"]), ("paper", ["--prompt", "paper", "--seed", "1"])):
         assert cli.main([str(word) for word in [*label, *more, "--output_dir", tmp_path / name]]) == 0
     capsys.readouterr()

@@ -446,9 +446,10 @@ def label(tiny_reader, tiny_entailment, tmp_path):
     source.write_text("".join(json.dumps(row) + "\n" for row in rows(6)))
 
     def words(output, *more):
-        fixed = f"--input {source} --output_dir {tmp_path / output} --reader {tiny_reader} --prompt brief --device cpu"
-        rest = f"--entailment {tiny_entailment} --num_samples 4 --max_new_tokens 8 --dtype float32"
-        return ["label", *fixed.split(), *rest.split(), *more]
+        fixed = f"--input {source} --output_dir {tmp_path / output} --reader {tiny_reader} --prompt brief"
+        rest = f"--entailment {tiny_entailment} --num_samples 4 --max_new_tokens 8"
+        kind = "--set reader.device=cpu --set reader.dtype=float32"
+        return ["label", *fixed.split(), *rest.split(), *kind.split(), *more]
 
     return words
 
@@ -479,7 +480,7 @@ def alike(texts, others):
 
 
 def test_label_on_an_engine(label, tmp_path, serve):
-    assert main(label("local", "--max_batch_tokens", "1")) == 0
+    assert main(label("local", "--set", "reader.max_batch_tokens=1")) == 0
     assert main(label("engine", "--engine", serve().url, serve().url)) == 0
     lines = {name: rows_of(tmp_path / name) for name in ("local", "engine")}
     assert [row["id"] for row in lines["local"]] == [row["id"] for row in lines["engine"]]
@@ -491,7 +492,7 @@ def test_label_on_an_engine(label, tmp_path, serve):
 
 @pytest.mark.slow
 def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
-    assert main(label("local", "--max_batch_tokens", "1")) == 0
+    assert main(label("local", "--set", "reader.max_batch_tokens=1")) == 0
     words = label("engine", "--engine", serve().url, "--block", "4")
     two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
     assert two.returncode == 0, two.stderr
@@ -516,7 +517,7 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
     assert main(label("whole", "--engine", serve().url)) == 0
     dying = serve()
     dying.fault = lambda body: (404, {"error": "gone"}) if len(dying.requests) > 8 else None
-    assert main(label("out", "--engine", dying.url, "--engine_requests", "1")) == 2
+    assert main(label("out", "--engine", dying.url, "--set", "engine.requests=1")) == 2
     error = capsys.readouterr().err
     assert "no engine answered" in error
     assert "Traceback" not in error

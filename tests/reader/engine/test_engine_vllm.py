@@ -108,8 +108,8 @@ def test_labels_are_the_same_in_distribution(local, url):
 
 
 def test_the_command_labels_on_it(url, tmp_path):
-    words = f"label --limit 3 --output_dir {tmp_path} --engine {url} --num_samples 4 --device cpu --dtype float32"
-    assert main(words.split()) == 0
+    words = f"label --limit 3 --output_dir {tmp_path} --engine {url} --num_samples 4"
+    assert main([*words.split(), "--set", "reader.device=cpu", "--set", "reader.dtype=float32"]) == 0
     assert json.loads((tmp_path / "summary.json").read_text())["questions"] == 3
     assert json.loads((tmp_path / "provenance.json").read_text())["decides"]["reader"] == "reader"
 

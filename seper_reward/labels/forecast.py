@@ -1,0 +1,95 @@
+"""A dry run: a few questions are measured, and the seconds, tokens and memory of a whole run are estimated."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seper_reward.batching import query_cost
+from seper_reward.data.splits import spread
+from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.labels.loop import label_batches
+from seper_reward.runtime.distributed import gathered, process_state
+from seper_reward.runtime.memory import device_peak_bytes, peak_bytes
+from seper_reward.runtime.profiling import profiling
+from seper_reward.types import Query, UnscorableError
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Estimate of a run.
+
+    Attributes:
+        questions: Number of questions of the run, finished ones included.
+        contexts: Number of their contexts: each question with each of its passages, and without one.
+        finished: Number of questions that an earlier run finished, or all if it is complete.
+        measured: Number of questions that were measured.
+        unscorable: Reasons of the measured questions that cannot be scored.
+        seconds: Estimated seconds of the questions that are left, on all processes together.
+        prompt_tokens: Estimated tokens of their prompts.
+        response_tokens: Estimated tokens of the responses to them.
+        peak_bytes: Most memory that a process had, models included.
+        device_peak_bytes: Most memory allocated on a process's GPU; ``None`` without one.
+    """
+
+    questions: int
+    contexts: int
+    finished: int
+    measured: int = 0
+    unscorable: tuple[str, ...] = ()
+    seconds: float = 0.0
+    prompt_tokens: int = 0
+    response_tokens: int = 0
+    peak_bytes: int = 0
+    device_peak_bytes: int | None = None
+
+
+def forecast(
+    labeler: PassageLabeler,
+    queries: Sequence[Query],
+    left: Sequence[Sequence[Query]],
+    others: Sequence[Query] = (),
+    *,
+    finished: int,
+    sample: int = 3,
+) -> Forecast:
+    """Label a few questions, and estimate the rest by their cost; all processes must call this together.
+
+    The most expensive block is labelled first, which warms the models up and shows the memory; its seconds do not
+    count.
+
+    Args:
+        labeler: The labeler, without a cache: what a cache has would take no time.
+        queries: All questions of the run.
+        left: Blocks of questions that are not yet labelled.
+        others: Further queries that the run measures, such as those of the placebo.
+        finished: Number of questions that are labelled already.
+        sample: Number of questions to measure, >= 1, rounded up to whole blocks.
+    """
+    contexts = sum(len(query.contexts) for query in queries)
+    if not left:
+        return Forecast(len(queries), contexts, finished)
+    size = max(map(len, left))
+    chosen = spread(list(left), -(-sample // size))
+    list(label_batches(labeler, [max(left, key=_cost)]))
+    start = time.perf_counter()
+    with profiling() as profile:
+        found = [labeled for _, labeled in label_batches(labeler, chosen)]
+    spent = time.perf_counter() - start
+    share = (sum(map(_cost, left)) + _cost(others)) / sum(map(_cost, chosen))
+    seen = gathered(lambda: (spent, peak_bytes(), device_peak_bytes()))
+    return Forecast(
+        len(queries),
+        contexts,
+        finished,
+        measured=len(found),
+        unscorable=tuple(str(each) for each in found if isinstance(each, UnscorableError)),
+        seconds=max(seconds for seconds, *_ in seen) * share / process_state().num_processes,
+        prompt_tokens=round(profile.counts["prompt_tokens"] * share),
+        response_tokens=round(profile.counts["response_tokens"] * share),
+        peak_bytes=max(peak for _, peak, _ in seen),
+        device_peak_bytes=max((peak for *_, peak in seen if peak is not None), default=None),
+    )
+
+
+def _cost(queries: Sequence[Query]) -> float:
+    return sum(map(query_cost, queries))
