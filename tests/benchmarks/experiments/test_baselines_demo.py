@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import yaml
-
 from seper_reward import cli
 from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.parser import parse_settings
 from seper_reward.shipped import configs_folder
 from tests.benchmarks.experiments import baselines_demo, compare
 
@@ -63,7 +62,8 @@ def test_a_command_that_fails_ends_the_demo(tmp_path, monkeypatch):
 def test_its_settings_are_settings():
     from seper_reward.baselines.eor import EoRConfig
 
-    EoRConfig(**yaml.safe_load((configs_folder() / "baselines" / "eor-demo.yaml").read_text()))
+    parse_settings((EoRConfig,), ["--config", str(configs_folder() / "baselines" / "eor-demo.yaml")], "eor")
     folder = Path(baselines_demo.__file__).parent / "configs"
     for name in ("compare", "labelers-demo"):
-        assert "demo" in compare.CompareConfig(**yaml.safe_load((folder / f"{name}.yaml").read_text())).files
+        (config,) = parse_settings((compare.CompareConfig,), ["--config", str(folder / f"{name}.yaml")], "compare")
+        assert "demo" in config.files

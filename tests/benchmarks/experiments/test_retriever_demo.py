@@ -34,7 +34,7 @@ def test_three_comparisons_become_one_file(tmp_path, monkeypatch, full):
     assert len({argv[argv.index("--cache") + 1] for argv in asked}) == 1
     assert len({argv[argv.index("--output_dir") + 1] for argv in asked}) == 3
     settings = [yaml.safe_load(Path(argv[argv.index("--config") + 1]).read_text()) for argv in asked]
-    assert [each["input"] for each in settings] == ["demo"] * 3
+    assert [each["input"] for each in settings] == ["demo", {"path": "demo", "marked": 2}, "demo"]
     assert settings[1]["labelers"][0] == "conditional_delta_seper"
     # what is promised of two_hop in results.json
     assert {"delta_seper", "conditional_delta_seper", "erag", "likelihood", "gold"} <= set(settings[1]["labelers"])
