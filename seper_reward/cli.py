@@ -54,8 +54,8 @@ Measures what retrieved passages do to a reader model's belief in the right answ
 commands:
 {commands}
 
-`seper-reward COMMAND --help` explains the flags and lists the other settings, `--help GROUP` explains a group of them. A
-YAML file given with --config has all settings in groups; the command line wins. Several processes:
+`seper-reward COMMAND --help` explains the flags and lists the other settings, `--help GROUP` explains a group of them.
+A YAML file given with --config has all settings in groups; the command line wins. Several processes:
 torchrun --nproc_per_node 2 -m seper_reward label ...
 """
 

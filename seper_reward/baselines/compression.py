@@ -16,7 +16,7 @@ from seper_reward.command import (
     corpus_flag,
     parse,
     questions_and_corpus,
-    write_result,
+    reporting,
 )
 from seper_reward.config import RETRIEVER_HELP, load_scorers
 from seper_reward.data.answers import exact_match, expected_metric
@@ -99,6 +99,18 @@ class CompressionResult:
 
     questions: int
     readers: dict[str, ReaderResult]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as ``--json`` writes it."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """Return the result as text."""
+        return tables(self)
+
+    def plot(self, path: Path) -> None:
+        """Plot the result into an image file."""
+        plot(self, path)
 
 
 class Variant(NamedTuple):
@@ -287,20 +299,18 @@ def plot(result: CompressionResult, path: Path) -> None:
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline compression``."""
     config = parse(CompressionConfig, arguments, "seper-reward baseline compression")
-    queries, corpus = questions_and_corpus(config)
-    result = measure_variants(
-        load_scorers(config, config.readers, config.seed),
-        queries,
-        load_retriever(config.retriever, corpus),
-        {name: load_reranker(name) for name in config.rerankers if name != NONE},
-        config.compressions,
-        depths=config.depths,
-        candidates=config.candidates,
-        keep=config.keep,
-        margin=config.margin,
-    )
-    print(tables(result))
-    write_result(asdict(result), config)
-    if config.plot:
-        plot(result, Path(config.plot))
+    with reporting("baseline compression", config) as report:
+        queries, corpus = questions_and_corpus(config)
+        result = measure_variants(
+            load_scorers(config, config.readers, config.seed),
+            queries,
+            load_retriever(config.retriever, corpus),
+            {name: load_reranker(name) for name in config.rerankers if name != NONE},
+            config.compressions,
+            depths=config.depths,
+            candidates=config.candidates,
+            keep=config.keep,
+            margin=config.margin,
+        )
+        report(result)
     return f"seper-reward baseline workflows --file {config.file}{corpus_flag(config)}"

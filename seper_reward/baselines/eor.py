@@ -25,7 +25,7 @@ from seper_reward.baselines.voting import (
     search_weights,
     starting_strengths,
 )
-from seper_reward.command import RetrievalConfig, corpus_flag, parse, questions_and_corpus, write_result
+from seper_reward.command import RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
 from seper_reward.config import load_scorer
 from seper_reward.data.answers import abstains, exact_match, share_held, stated_parts
 from seper_reward.data.splits import fold_of
@@ -120,6 +120,18 @@ class EoRResult:
     voters: dict[str, VoteResult]  # eor_PRESET, belief_vote, and belief_vote_equal without weights
     upper_bound: Mean  # share of questions that at least one retriever has right
     consistency: ConsistencyResult
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as ``--json`` writes it."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """Return the result as text."""
+        return tables(self)
+
+    def plot(self, path: Path) -> None:
+        """Plot the result into an image file."""
+        plot(self, path)
 
 
 class _Asked(NamedTuple):
@@ -377,15 +389,13 @@ def plot(result: EoRResult, path: Path) -> None:
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline eor``."""
     config = parse(EoRConfig, arguments, "seper-reward baseline eor")
-    queries, corpus = questions_and_corpus(config)
-    scorer = load_scorer(config, config.seed)
-    questions = [query.question for query in queries]
-    sources = retrieve_sources(config.sources, corpus, questions, scorer.reader)
-    result = eor(Ensemble(scorer), queries, sources, folds=config.folds, pooling=config.pooling)
-    print(tables(result))
-    write_result(asdict(result), config)
-    if config.plot:
-        plot(result, Path(config.plot))
+    with reporting("baseline eor", config) as report:
+        queries, corpus = questions_and_corpus(config)
+        scorer = load_scorer(config, config.seed)
+        questions = [query.question for query in queries]
+        sources = retrieve_sources(config.sources, corpus, questions, scorer.reader)
+        result = eor(Ensemble(scorer), queries, sources, folds=config.folds, pooling=config.pooling)
+        report(result)
     # without people's marks, which these questions need not have
     labelers = "erag delta_seper likelihood contains"
     return f"seper-reward baseline erag --file {config.file}{corpus_flag(config)} --labelers {labelers}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_table, label_all
-from seper_reward.command import RetrievalConfig, check_depths, corpus_flag, parse, questions_and_corpus, write_result
+from seper_reward.command import RetrievalConfig, check_depths, corpus_flag, parse, questions_and_corpus, reporting
 from seper_reward.config import RETRIEVER_HELP, CommandConfig, LabelerConfig, load_scorer
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import BadRowError
@@ -86,6 +86,18 @@ class ERAGResult:
     metric: str  # the reader's score
     questions: int
     retrievers: dict[str, RetrieverResult]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as ``--json`` writes it."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """Return the result as text."""
+        return tables(self)
+
+    def plot(self, path: Path) -> None:
+        """Plot the result into an image file."""
+        plot(self, path)
 
 
 def erag(
@@ -260,19 +272,17 @@ def plot(result: ERAGResult, path: Path) -> None:
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline erag``."""
     config = parse(ERAGConfig, arguments, "seper-reward baseline erag")
-    queries, corpus = questions_and_corpus(config)
-    scorer = load_scorer(config, config.seed)
-    options = LabelerOptions(**config.labeler_options)
-    result = erag(
-        queries,
-        {name: load_retriever(name, corpus) for name in config.retrievers},
-        {name: load_labeler(name, lambda: scorer, options=options) for name in config.labelers},
-        answering_labeler(scorer, options, config.judging_seed),
-        depths=config.depths,
-        margin=config.margin,
-    )
-    print(tables(result))
-    write_result(asdict(result), config)
-    if config.plot:
-        plot(result, Path(config.plot))
+    with reporting("baseline erag", config) as report:
+        queries, corpus = questions_and_corpus(config)
+        scorer = load_scorer(config, config.seed)
+        options = LabelerOptions(**config.labeler_options)
+        result = erag(
+            queries,
+            {name: load_retriever(name, corpus) for name in config.retrievers},
+            {name: load_labeler(name, lambda: scorer, options=options) for name in config.labelers},
+            answering_labeler(scorer, options, config.judging_seed),
+            depths=config.depths,
+            margin=config.margin,
+        )
+        report(result)
     return f"seper-reward train retriever --input {config.file}{corpus_flag(config)} --labeler {config.labelers[0]}"

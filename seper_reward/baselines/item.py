@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_table, label_all
-from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, write_result
+from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, reporting
 from seper_reward.config import LabelerConfig, load_scorer
 from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import relevance_of
@@ -69,13 +69,17 @@ class ItemResult:
     answers: dict[str, dict[str, Mean]]  # with "all passages", "relevant passages" and "no passage"
     judges: dict[str, JudgeResult]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON-able mappings."""
         result = asdict(self)
         for name, judge in result["judges"].items():
             parts = [value if key == "ndcg" else {key: value} for key, value in judge.items()]
             result["judges"][name] = {key: value for part in parts for key, value in part.items()}
         return result
+
+    def table(self) -> str:
+        """Return the result as text."""
+        return tables(self)
 
 
 class _Judged(NamedTuple):
@@ -254,24 +258,24 @@ def tables(result: ItemResult) -> str:
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline item``."""
     config = parse(ItemConfig, arguments, "seper-reward baseline item")
-    options = LabelerOptions(**config.labeler_options)
-    for name in {*config.judges, config.reference} - {*METHODS, "none"}:
-        check_labeler(name)
-    queries = marked_questions(config, needed_file(config))
-    scorer = load_scorer(config, config.seed)
+    with reporting("baseline item", config) as report:
+        options = LabelerOptions(**config.labeler_options)
+        for name in {*config.judges, config.reference} - {*METHODS, "none"}:
+            check_labeler(name)
+        queries = marked_questions(config, needed_file(config))
+        scorer = load_scorer(config, config.seed)
 
-    def judge(name: str) -> Any:
-        if name in METHODS:
-            return options.item(scorer, name)
-        return load_labeler(name, lambda: scorer, options=options)
+        def judge(name: str) -> Any:
+            if name in METHODS:
+                return options.item(scorer, name)
+            return load_labeler(name, lambda: scorer, options=options)
 
-    result = judgments(
-        scorer,
-        queries,
-        {name: judge(name) for name in config.judges},
-        reference=None if config.reference == "none" else judge(config.reference),
-        margin=config.margin,
-    )
-    print(tables(result))
-    write_result(result.as_json(), config)
+        result = judgments(
+            scorer,
+            queries,
+            {name: judge(name) for name in config.judges},
+            reference=None if config.reference == "none" else judge(config.reference),
+            margin=config.margin,
+        )
+        report(result)
     return f"seper-reward label --input {config.file} --labeler item --output_dir runs/item"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.baselines.session import ANSWER_MARK, Session, Tools, Trace, WorkflowOptions
-from seper_reward.command import RetrievalConfig, corpus_flag, parse, questions_and_corpus, write_result
+from seper_reward.command import RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
 from seper_reward.config import RETRIEVER_HELP, load_scorer
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.measuring import Context, each_scorable, measured
@@ -173,6 +173,18 @@ class WorkflowsResult:
     workflows: dict[str, WorkflowResult]
     traces: list[dict[str, Any]]  # by question and workflow the answer, and the query, passages and gain of each step
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as ``--json`` writes it."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """Return the result as text."""
+        return tables(self)
+
+    def plot(self, path: Path) -> None:
+        """Plot the result into an image file."""
+        plot(self, path)
+
 
 class Answered(NamedTuple):
     """A workflow's trace, whether its answer is right, in [0, 1], and SePer in each of the trace's ``contexts``."""
@@ -327,16 +339,19 @@ def _step_cell(row: StepResult) -> str:
     return f"{interval_cell(row.gain)} ({row.share:.0%}{refused})"
 
 
+def plot(result: WorkflowsResult, path: Path) -> None:
+    """Plot accuracy over searches; the path's ending decides the format (svg, png, pdf)."""
+    points = {name: (row.searches["mean"], row.accuracy["mean"]) for name, row in result.workflows.items()}
+    plot_tradeoff(Tradeoff(points, []), path)
+
+
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline workflows``."""
     config = parse(WorkflowsConfig, arguments, "seper-reward baseline workflows")
-    options = config.options
-    queries, corpus = questions_and_corpus(config)
-    retriever = load_retriever(config.retriever, corpus)
-    result = compare_workflows(load_scorer(config, config.seed), queries, retriever, config.workflows, options)
-    print(tables(result))
-    write_result(asdict(result), config)
-    if config.plot:
-        points = {name: (row.searches["mean"], row.accuracy["mean"]) for name, row in result.workflows.items()}
-        plot_tradeoff(Tradeoff(points, []), Path(config.plot))
+    with reporting("baseline workflows", config) as report:
+        options = config.options
+        queries, corpus = questions_and_corpus(config)
+        retriever = load_retriever(config.retriever, corpus)
+        result = compare_workflows(load_scorer(config, config.seed), queries, retriever, config.workflows, options)
+        report(result)
     return f"seper-reward baseline compression --file {config.file}{corpus_flag(config)}"

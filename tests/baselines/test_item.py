@@ -58,7 +58,7 @@ def scorer(tiny_sampler, tiny_judge):
 
 
 def test_judgments_by_hand(scorer):
-    result = judgments(scorer, QUERIES, {"j": Scripted()}, reference=Scripted(["b"]), margin=0.25).as_json()
+    result = judgments(scorer, QUERIES, {"j": Scripted()}, reference=Scripted(["b"]), margin=0.25).as_dict()
     assert (result["questions"], result["without_relevant"]) == (3, 1)
     found = result["judges"]["j"]
     # of a the first two are chosen, of b the last, of c none
@@ -86,7 +86,7 @@ def test_judgments_by_hand(scorer):
 
 
 def test_a_judge_of_ranks_has_an_order_of_its_own(scorer):
-    found = judgments(scorer, QUERIES[:3], {"j": Scripted(["b"], ranked=True)}).as_json()["judges"]["j"]
+    found = judgments(scorer, QUERIES[:3], {"j": Scripted(["b"], ranked=True)}).as_dict()["judges"]["j"]
     assert found["ndcg@3"]["mean"] == pytest.approx((1 / math.log2(3) + 1) / 2, abs=1e-4)
     assert found["questions"] == 2
     assert found["left_out"] == ["no b"]
@@ -94,7 +94,7 @@ def test_a_judge_of_ranks_has_an_order_of_its_own(scorer):
 
 
 def test_a_judge_that_is_never_understood_has_no_numbers(scorer):
-    found = judgments(scorer, QUERIES, {"j": Scripted("abc")}, reference=GoldLabeler()).as_json()["judges"]["j"]
+    found = judgments(scorer, QUERIES, {"j": Scripted("abc")}, reference=GoldLabeler()).as_dict()["judges"]["j"]
     assert (found["questions"], len(found["left_out"])) == (0, 3)
     assert found["precision"] is found["f1_of_means"] is None
     assert found["answers"]["exact_match"] == found["ndcg@1"] == {"mean": None, "interval": None}

@@ -115,6 +115,7 @@ def words(tiny_reader, tiny_entailment, lane_questions, tmp_path):
     return [*words, "--output_dir", str(tmp_path / "run")]
 
 
+@pytest.mark.slow
 def test_the_command_goes_on(words, lane_questions, tmp_path, capsys, monkeypatch):
     assert main(words) == 0
     out, folder = capsys.readouterr().out, tmp_path / "run"

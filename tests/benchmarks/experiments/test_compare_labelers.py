@@ -36,6 +36,7 @@ def test_means_and_leads_by_hand():
     assert leads({"untrained": before, "gold-0": after}, "gold")["untrained"]["interval"] is None  # one seed
 
 
+@pytest.mark.slow
 def test_each_seed_of_a_comparison_draws_labels_of_its_own(settings, tmp_path):
     settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "1", "--dev_share", "0"]
     settings += ["--labelers", "delta_seper", "--seeds", "0", "1"]
@@ -58,6 +59,7 @@ def test_each_seed_of_a_comparison_draws_labels_of_its_own(settings, tmp_path):
     assert (folder / "label_table.md").read_text() in text
 
 
+@pytest.mark.slow
 def test_labels_that_teach_nothing_leave_the_retriever_untrained(settings, tmp_path, capsys):
     settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "1", "--dev_share", "0.2"]
     settings += ["--seeds", "0", "1", "--tune", "learning_rate=1e-4,1e-3"]
@@ -72,6 +74,7 @@ def test_labels_that_teach_nothing_leave_the_retriever_untrained(settings, tmp_p
     assert compare_labelers.main(settings) == 0  # and resumes
 
 
+@pytest.mark.slow
 def test_labels_of_sets_are_compared_with_those_of_single_passages(settings, tmp_path):
     settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "2", "--dev_share", "0.2"]
     settings += ["--labelers", "conditional_delta_seper", "gold", "--seeds", "0", "--hops", "2", "--eval_top_k", "2"]

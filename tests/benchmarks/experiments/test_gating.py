@@ -166,6 +166,7 @@ def test_settings_that_have_no_zero_or_no_dev(settings, message):
         GatingConfig(**{"dev_share": 0.1, **settings})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("student", ["ridge", "cross_encoder"])
 def test_command(student, lane_questions, tmp_path, tiny_reader, tiny_entailment, tiny_encoder, capsys):
     (tmp_path / "held_out").symlink_to(tiny_reader)

@@ -223,6 +223,7 @@ def settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, tiny_encode
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_table_alone_trains_nothing_and_resumes(settings, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(compare_labelers, "HeadRun", None)
     asked, seeds = [], {"label": set(), "judge": set()}

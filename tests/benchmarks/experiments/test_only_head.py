@@ -59,6 +59,7 @@ def weights(folder):
     return SentenceTransformer(str(folder), device="cpu").state_dict()
 
 
+@pytest.mark.slow
 def test_only_the_new_head_learns(settings, tmp_path, tiny_encoder, tiny_scorer):
     weak = tmp_path / "weak"
     assert new_head.main(["--model", str(tiny_encoder), "--dimension", "8", "--output_dir", str(weak)]) == 0

@@ -128,6 +128,7 @@ def test_a_reader_that_tells_no_probabilities_is_refused(tiny_sampler, tiny_judg
         repeats(silent, QUERIES, [])
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_from_the_cache(tiny_reader, tiny_entailment, tmp_path, capsys, monkeypatch):
     (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
     words = ["--counts", "1", "2", "--repeats", "2", "--cache", str(tmp_path / "cache.sqlite")]

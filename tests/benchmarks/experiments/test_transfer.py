@@ -212,6 +212,7 @@ def test_too_few_folders_questions_or_responses_are_named(two, tmp_path, capsys)
     assert "expected at least two questions that a and b all labelled, got 1" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_real_label_folders(lane_questions, tiny_reader, tiny_entailment, tmp_path, capsys):
     label = [
         "label",
