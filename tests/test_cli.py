@@ -134,7 +134,7 @@ def test_an_unknown_command_is_named_with_the_nearest(capsys, arguments, message
 )
 def test_a_recipe_that_became_an_experiment_names_it(capsys, recipe, module):
     assert cli.main(["train", recipe, "--output_dir", "runs/x"]) == 2
-    said = f"was removed; in a checkout, run 'python -m tests.benchmarks.experiments.{module}'"
+    said = f"is now 'python -m tests.benchmarks.experiments.{module}', in a checkout of the repository"
     assert capsys.readouterr().err == f"seper-reward train {recipe}: {said}\n"
     assert (Path(__file__).parent / "benchmarks" / "experiments" / f"{module}.py").is_file()
 
