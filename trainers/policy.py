@@ -435,7 +435,7 @@ def learn(
             played |= after
     if process_state().is_main_process:
         # the results of training stay in place
-        name, policy = ("evaluate", "before") if config.evaluate_only else ("results", "after")
+        name, policy = ("evaluation", "before") if config.evaluate_only else ("results", "after")
         publish(folder, name, played, rules, policy, trainer.state.log_history)
         for reason, count in bench.reward.failures.most_common():
             print(f"{count} rollouts not scored: {reason}", file=sys.stderr)
