@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig, Tracking
 from seper_reward.runtime.json_files import naming
@@ -191,6 +191,14 @@ class Result(Protocol):
     def table(self) -> str:
         """Return the tables that are printed."""
         ...
+
+
+class Record:
+    """A frozen dataclass of a result, whose JSON file has its fields."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file, without the settings."""
+        return asdict(cast(Any, self))
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from tqdm.auto import tqdm
 from seper_reward.baselines.compressors import Compressor, load_compressor
 from seper_reward.command import (
     HARM_HELP,
+    Record,
     RetrievalConfig,
     check_depths,
     corpus_flag,
@@ -94,23 +95,60 @@ class ReaderResult:
 
 
 @dataclass(frozen=True)
-class CompressionResult:
+class CompressionResult(Record):
     """Results by reader, and the number of questions."""
 
     questions: int
     readers: dict[str, ReaderResult]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result as ``--json`` writes it."""
-        return asdict(self)
-
     def table(self) -> str:
-        """Return the result as text."""
-        return tables(self)
+        """Return ΔSePer by depth, reranker and compression as Markdown, one table per reader."""
+        header = ["k", "reranker", "compression", "ΔSePer", "what the compression, else the reranker adds"]
+        header += ["exact match", "harm rate", "passages", "tokens"]
+        parts = []
+        for name, found in self.readers.items():
+            rows = [
+                [
+                    str(row.k),
+                    row.reranker,
+                    row.compression,
+                    interval_cell(row.delta_seper),
+                    "–" if row.lead is None else lead_text(row.lead),
+                    cell(row.exact_match["mean"]),
+                    cell(row.harm_rate["mean"]),
+                    f"{row.passages:.1f}",
+                    f"{row.tokens:.0f}",
+                ]
+                for row in sorted(found.variants, key=lambda row: row.k)
+            ]
+            counts = questions_text(found.questions, found.left_out)
+            parts.append(f"Reader {name}: {counts}, SePer without a passage {found.baseline_seper:.3f}")
+            parts.append(markdown_table(header, rows))
+        return "\n\n".join(parts)
 
     def plot(self, path: Path) -> None:
-        """Plot the result into an image file."""
-        plot(self, path)
+        """Plot ΔSePer over the number of passages, one line per reranker and compression, one panel per reader."""
+        figure = new_figure(4.5 * len(self.readers) + 2.5, 4)
+        panels = figure.subplots(1, len(self.readers), sharey=True, squeeze=False)[0]
+        for axes, (name, found) in zip(panels, self.readers.items(), strict=True):
+            lines: dict[str, list[VariantResult]] = {}
+            for row in found.variants:
+                added = [each for each in (row.reranker, row.compression) if each != NONE]
+                lines.setdefault(" + ".join(added) or "as retrieved", []).append(row)
+            for number, (label, rows) in enumerate(lines.items()):
+                depths, means = [row.k for row in rows], [row.delta_seper["mean"] for row in rows]
+                (line,) = axes.plot(depths, means, "-o" if number == 0 else "--o", markersize=4, label=label)
+                for row, center in zip(rows, means, strict=True):
+                    interval = row.delta_seper["interval"] or [center, center]
+                    axes.vlines(row.k, *interval, color=line.get_color(), alpha=0.3)
+            axes.axhline(0, color="#d5d8dc", zorder=0)
+            axes.set_xticks(sorted({row.k for row in found.variants}))
+            axes.set_xlabel("passages before compression")
+            axes.set_title(f"reader {name}", fontsize=10)
+            axes.spines[["top", "right"]].set_visible(False)
+        panels[0].set_ylabel("mean ΔSePer (bars: 95 % over questions)")
+        legend_beside(panels[-1])
+        save_figure(figure, path)
 
 
 class Variant(NamedTuple):
@@ -243,57 +281,6 @@ def _variant_result(variant: Variant, rows: Sequence[_Row], scorer: SePerScorer,
 def _tokens(scorer: SePerScorer, passages: Context) -> int:
     texts = [passage.full_text for passage in passages]
     return sum(map(len, scorer.sampler.tokenizer(texts, add_special_tokens=False).input_ids)) if texts else 0
-
-
-def tables(result: CompressionResult) -> str:
-    """Return ΔSePer by depth, reranker and compression as Markdown, one table per reader."""
-    header = ["k", "reranker", "compression", "ΔSePer", "what the compression, else the reranker adds"]
-    header += ["exact match", "harm rate", "passages", "tokens"]
-    parts = []
-    for name, found in result.readers.items():
-        rows = [
-            [
-                str(row.k),
-                row.reranker,
-                row.compression,
-                interval_cell(row.delta_seper),
-                "–" if row.lead is None else lead_text(row.lead),
-                cell(row.exact_match["mean"]),
-                cell(row.harm_rate["mean"]),
-                f"{row.passages:.1f}",
-                f"{row.tokens:.0f}",
-            ]
-            for row in sorted(found.variants, key=lambda row: row.k)
-        ]
-        counts = questions_text(found.questions, found.left_out)
-        parts.append(f"Reader {name}: {counts}, SePer without a passage {found.baseline_seper:.3f}")
-        parts.append(markdown_table(header, rows))
-    return "\n\n".join(parts)
-
-
-def plot(result: CompressionResult, path: Path) -> None:
-    """Plot ΔSePer over the number of passages, one line per reranker and compression, one panel per reader."""
-    figure = new_figure(4.5 * len(result.readers) + 2.5, 4)
-    panels = figure.subplots(1, len(result.readers), sharey=True, squeeze=False)[0]
-    for axes, (name, found) in zip(panels, result.readers.items(), strict=True):
-        lines: dict[str, list[VariantResult]] = {}
-        for row in found.variants:
-            added = [each for each in (row.reranker, row.compression) if each != NONE]
-            lines.setdefault(" + ".join(added) or "as retrieved", []).append(row)
-        for number, (label, rows) in enumerate(lines.items()):
-            depths, means = [row.k for row in rows], [row.delta_seper["mean"] for row in rows]
-            (line,) = axes.plot(depths, means, "-o" if number == 0 else "--o", markersize=4, label=label)
-            for row, center in zip(rows, means, strict=True):
-                interval = row.delta_seper["interval"] or [center, center]
-                axes.vlines(row.k, *interval, color=line.get_color(), alpha=0.3)
-        axes.axhline(0, color="#d5d8dc", zorder=0)
-        axes.set_xticks(sorted({row.k for row in found.variants}))
-        axes.set_xlabel("passages before compression")
-        axes.set_title(f"reader {name}", fontsize=10)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("mean ΔSePer (bars: 95 % over questions)")
-    legend_beside(panels[-1])
-    save_figure(figure, path)
 
 
 def command(arguments: list[str]) -> str:

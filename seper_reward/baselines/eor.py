@@ -25,7 +25,7 @@ from seper_reward.baselines.voting import (
     search_weights,
     starting_strengths,
 )
-from seper_reward.command import RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
+from seper_reward.command import Record, RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
 from seper_reward.config import load_scorer
 from seper_reward.data.answers import abstains, exact_match, share_held, stated_parts
 from seper_reward.data.splits import fold_of
@@ -108,7 +108,7 @@ class VoteResult:
 
 
 @dataclass(frozen=True)
-class EoRResult:
+class EoRResult(Record):
     """Votes against single retrievers."""
 
     questions: int
@@ -121,17 +121,55 @@ class EoRResult:
     upper_bound: Mean  # share of questions that at least one retriever has right
     consistency: ConsistencyResult
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result as ``--json`` writes it."""
-        return asdict(self)
-
     def table(self) -> str:
-        """Return the result as text."""
-        return tables(self)
+        """Return how sources and votes do as text: accuracy, errors, win ratios, and the weights of votes."""
+        sources, voters, best = self.consistency.sources, self.voters, self.best_single
+        chosen = ", ".join(f"{name} in {count}" for name, count in best["chosen"].items())
+        errors = list(next(iter(sources.values())).errors)
+        done = [[name, *map(interval_cell, (row.accuracy, row.mrwr, row.mrlr))] for name, row in sources.items()]
+        wrong = [
+            [name, *(cell(row.errors[each]) for each in errors), cell(row.abstained)] for name, row in sources.items()
+        ]
+        wins = [[name, *map(cell, row.values())] for name, row in self.consistency.win_ratio.items()]
+        votes = [
+            [name, interval_cell(row.accuracy), cell(row.mrlr), lead_text(row.lead)] for name, row in voters.items()
+        ]
+        names = list(dict.fromkeys(each for row in voters.values() for kind in row.weights.values() for each in kind))
+        weights = [
+            [name, *(cell((row.weights["similarities"] | row.weights["retrievers"]).get(each)) for each in names)]
+            for name, row in voters.items()
+        ]
+        return "\n\n".join(
+            [
+                text_table(["retriever", "accuracy", "MRWR", "MRLR"], done),
+                text_table(["errors", *errors, "abstained"], wrong),
+                text_table(["is right where it is wrong:", *sources], wins),
+                f"best retriever of the other folds ({chosen} of {self.folds}): {interval_cell(best['accuracy'])}",
+                text_table(["vote", "accuracy", "MRLR", "lead over the best retriever"], votes),
+                f"right by at least one: {interval_cell(self.upper_bound)}",
+                text_table(["mean weight of", *names], weights),
+            ]
+        )
 
     def plot(self, path: Path) -> None:
-        """Plot the result into an image file."""
-        plot(self, path)
+        """Plot the win ratios as a heat map."""
+        ratios = self.consistency.win_ratio
+        names = list(ratios)
+        figure = new_figure(0.9 * len(names) + 3, 0.6 * len(names) + 2)
+        axes = figure.subplots()
+        values = [[float("nan") if value is None else value for value in row.values()] for row in ratios.values()]
+        shown = axes.imshow(values, cmap="Greens", vmin=0, vmax=1)
+        for height, row in enumerate(ratios.values()):
+            for place, value in enumerate(row.values()):
+                if value is not None:
+                    color = "white" if value > 0.6 else "black"
+                    axes.text(place, height, f"{value:.2f}", ha="center", va="center", color=color, fontsize=9)
+        axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
+        axes.set_yticks(range(len(names)), names)
+        axes.set_xlabel("where this one is wrong")
+        axes.set_ylabel("this one is right")
+        figure.colorbar(shown, ax=axes)
+        save_figure(figure, path)
 
 
 class _Asked(NamedTuple):
@@ -334,56 +372,6 @@ def _right(asked: Sequence[_Asked]) -> Any:
 
 def _means(rows: Sequence[Sequence[float]], names: Sequence[str]) -> dict[str, float]:
     return {name: rounded(float(value)) for name, value in zip(names, np.mean(rows, axis=0), strict=True)}
-
-
-def tables(result: EoRResult) -> str:
-    """Return how sources and votes do as text: accuracy, errors, win ratios, and the weights of votes."""
-    sources, voters, best = result.consistency.sources, result.voters, result.best_single
-    chosen = ", ".join(f"{name} in {count}" for name, count in best["chosen"].items())
-    errors = list(next(iter(sources.values())).errors)
-    done = [[name, *map(interval_cell, (row.accuracy, row.mrwr, row.mrlr))] for name, row in sources.items()]
-    wrong = [
-        [name, *(cell(row.errors[each]) for each in errors), cell(row.abstained)] for name, row in sources.items()
-    ]
-    wins = [[name, *map(cell, row.values())] for name, row in result.consistency.win_ratio.items()]
-    votes = [[name, interval_cell(row.accuracy), cell(row.mrlr), lead_text(row.lead)] for name, row in voters.items()]
-    names = list(dict.fromkeys(each for row in voters.values() for kind in row.weights.values() for each in kind))
-    weights = [
-        [name, *(cell((row.weights["similarities"] | row.weights["retrievers"]).get(each)) for each in names)]
-        for name, row in voters.items()
-    ]
-    return "\n\n".join(
-        [
-            text_table(["retriever", "accuracy", "MRWR", "MRLR"], done),
-            text_table(["errors", *errors, "abstained"], wrong),
-            text_table(["is right where it is wrong:", *sources], wins),
-            f"best retriever of the other folds ({chosen} of {result.folds}): {interval_cell(best['accuracy'])}",
-            text_table(["vote", "accuracy", "MRLR", "lead over the best retriever"], votes),
-            f"right by at least one: {interval_cell(result.upper_bound)}",
-            text_table(["mean weight of", *names], weights),
-        ]
-    )
-
-
-def plot(result: EoRResult, path: Path) -> None:
-    """Plot the win ratios as a heat map."""
-    ratios = result.consistency.win_ratio
-    names = list(ratios)
-    figure = new_figure(0.9 * len(names) + 3, 0.6 * len(names) + 2)
-    axes = figure.subplots()
-    values = [[float("nan") if value is None else value for value in row.values()] for row in ratios.values()]
-    shown = axes.imshow(values, cmap="Greens", vmin=0, vmax=1)
-    for height, row in enumerate(ratios.values()):
-        for place, value in enumerate(row.values()):
-            if value is not None:
-                color = "white" if value > 0.6 else "black"
-                axes.text(place, height, f"{value:.2f}", ha="center", va="center", color=color, fontsize=9)
-    axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_xlabel("where this one is wrong")
-    axes.set_ylabel("this one is right")
-    figure.colorbar(shown, ax=axes)
-    save_figure(figure, path)
 
 
 def command(arguments: list[str]) -> str:

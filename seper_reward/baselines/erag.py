@@ -1,12 +1,20 @@
 """Correlate list metrics by labels of single passages with the reader's score on the list (eRAG, arXiv:2404.13781)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_table, label_all
-from seper_reward.command import RetrievalConfig, check_depths, corpus_flag, parse, questions_and_corpus, reporting
+from seper_reward.command import (
+    Record,
+    RetrievalConfig,
+    check_depths,
+    corpus_flag,
+    parse,
+    questions_and_corpus,
+    reporting,
+)
 from seper_reward.config import RETRIEVER_HELP, CommandConfig, LabelerConfig, load_scorer
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import BadRowError
@@ -80,24 +88,41 @@ class RetrieverResult:
 
 
 @dataclass(frozen=True)
-class ERAGResult:
+class ERAGResult(Record):
     """How well metrics of lists follow the reader, by retriever."""
 
     metric: str  # the reader's score
     questions: int
     retrievers: dict[str, RetrieverResult]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result as ``--json`` writes it."""
-        return asdict(self)
-
     def table(self) -> str:
-        """Return the result as text."""
-        return tables(self)
+        """Return how each labeler's metrics rank lists next to the reader's score and gain, by retriever and depth."""
+        parts = []
+        for retriever, found in self.retrievers.items():
+            ends = dict(found.end_to_end)
+            parts.append(f"{retriever}, no passage: {self.metric} {interval_cell(ends.pop('0'))}")
+            for depth, score in ends.items():
+                parts.append(f"{retriever}, {depth} passages: {self.metric} {interval_cell(score)}")
+                parts[-1] += "".join(
+                    f"\n{_rank_table(f'{title} with the {target}', coefficient, by_labeler, depth, found.labels)}"
+                    for target, by_labeler in found.correlation.items()
+                    for coefficient, title in (("kendall", "Kendall tau"), ("spearman", "Spearman rho"))
+                )
+            parts.append(costs_table({name: row.per_label for name, row in found.labels.items()}, "a label costs"))
+        return "\n\n".join(parts)
 
     def plot(self, path: Path) -> None:
-        """Plot the result into an image file."""
-        plot(self, path)
+        """Plot how well precision by each labeler ranks the lists as the reader does, by retriever and depth."""
+        panels = {"Kendall's τ with the reader's score": "score", "Kendall's τ with its gain": "gain"}
+        series: dict[str, dict[str, dict[str, Any]]] = {title: {} for title in panels}
+        for title, target in panels.items():
+            for retriever, found in self.retrievers.items():
+                for labeler, by_depth in found.correlation[target].items():
+                    for depth, by_metric in by_depth.items():
+                        row = series[title].setdefault(f"P@{depth}, {retriever}", {})
+                        row[labeler] = tuple(by_metric["p"]["kendall"].values())
+        labelers = list(dict.fromkeys(name for found in self.retrievers.values() for name in found.labels))
+        plot_correlations(series, labelers, 0.6, path)
 
 
 def erag(
@@ -227,23 +252,6 @@ def _labeler_result(labelled: Labelled) -> LabelerResult:
     return LabelerResult(len(labelled.labeled), labelled.reasons, label, labelled.per(len(labels)))
 
 
-def tables(result: ERAGResult) -> str:
-    """Return how each labeler's metrics rank lists next to the reader's score and gain, by retriever and depth."""
-    parts = []
-    for retriever, found in result.retrievers.items():
-        ends = dict(found.end_to_end)
-        parts.append(f"{retriever}, no passage: {result.metric} {interval_cell(ends.pop('0'))}")
-        for depth, score in ends.items():
-            parts.append(f"{retriever}, {depth} passages: {result.metric} {interval_cell(score)}")
-            parts[-1] += "".join(
-                f"\n{_rank_table(f'{title} with the {target}', coefficient, by_labeler, depth, found.labels)}"
-                for target, by_labeler in found.correlation.items()
-                for coefficient, title in (("kendall", "Kendall tau"), ("spearman", "Spearman rho"))
-            )
-        parts.append(costs_table({name: row.per_label for name, row in found.labels.items()}, "a label costs"))
-    return "\n\n".join(parts)
-
-
 def _rank_table(
     title: str, coefficient: str, by_labeler: Correlations, depth: str, labels: Mapping[str, LabelerResult]
 ) -> str:
@@ -253,20 +261,6 @@ def _rank_table(
         cells = [interval_cell({"mean": row["value"], "interval": row["interval"]}) for row in found]
         rows.append([name, str(labels[name].questions), *cells])
     return text_table([title, "questions", *(LIST_METRICS if rows else ())], rows)
-
-
-def plot(result: ERAGResult, path: Path) -> None:
-    """Plot how well precision by each labeler ranks the lists as the reader does, by retriever and depth."""
-    panels = {"Kendall's τ with the reader's score": "score", "Kendall's τ with its gain": "gain"}
-    series: dict[str, dict[str, dict[str, Any]]] = {title: {} for title in panels}
-    for title, target in panels.items():
-        for retriever, found in result.retrievers.items():
-            for labeler, by_depth in found.correlation[target].items():
-                for depth, by_metric in by_depth.items():
-                    row = series[title].setdefault(f"P@{depth}, {retriever}", {})
-                    row[labeler] = tuple(by_metric["p"]["kendall"].values())
-    labelers = list(dict.fromkeys(name for found in result.retrievers.values() for name in found.labels))
-    plot_correlations(series, labelers, 0.6, path)
 
 
 def command(arguments: list[str]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_table, label_all
-from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, reporting
+from seper_reward.command import MarkedConfig, Record, marked_questions, needed_file, parse, reporting
 from seper_reward.config import LabelerConfig, load_scorer
 from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import relevance_of
@@ -15,7 +15,7 @@ from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_lab
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
-from seper_reward.reports.tables import cell, interval_cell, text_table
+from seper_reward.reports.tables import cell, interval_cell, pearson_cell, text_table
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import PooledPearson, mean_over_questions, rounded
@@ -61,7 +61,7 @@ class JudgeResult:
 
 
 @dataclass(frozen=True)
-class ItemResult:
+class ItemResult(Record):
     """How good judges are."""
 
     questions: int
@@ -78,8 +78,38 @@ class ItemResult:
         return result
 
     def table(self) -> str:
-        """Return the result as text."""
-        return tables(self)
+        """Return how good judges are as text: by marks, by answers, by agreement, and the costs of a question."""
+        judges = self.judges
+        names = ["precision", "recall", "f1", "f1_of_means"]
+        depths = list(next(iter(judges.values())).ndcg)
+        by_marks = [
+            [
+                name,
+                str(row.questions),
+                *(cell(getattr(row, each)) for each in names),
+                *(cell(row.ndcg[each]["mean"]) for each in depths),
+            ]
+            for name, row in judges.items()
+        ]
+        answers = {**self.answers, **{name: row.answers for name, row in judges.items()}}
+        metrics = list(next(iter(answers.values())))
+        by_answers = [[name, *(interval_cell(row[metric]) for metric in metrics)] for name, row in answers.items()]
+        against = list(dict.fromkeys(name for row in judges.values() for name in row.agreement))
+        agreement = [
+            [
+                name,
+                *(pearson_cell(row.agreement[each]) for each in against),
+            ]
+            for name, row in judges.items()
+        ]
+        return "\n\n".join(
+            [
+                text_table(["judge", "questions", *names, *depths], by_marks),
+                text_table(["answers with", *metrics], by_answers),
+                text_table(["Pearson of labels with", *against], agreement),
+                costs_table({name: row.per_question for name, row in judges.items()}, "a question costs"),
+            ]
+        )
 
 
 class _Judged(NamedTuple):
@@ -221,38 +251,6 @@ def _ratio(part: float, whole: float) -> float:
 
 def _harmonic(one: float, other: float) -> float:
     return 2 * one * other / (one + other) if one + other else 0.0
-
-
-def tables(result: ItemResult) -> str:
-    """Return how good judges are as text: by marks, by answers, by agreement, and the costs of a question."""
-    judges = result.judges
-    names = ["precision", "recall", "f1", "f1_of_means"]
-    depths = list(next(iter(judges.values())).ndcg)
-    by_marks = [
-        [
-            name,
-            str(row.questions),
-            *(cell(getattr(row, each)) for each in names),
-            *(cell(row.ndcg[each]["mean"]) for each in depths),
-        ]
-        for name, row in judges.items()
-    ]
-    answers = {**result.answers, **{name: row.answers for name, row in judges.items()}}
-    metrics = list(next(iter(answers.values())))
-    by_answers = [[name, *(interval_cell(row[metric]) for metric in metrics)] for name, row in answers.items()]
-    against = list(dict.fromkeys(name for row in judges.values() for name in row.agreement))
-    agreement = [
-        [name, *(interval_cell({**row.agreement[each], "mean": row.agreement[each]["pearson"]}) for each in against)]
-        for name, row in judges.items()
-    ]
-    return "\n\n".join(
-        [
-            text_table(["judge", "questions", *names, *depths], by_marks),
-            text_table(["answers with", *metrics], by_answers),
-            text_table(["Pearson of labels with", *against], agreement),
-            costs_table({name: row.per_question for name, row in judges.items()}, "a question costs"),
-        ]
-    )
 
 
 def command(arguments: list[str]) -> str:

@@ -6,12 +6,12 @@ around a reader of short answers, without the parts that are trained for it ther
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.baselines.session import ANSWER_MARK, Session, Tools, Trace, WorkflowOptions
-from seper_reward.command import RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
+from seper_reward.command import Record, RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
 from seper_reward.config import RETRIEVER_HELP, load_scorer
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.measuring import Context, each_scorable, measured
@@ -164,7 +164,7 @@ class WorkflowResult:
 
 
 @dataclass(frozen=True)
-class WorkflowsResult:
+class WorkflowsResult(Record):
     """Workflows on the same questions."""
 
     questions: int
@@ -173,17 +173,41 @@ class WorkflowsResult:
     workflows: dict[str, WorkflowResult]
     traces: list[dict[str, Any]]  # by question and workflow the answer, and the query, passages and gain of each step
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result as ``--json`` writes it."""
-        return asdict(self)
-
     def table(self) -> str:
-        """Return the result as text."""
-        return tables(self)
+        """Return accuracy, ΔSePer and costs of workflows, and the gain of each of their steps, as Markdown."""
+        found = self.workflows
+        longest = max(len(row.steps) for row in found.values())
+        header = ["workflow", "accuracy", "ΔSePer", "lead in accuracy over retrieve", "searches", "tokens"]
+        reached = [
+            [
+                name,
+                interval_cell(row.accuracy),
+                interval_cell(row.delta_seper),
+                "–" if row.lead is None else lead_text(row.lead["accuracy"]),
+                f"{row.searches['mean']:.2f}",
+                f"{row.tokens['mean']:.0f}",
+                cell(row.per_search),
+            ]
+            for name, row in found.items()
+        ]
+        parts = [
+            f"{questions_text(self.questions, self.left_out)}, SePer without a passage {self.baseline_seper:.3f}",
+            markdown_table([*header, "ΔSePer a search"], reached),
+        ]
+        if longest:
+            steps = [
+                [name, *map(_step_cell, row.steps), *[""] * (longest - len(row.steps))] for name, row in found.items()
+            ]
+            parts += [
+                "ΔSePer by step, over all questions, with the share of questions that have the step",
+                markdown_table(["workflow", *(f"step {place + 1}" for place in range(longest))], steps),
+            ]
+        return "\n\n".join(parts)
 
     def plot(self, path: Path) -> None:
-        """Plot the result into an image file."""
-        plot(self, path)
+        """Plot accuracy over searches; the path's ending decides the format (svg, png, pdf)."""
+        points = {name: (row.searches["mean"], row.accuracy["mean"]) for name, row in self.workflows.items()}
+        plot_tradeoff(Tradeoff(points, []), path)
 
 
 class Answered(NamedTuple):
@@ -302,47 +326,9 @@ def _trace_row(answered: Answered) -> dict[str, Any]:
     return {"answer": trace.answer, "right": answered.right, "thoughts": list(trace.thoughts), "steps": steps}
 
 
-def tables(result: WorkflowsResult) -> str:
-    """Return accuracy, ΔSePer and costs of workflows, and the gain of each of their steps, as Markdown."""
-    found = result.workflows
-    longest = max(len(row.steps) for row in found.values())
-    header = ["workflow", "accuracy", "ΔSePer", "lead in accuracy over retrieve", "searches", "tokens"]
-    reached = [
-        [
-            name,
-            interval_cell(row.accuracy),
-            interval_cell(row.delta_seper),
-            "–" if row.lead is None else lead_text(row.lead["accuracy"]),
-            f"{row.searches['mean']:.2f}",
-            f"{row.tokens['mean']:.0f}",
-            cell(row.per_search),
-        ]
-        for name, row in found.items()
-    ]
-    parts = [
-        f"{questions_text(result.questions, result.left_out)}, SePer without a passage {result.baseline_seper:.3f}",
-        markdown_table([*header, "ΔSePer a search"], reached),
-    ]
-    if longest:
-        steps = [
-            [name, *map(_step_cell, row.steps), *[""] * (longest - len(row.steps))] for name, row in found.items()
-        ]
-        parts += [
-            "ΔSePer by step, over all questions, with the share of questions that have the step",
-            markdown_table(["workflow", *(f"step {place + 1}" for place in range(longest))], steps),
-        ]
-    return "\n\n".join(parts)
-
-
 def _step_cell(row: StepResult) -> str:
     refused = f", {row.refused:.0%} of them refusals" if row.refused else ""
     return f"{interval_cell(row.gain)} ({row.share:.0%}{refused})"
-
-
-def plot(result: WorkflowsResult, path: Path) -> None:
-    """Plot accuracy over searches; the path's ending decides the format (svg, png, pdf)."""
-    points = {name: (row.searches["mean"], row.accuracy["mean"]) for name, row in result.workflows.items()}
-    plot_tradeoff(Tradeoff(points, []), path)
 
 
 def command(arguments: list[str]) -> str:

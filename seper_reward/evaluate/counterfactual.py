@@ -1,10 +1,9 @@
 """Compare ΔSePer of passages with planted wrong answers and of relevant ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, reporting
+from seper_reward.command import MarkedConfig, Record, marked_questions, needed_file, parse, reporting
 from seper_reward.config import load_scorer
 from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.estimators.utility import utility
@@ -24,7 +23,7 @@ class CounterfactualConfig(MarkedConfig):
 
 
 @dataclass(frozen=True)
-class Counterfactual:
+class Counterfactual(Record):
     """How passages with a planted wrong answer move a reader, and how supporting ones do.
 
     Attributes:
@@ -43,10 +42,6 @@ class Counterfactual:
     known_questions: int
     questions: int
     left_out: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file."""
-        return asdict(self)
 
     def table(self) -> str:
         """Return the mean ΔSePer by kind of passage."""

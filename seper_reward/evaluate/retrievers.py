@@ -2,13 +2,14 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.batching import measure_shared
 from seper_reward.command import (
     HARM_HELP,
+    Record,
     RetrievalConfig,
     check_depths,
     corpus_flag,
@@ -79,7 +80,7 @@ class RetrieverRow:
 
 
 @dataclass(frozen=True)
-class Retrievers:
+class Retrievers(Record):
     """Retrievers side by side; a number that is not defined is ``None``.
 
     Attributes:
@@ -94,10 +95,6 @@ class Retrievers:
     left_out: int
     retrievers: Sequence[RetrieverRow]
     order: Mapping[str, Mapping[str, Mapping[str, Any]]]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file."""
-        return asdict(self)
 
     def table(self) -> str:
         """Return the measures, and how well they tell the reader's accuracy, as Markdown."""

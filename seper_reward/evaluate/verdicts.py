@@ -5,7 +5,7 @@ Table 1); the verdicts are those of EVOUNA (Wang et al., arXiv:2305.12421) or a 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.batching import measure_shared
+from seper_reward.command import Record
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer
@@ -49,7 +50,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(Record):
     """How far scores agree with people's verdicts.
 
     Attributes:
@@ -64,10 +65,6 @@ class Agreement:
     thresholds: Mapping[str, float]
     calibration: Mapping[str, Any]
     support: Mapping[str, float | None]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file."""
-        return asdict(self)
 
     def table(self) -> str:
         """Return F1 and accuracy by column and method as Markdown."""

@@ -11,7 +11,6 @@ from seper_reward.baselines.compression import (
     ReaderResult,
     VariantResult,
     measure_variants,
-    tables,
 )
 from seper_reward.cli import main
 from seper_reward.types import Passage, Query
@@ -103,7 +102,7 @@ def test_tables():
     plain = VariantResult("none", "none", 5, of(0.2, [0.1, 0.3]), None, of(0.5), of(0.25), 4.5, 203.4)
     lead = {"lead": -0.01, "interval": [-0.05, 0.02], "sd": 0.1}
     short = replace(plain, compression="longllmlingua", tokens=99.6, lead=lead)
-    table = tables(CompressionResult(10, {"embedded": ReaderResult(9, 1, 0.4, [plain, short])}))
+    table = CompressionResult(10, {"embedded": ReaderResult(9, 1, 0.4, [plain, short])}).table()
     assert table.startswith("Reader embedded: 9 questions, 1 left out, SePer without a passage 0.400\n\n| k ")
     row = cells(table, ["5", "none", "none"])
     assert row == ["0.200 [0.100, 0.300]", "–", "0.500", "0.250", "4.5", "203"]

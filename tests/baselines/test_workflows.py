@@ -13,7 +13,6 @@ from seper_reward.baselines.workflows import (
     WorkflowResult,
     WorkflowsResult,
     compare_workflows,
-    tables,
 )
 from seper_reward.cli import main
 from seper_reward.types import Passage, Query
@@ -113,13 +112,13 @@ def test_tables():
     lead = {"lead": 0.2, "interval": [0.1, 0.3], "sd": 0.1}
     step = StepResult(0.25, 1.0, of(-0.2, [-0.4, -0.1]))
     other = replace(row, lead={"accuracy": lead}, per_search=0.05, steps=[step])
-    table = tables(WorkflowsResult(2, 0, 0.3, {"closed_book": row, "flare": other}, []))
+    table = WorkflowsResult(2, 0, 0.3, {"closed_book": row, "flare": other}, []).table()
     assert cells(table, ["closed_book"]) == ["0.500", "0.100", "–", "0.00", "54", "–"]
     assert cells(table, ["flare"])[2] == "+0.200 [0.100, 0.300]"
     steps = table.partition("by step")[2]
     assert cells(steps, ["flare"]) == ["-0.200 [-0.400, -0.100] (25%, 100% of them refusals)"]
     assert cells(steps, ["closed_book"]) == [""]
-    assert "by step" not in tables(WorkflowsResult(2, 0, 0.3, {"closed_book": row}, []))
+    assert "by step" not in WorkflowsResult(2, 0, 0.3, {"closed_book": row}, []).table()
 
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):

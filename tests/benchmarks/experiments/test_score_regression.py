@@ -6,30 +6,18 @@ import pytest
 import torch
 from sentence_transformers import CrossEncoder
 
-from seper_reward.types import LabeledQuery, Passage, Query
+from seper_reward.types import LabeledQuery
 from tests.benchmarks.experiments.gating import GatingConfig
 from tests.benchmarks.experiments.score_regression import regression_rows, train, weighted_mse
 from tests.helpers import two_hops
+from tests.trainers.test_reranker import MILL, arguments
 from trainers.ranking.data import RankingConfig
-from trainers.reranker import RerankerArguments
-
-MILL = Query(
-    "q", "Who built the mill?", ("Ann",),
-    (Passage("Sheep graze.", id="a"), Passage("Bob built it.", id="b"), Passage("Ann built it.", id="c")),
-)  # fmt: skip
 
 
 @pytest.fixture
 def model(tiny_encoder):
     torch.manual_seed(3)
     return CrossEncoder(str(tiny_encoder), num_labels=1, device="cpu")
-
-
-def arguments(folder, **options):
-    return RerankerArguments(
-        output_dir=str(folder), learning_rate=3e-3, max_steps=60, save_strategy="no", bf16=False,
-        disable_tqdm=True, lr_scheduler_type="constant", **options,
-    )  # fmt: skip
 
 
 def test_weighted_mse_by_hand():
