@@ -81,6 +81,23 @@ def make_encoder(folder: Path) -> Path:
     return folder / "model"
 
 
+def make_two_encoders(encoder: Path, folder: Path) -> Path:
+    """Write a model with one encoder for questions and another for passages, a prompt for each, and dot products."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Router
+
+    queries, passages = (SentenceTransformer(str(encoder), device="cpu") for _ in range(2))
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for parameter in queries.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    router = Router.for_query_document([*queries], [*passages])
+    prompts = {"query": "query: ", "document": "passage: "}
+    model = SentenceTransformer(modules=[router], prompts=prompts, similarity_fn_name="dot", device="cpu")
+    model.save_pretrained(str(folder))
+    return folder
+
+
 def lane_rows(count: int = 24) -> list[dict[str, object]]:
     """Return questions with two or three passages of their own each, one of them relevant."""
     return [

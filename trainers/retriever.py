@@ -23,6 +23,7 @@ from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
+from sentence_transformers.sentence_transformer.modules import Router
 from torch import Tensor
 
 from seper_reward.labels.rows import LABELS
@@ -93,7 +94,7 @@ class RetrieverConfig(RankingConfig):
         "A passage of another question is a negative only if its similarity is at most that of the question's "
         "positive less this, >= 0; others may be right, too. Not given: all are negatives.",
     )
-    student_temperature: float = setting(0.05, "Number that divides cosine similarities, > 0.")
+    student_temperature: float = setting(0.05, "Number that divides similarities, > 0.")
     teacher_temperature: float = setting(
         0.2, "Number that divides labels in the losses kl, reverse_kl, kl_regularized and margin_mse, > 0."
     )
@@ -268,6 +269,11 @@ class RetrieverRun:
         self._first_pool = first_pool
         labeler = labeler_for(config, scorer)
         self._base = load_encoder(config.model, config.max_seq_length)
+        if config.lora_r and isinstance(self._base[0], Router):
+            raise ValueError(
+                f"lora_r must be 0 for a model with two encoders, got {config.lora_r} with {config.model}: an adapter "
+                "would be added to one of them only"
+            )
         claim_ranking_folder(self.folder, config, arguments, questions, labeler, [self._base])
         self._store = LabelStore(self.folder / LABELS, labeler) if store is None else store
 

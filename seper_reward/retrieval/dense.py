@@ -19,12 +19,12 @@ _PROBED = 16  # a search looks at one in so many of the lists of "ivf"
 
 
 class DenseRetriever:
-    """Search by cosine similarity of a bi-encoder's embeddings, over a corpus held in memory.
+    """Search by similarity of a bi-encoder's embeddings, cosine or dot product, over a corpus in memory.
 
     It can be pickled, for processes without an accelerator too: its copy embeds questions on the CPU.
 
     Args:
-        encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
+        encoder: A ``SentenceTransformer``; its ``similarity_fn_name``, prompts and routes are used (``Embedder``).
         corpus: Passages by id.
         batch_size: Number of texts per forward pass.
         share: Whether each process embeds a share of the corpus only; all must then construct the retriever together,
@@ -41,7 +41,8 @@ class DenseRetriever:
 
     Raises:
         OSError: faiss is not installed.
-        ValueError: There is no such kind of index, or a ready one does not fit to corpus and encoder.
+        ValueError: There is no such kind of index, a ready one does not fit to corpus and encoder, or the encoder's
+            similarity is neither cosine nor dot product.
     """
 
     def __init__(

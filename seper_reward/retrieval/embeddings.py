@@ -22,17 +22,22 @@ class Embedder:
     """Makes vectors of questions and passages.
 
     Args:
-        encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any.
+        encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any, and its
+            routes, if it has one encoder for questions and another for passages.
         batch_size: Number of texts per forward pass; texts of similar length share one.
         dtype: The dtype of the encoder's matrix products: ``torch.float32`` leaves the encoder as it is, a shorter one
             is autocast; ``None`` takes bf16 where the device is faster with it (``fast_dtype``).
-        unit: Whether vectors get the length 1.
+        unit: Whether vectors get the length 1; ``None`` takes what the encoder's similarity needs.
+
+    Raises:
+        ValueError: The encoder compares vectors by another similarity than cosine or dot product.
     """
 
     def __init__(
-        self, encoder: Any, batch_size: int = 64, dtype: torch.dtype | None = None, unit: bool = True
+        self, encoder: Any, batch_size: int = 64, dtype: torch.dtype | None = None, unit: bool | None = None
     ) -> None:
-        self._encoder, self._batch_size, self._given_dtype, self._unit = encoder, batch_size, dtype, unit
+        self._encoder, self._batch_size, self._given_dtype = encoder, batch_size, dtype
+        self._unit = compares_unit_vectors(encoder) if unit is None else unit
 
     def __getstate__(self) -> dict[str, Any]:
         """Put the encoder of a pickle on the CPU: the process that reads it may have no accelerator."""
@@ -84,6 +89,18 @@ class Embedder:
         modules = str(encoder) + ("" if self._unit else ", vectors as they are")
         vocabulary, window = encoder.tokenizer.get_vocab(), encoder.max_seq_length
         return content_key(weights_hash(encoder), modules, encoder.prompts, vocabulary, window, str(self._dtype))
+
+
+def compares_unit_vectors(encoder: Any) -> bool:
+    """Return whether the encoder's similarity is the cosine, which needs vectors of length 1, and not the dot product.
+
+    Raises:
+        ValueError: It is another similarity.
+    """
+    similarity = encoder.similarity_fn_name
+    if similarity not in ("cosine", "dot"):
+        raise ValueError(f"similarity_fn_name of the bi-encoder must be 'cosine' or 'dot', got {similarity!r}")
+    return bool(similarity == "cosine")
 
 
 class _Kept:

@@ -42,7 +42,7 @@ class CrossEncoderReranker:
 
 
 class BiEncoderReranker:
-    """Orders passages by the cosine similarity of a bi-encoder's embeddings.
+    """Orders passages by the similarity of a bi-encoder's embeddings.
 
     Args:
         encoder: A ``SentenceTransformer``.

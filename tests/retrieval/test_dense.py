@@ -1,5 +1,7 @@
 """Dense retrieval is exact search."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from seper_reward.retrieval import BM25Retriever, DenseRetriever, dense, embeddings, load_retriever, save_index
 from seper_reward.retrieval.dense import build_index
 from seper_reward.types import Passage
+from tests.tiny_models import make_two_encoders
 
 
 def test_dense_retrieval_is_exact_search(tiny_encoder):
@@ -104,3 +107,51 @@ def test_a_ready_index_needs_no_corpus(tiny_encoder, tmp_path):
     (tmp_path / "index.json").write_text("{}")
     with pytest.raises(ValueError, match=r"index.json: expected .\"encoder\": NAME"):
         load_retriever(str(tmp_path))
+
+
+class Plane:
+    """An encoder of texts onto the plane; the passage that is longer, and less in line, has the larger dot product."""
+
+    prompts: ClassVar = {}
+    device = torch.device("cpu")
+
+    def __init__(self, similarity):
+        self.similarity_fn_name = similarity
+
+    def encode_query(self, texts, normalize_embeddings, **_):
+        return self.encoded([[1.0, 0.0] for _ in texts], normalize_embeddings)
+
+    def encode_document(self, texts, normalize_embeddings, **_):
+        return self.encoded([{"long": [3.0, 4.0], "short": [1.0, 0.0]}[text] for text in texts], normalize_embeddings)
+
+    def encoded(self, rows, normalize):
+        vectors = np.array(rows)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if normalize else vectors
+
+
+@pytest.mark.parametrize(("similarity", "best", "scores"), [("dot", "long", [3, 1]), ("cosine", "short", [1, 0.6])])
+def test_passages_are_compared_by_the_encoders_similarity(similarity, best, scores):
+    corpus = {name: Passage(name, id=name) for name in ("short", "long")}
+    retriever = DenseRetriever(Plane(similarity), corpus, dtype=torch.float32)
+    assert retriever.retrieve(["question"], 1) == [(corpus[best],)]
+    assert np.allclose(retriever.index.search(np.array([[1.0, 0.0]], dtype=np.float32), 2)[0], [scores])
+
+
+def test_other_similarities_are_refused():
+    with pytest.raises(ValueError, match="must be 'cosine' or 'dot', got 'euclidean'"):
+        DenseRetriever(Plane("euclidean"), {"1": Passage("short", id="1")})
+
+
+def test_prompts_and_two_encoders_of_a_saved_model_are_used(tiny_encoder, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    folder = make_two_encoders(tiny_encoder, tmp_path / "two")
+    queries, passages = SentenceTransformer(str(folder), device="cpu")[0].sub_modules.values()
+    queries, passages = (SentenceTransformer(modules=[*each], device="cpu") for each in (queries, passages))
+    corpus = {str(at): Passage(text, id=str(at)) for at, text in enumerate(["the mill", "a ferry in the fog"])}
+    retriever = load_retriever(str(folder), corpus)
+    (scores,), _ = retriever.index.search(retriever._embedder.questions(["who owns the mill?"]), 2)
+    question = queries.encode("query: who owns the mill?")
+    by_hand = passages.encode(["passage: the mill", "passage: a ferry in the fog"]) @ question
+    assert np.allclose(scores, sorted(by_hand, reverse=True), rtol=0.02)
+    assert not np.allclose(by_hand, passages.encode(["the mill", "a ferry in the fog"]) @ question, rtol=0.02)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
@@ -26,6 +27,7 @@ from seper_reward.reports.tables import measures_table
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 from tests.helpers import two_hops
+from tests.tiny_models import make_two_encoders
 from trainers import retriever
 from trainers.models import load_encoder
 from trainers.ranking import run
@@ -246,6 +248,23 @@ def test_every_loss_trains(settings, loss, tmp_path):
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     losses = [row["loss"] for row in results["rounds"][0]["log"] if "loss" in row]
     assert sum(losses[-3:]) < sum(losses[:3])
+
+
+@pytest.mark.parametrize("loss", ["reverse_kl", "kl_regularized"])
+def test_a_model_with_two_encoders_trains_both(settings, loss, tiny_encoder, tmp_path):
+    folder = make_two_encoders(tiny_encoder, tmp_path / "two")
+    retriever.main([*settings, "--model", str(folder), "--loss", loss])
+    before, after = (SentenceTransformer(str(path), device="cpu") for path in (folder, tmp_path / "run" / "model"))
+    assert (after.similarity_fn_name, after.prompts) == (before.similarity_fn_name, before.prompts)
+    for encode in ("encode_query", "encode_document"):
+        old, new = (getattr(model, encode)(["who keeps the ferry?"]) for model in (before, after))
+        assert not np.allclose(old, new, atol=1e-4)
+
+
+def test_adapters_of_two_encoders_are_refused(settings, tiny_encoder, tmp_path):
+    folder = make_two_encoders(tiny_encoder, tmp_path / "two")
+    with pytest.raises(ValueError, match="lora_r must be 0 for a model with two encoders, got 4"):
+        retriever.main([*settings, "--model", str(folder), "--lora_r", "4"])
 
 
 @pytest.mark.slow

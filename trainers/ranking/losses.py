@@ -13,6 +13,8 @@ from sentence_transformers.sentence_transformer.data_collator import SentenceTra
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, normalize
 
+from seper_reward.retrieval.embeddings import compares_unit_vectors
+
 from .vectors import TextVectors
 
 _NOTHING = -1e4  # logit of no probability mass; -inf would give NaN gradients
@@ -163,7 +165,7 @@ class ListLoss(nn.Module):
 
     Args:
         model: The bi-encoder.
-        loss: Function of cosine similarities ``(Q, P)`` and labels ``(Q, P)`` with NaN as padding.
+        loss: Function of the model's similarities ``(Q, P)`` and labels ``(Q, P)`` with NaN as padding.
         in_batch: Whether the loss takes the similarities with the other questions' passages as its third argument.
         reference: Whether an ``in_batch`` loss takes both kinds of similarities by the reference, too, whose vectors
             the collator gives.
@@ -174,12 +176,15 @@ class ListLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.model, self.loss, self.in_batch, self.reference = model, loss, in_batch, reference
+        self._unit = compares_unit_vectors(model)
 
     def forward(self, features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Embed the questions and all passages of a batch made by ``ListCollator``; return the loss."""
         references = [side.pop(_REFERENCE) for side in features] if self.reference else None
         texts = features[1]["input_ids" if "input_ids" in features[1] else "sentence_embedding"]  # a row for each text
-        queries, passages = (normalize(self.model(side)["sentence_embedding"].float(), dim=-1) for side in features)
+        queries, passages = (self.model(side)["sentence_embedding"].float() for side in features)
+        if self._unit:
+            queries, passages = normalize(queries, dim=-1), normalize(passages, dim=-1)
         there = ~labels.isnan()
         owner = there.nonzero()[:, 0]  # passages come question by question
         own = owner == torch.arange(len(labels), device=owner.device)[:, None]  # (Q, sum of P)
@@ -213,7 +218,7 @@ class ListCollator(SentenceTransformerDataCollator):
     Labels become ``(Q, P)``, with NaN where a question has fewer passages than the longest list.
 
     Attributes:
-        reference: Unit vectors of the model before it is trained; ``None`` gives none.
+        reference: Vectors of the model before it is trained; ``None`` gives none.
     """
 
     reference: TextVectors | None = None
@@ -237,4 +242,5 @@ class ListCollator(SentenceTransformerDataCollator):
 
     def encoded(self, name: str, texts: list[str], prompt: str | None) -> dict[str, Any]:
         """Return what the model reads of one side, ``query`` or ``passages``."""
-        return self.preprocess_fn(texts, prompt=prompt, task=None)  # type: ignore[no-any-return]
+        task = "query" if name == "query" else "document"  # the route of a model with two encoders
+        return self.preprocess_fn(texts, prompt=prompt, task=task)  # type: ignore[no-any-return]

@@ -13,13 +13,15 @@ from seper_reward.retrieval.embeddings import Embedder
 TextVectors = Mapping[str, Mapping[str, Tensor]]
 
 
-def vectors_by_text(model: SentenceTransformer, rows: Sequence[Mapping[str, Any]], unit: bool = True) -> TextVectors:
+def vectors_by_text(
+    model: SentenceTransformer, rows: Sequence[Mapping[str, Any]], unit: bool | None = None
+) -> TextVectors:
     """Return the vectors of all texts of ``teacher_rows``; all processes must call this together.
 
     Args:
         model: The bi-encoder.
         rows: The rows.
-        unit: Whether vectors get the length 1.
+        unit: Whether vectors get the length 1; ``None`` takes what the model's similarity needs.
     """
     embedder = Embedder(model, unit=unit)
     queries = list(dict.fromkeys(row["query"] for row in rows))
