@@ -51,6 +51,10 @@ SPLIT_BY_HELP = (
     "document or entity), or a passage or a name in the question (name), where of marked passages only the relevant "
     "ones count, or any passage or a name in the question (entity)."
 )
+READERS_HELP = (
+    "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for one that a server at a URL runs; "
+    "not given: that of --reader and --engine."
+)
 RETRIEVER_HELP = (
     "Names: bm25, minilm (dense, embedded), hub ids or folders of bi-encoders, or several with plus signs between "
     "them, which are mixed: bm25+minilm."

@@ -19,7 +19,7 @@ from seper_reward.command import (
     questions_and_corpus,
     reporting,
 )
-from seper_reward.config import RETRIEVER_HELP, load_scorers
+from seper_reward.config import READERS_HELP, RETRIEVER_HELP, load_scorers
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import Context, each_scorable, measured
@@ -54,11 +54,7 @@ class CompressionConfig(RetrievalConfig):
         "longllmlingua_sentences; none is measured always.",
     )
     keep: float = setting(0.5, "Share of the words, sentences or tokens that compression keeps, in (0, 1].")
-    readers: list[str] = setting(
-        [],
-        "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for one that a server at a URL "
-        "runs; not given: that of --reader and --engine.",
-    )
+    readers: list[str] = setting([], READERS_HELP)
     margin: float = setting(0.05, HARM_HELP)
     plot: str | None = setting(None, "Image file to plot ΔSePer over the number of passages into; not given: none.")
 

@@ -12,16 +12,11 @@ from seper_reward.command import MARKED_HELP, EvaluationConfig, by_name, marked_
 from seper_reward.config import load_scorer
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.contexts import PASSAGES_HELP, contexts_of, marked_contexts, none_asked, with_passages
-from seper_reward.evaluate.llm_judge import LLMJudge
+from seper_reward.evaluate.llm_judge import LLMJudge, LLMJudgeConfig, load_llm_judge
 from seper_reward.evaluate.measures import Measures
-from seper_reward.reader.backends import load_sampler
-from seper_reward.reader.engine.servers import check_url
-from seper_reward.reader.loading import reader_defaults
-from seper_reward.reader.prompted import PromptedReader
-from seper_reward.reader.sampler import GREEDY, EngineOptions, ReaderOptions
+from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import markdown_table, pearson_cell
-from seper_reward.runtime.distributed import gather_in_order
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
@@ -33,7 +28,7 @@ _OURS = ("delta_seper_soft", "delta_seper_hard")
 
 
 @dataclass
-class CorrelationConfig(EvaluationConfig):
+class CorrelationConfig(LLMJudgeConfig, EvaluationConfig):
     """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
 
     file: list[str] = setting([], f"One file or several, which become columns of one table. {MARKED_HELP}")
@@ -43,28 +38,7 @@ class CorrelationConfig(EvaluationConfig):
         "Whether questions that the reader's likeliest answer without passages gets right, by exact match, are left "
         "out, as in the paper.",
     )
-    llm_judge: str = setting(
-        "none",
-        "Language model that judges the responses, too (yes or no; other replies are counted and left out): none, "
-        "reader (the reader itself), a hub id or a folder; with llm_judge_engine, the model whose tokenizer is used.",
-    )
-    llm_judge_engine: list[str] = setting(
-        [], "URLs of OpenAI-compatible servers (vLLM) that run the judge; not given: it runs in this process."
-    )
-    llm_judge_engine_model: str | None = setting(
-        None, "Name of the judge on the servers; not given: the one model that they serve."
-    )
     plot: str | None = setting(None, "Image file to plot the correlations with their intervals into; not given: none.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for url in self.llm_judge_engine:
-            check_url(url)
-        if self.llm_judge in ("none", "reader") and (self.llm_judge_engine or self.llm_judge_engine_model):
-            raise ValueError(
-                f"llm_judge={self.llm_judge!r} does not run on an llm_judge_engine; name the model that the "
-                "servers run by --llm_judge"
-            )
 
 
 @dataclass(frozen=True)
@@ -169,7 +143,7 @@ def command(arguments: list[str]) -> str:
     }
     with reporting(_NAME, config) as report:
         scorer = load_scorer(config, config.seed)
-        reader = load_judge(config, scorer)
+        reader = load_llm_judge(config, scorer.reader)
         files = {}
         for name, queries in sets.items():
             asked = unknown_to(scorer, queries) if config.leave_out_known else queries
@@ -178,24 +152,6 @@ def command(arguments: list[str]) -> str:
             files[name] = replace(found, known_left_out=len(queries) - len(asked))
         report(CorrelationByFile(files))
     return f"seper-reward label --input {config.file[0]} --output_dir runs/label"
-
-
-def load_judge(config: CorrelationConfig, scorer: SePerScorer) -> PromptedReader | None:
-    """Return the language model that judges responses, loaded unless it is the scorer's reader; ``None`` for none.
-
-    Raises:
-        OSError: The model cannot be loaded; the message says what to do.
-        ConnectionError: A server does not answer.
-    """
-    if config.llm_judge in ("none", "reader"):
-        return None if config.llm_judge == "none" else scorer.reader
-    prompt = reader_defaults(config.llm_judge).prompt
-    options = ReaderOptions(dtype=config.dtype, device=config.device, trust_remote_code=config.trust_remote_code)
-    engine = EngineOptions(
-        tuple(config.llm_judge_engine), config.llm_judge_engine_model, config.engine_requests, config.engine_timeout
-    )
-    sampler = load_sampler(config.llm_judge, options=options, engine=engine)
-    return PromptedReader(sampler, prompt=prompt, cache=scorer.cache)
 
 
 def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudge | None = None) -> Correlation:
@@ -245,7 +201,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
     columns = {name: [row[name] for row in rows] for name in names}
     return Correlation(
         **_correlated(columns, relevance, owner),
-        judge=None if judge is None else _replies(judge),
+        judge=None if judge is None else judge.counts(),
         baseline_seper=mean(baselines),
         n=len(relevance),
         questions=len(baselines),
@@ -280,12 +236,6 @@ def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
             f"the reader answers all {len(queries)} questions without passages; set leave_out_known=false"
         )
     return unknown
-
-
-def _replies(judge: LLMJudge) -> dict[str, int]:
-    """Return how many replies the judges of all processes gave and did not understand."""
-    counts = gather_in_order([(judge.asked, judge.not_understood)])
-    return {"asked": sum(asked for asked, _ in counts), "not_understood": sum(lost for _, lost in counts)}
 
 
 def _correlated(

@@ -6,18 +6,19 @@ response, and rewards pay the mutual support of the answer that a completion sta
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from seper_reward.batching import measure_shared
-from seper_reward.command import ResultConfig, parse, reporting
-from seper_reward.config import JudgeConfig, entailment_options
+from seper_reward.command import ResultConfig, by_name, parse, reporting
+from seper_reward.config import entailment_options
 from seper_reward.data.stated import stated_answer
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.judge_cases import SHIFTS, Case, fact_cases, near_cases, own_cases
+from seper_reward.evaluate.llm_judge import LLMJudge, LLMJudgeConfig, load_llm_judge
 from seper_reward.evaluate.verdicts import Agreement, equivalence, read_verdicts
 from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
@@ -42,13 +43,13 @@ _COLORS = ("#c0392b", "#e08e3a")
 
 
 @dataclass
-class JudgeEvaluationConfig(ResultConfig, JudgeConfig):
+class JudgeEvaluationConfig(LLMJudgeConfig, ResultConfig):
     """Measure how often the judge supports or pays wrong answers and refuses right ones, by kind of text."""
 
-    file: str | None = setting(
-        None,
+    file: list[str] = setting(
+        [],
         "People's verdicts to compare with, too: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, answers, "
-        "response, equivalent}; not given: none.",
+        "response, equivalent}; of several files, the columns are named after file and system. Not given: none.",
     )
     column_by: str = setting("system", "Field of a row that names its column in the results; not used for EVOUNA.")
     threshold: float | None = setting(
@@ -238,10 +239,18 @@ class JudgeErrors:
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate judge``."""
     config = parse(JudgeEvaluationConfig, arguments, f"seper-reward {_NAME}")
-    verdicts = read_verdicts(config.file, config.column_by) if config.file else []
+    verdicts = [
+        replace(row, column=f"{name}, {row.column}") if len(config.file) > 1 else row
+        for name, file in by_name(config.file).items()
+        for row in read_verdicts(file, config.column_by)
+    ]
     with reporting(_NAME, config) as report:
         scorer = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
-        people = equivalence(scorer, verdicts, threshold=config.threshold) if verdicts else None
+        people = None
+        if verdicts:
+            model = load_llm_judge(config)
+            judge = None if model is None else LLMJudge(model)
+            people = equivalence(scorer, verdicts, threshold=config.threshold, llm_judge=judge)
         report(measure_judge(BeliefJudge(scorer, Estimator(), cache=None), people, seed=config.seed))
     return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
 

@@ -1,12 +1,20 @@
 """A language model as judge of responses."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from seper_reward.config import JudgeConfig
 from seper_reward.labels.replies import yes_or_no
+from seper_reward.reader.backends import load_sampler
+from seper_reward.reader.engine.servers import check_url
+from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.prompts import fill_template
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.reader.writer import Writer
+from seper_reward.runtime.distributed import gather_in_order
 from seper_reward.runtime.messages import say
+from seper_reward.runtime.settings import setting
 from seper_reward.types import Answers, UnscorableError, answer_items
 
 _REPLY_TOKENS = 8  # enough for yes or no, and to see that a reply is neither
@@ -16,6 +24,58 @@ Right answer: {answer}
 Response: {response}
 Does the response give the right answer? Other words for the same thing are right, too.
 Reply with one word: yes or no."""
+
+
+@dataclass
+class LLMJudgeConfig(JudgeConfig):
+    """Settings of the language model that judges responses."""
+
+    llm_judge: str = setting(
+        "none",
+        "Language model that judges the responses, too (yes or no; other replies are counted and left out): none, "
+        "reader (the reader itself), a hub id or a folder; with llm_judge_engine, the model whose tokenizer is used.",
+    )
+    llm_judge_engine: list[str] = setting(
+        [], "URLs of OpenAI-compatible servers (vLLM) that run the judge; not given: it runs in this process."
+    )
+    llm_judge_engine_model: str | None = setting(
+        None, "Name of the judge on the servers; not given: the one model that they serve."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for url in self.llm_judge_engine:
+            check_url(url)
+        if self.llm_judge in ("none", "reader") and (self.llm_judge_engine or self.llm_judge_engine_model):
+            raise ValueError(
+                f"llm_judge={self.llm_judge!r} does not run on an llm_judge_engine; name the model that the "
+                "servers run by --llm_judge"
+            )
+
+
+def load_llm_judge(config: LLMJudgeConfig, reader: PromptedReader | None = None) -> PromptedReader | None:
+    """Return the language model that judges responses; ``None`` for none.
+
+    Args:
+        config: Its settings.
+        reader: The reader, which is the judge if the setting is ``reader``, and whose cache the judge shares.
+
+    Raises:
+        OSError: The model cannot be loaded; the message says what to do.
+        ConnectionError: A server does not answer.
+        ValueError: The reader should judge, and there is none.
+    """
+    if config.llm_judge == "none":
+        return None
+    if config.llm_judge == "reader":
+        if reader is None:
+            raise ValueError("llm_judge must be a hub id or a folder, got 'reader': this command has no reader")
+        return reader
+    prompt = reader_defaults(config.llm_judge).prompt
+    options = ReaderOptions(dtype=config.dtype, device=config.device, trust_remote_code=config.trust_remote_code)
+    engine = EngineOptions(tuple(config.llm_judge_engine), config.llm_judge_engine_model)
+    sampler = load_sampler(config.llm_judge, options=options, engine=engine)
+    return PromptedReader(sampler, prompt=prompt, cache=None if reader is None else reader.cache)
 
 
 class LLMJudge:
@@ -50,6 +110,11 @@ class LLMJudge:
         self.asked += len(stated)
         self.not_understood += len(stated) - len(verdicts)
         return verdicts | {response: 0.0 for response in responses if not response.strip()}
+
+    def counts(self) -> dict[str, int]:
+        """Return how many replies the judges of all processes gave, and did not understand."""
+        found = gather_in_order([(self.asked, self.not_understood)])
+        return {"asked": sum(asked for asked, _ in found), "not_understood": sum(lost for _, lost in found)}
 
     def _replies(self, question: str, answers: Answers, responses: Sequence[str]) -> dict[str, str]:
         prompts: dict[str, str] = {}

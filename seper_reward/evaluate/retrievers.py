@@ -17,7 +17,7 @@ from seper_reward.command import (
     questions_and_corpus,
     reporting,
 )
-from seper_reward.config import RETRIEVER_HELP, load_scorer
+from seper_reward.config import READERS_HELP, RETRIEVER_HELP, load_scorers
 from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.list_metrics import list_metric
@@ -39,6 +39,7 @@ MEASURES = ("ndcg", "recall", "delta_seper", "delta_seper_list", "harm_rate")
 _TITLES = {
     "ndcg": "nDCG",
     "recall": "recall",
+    "seper": "SePer with the list",
     "delta_seper": "ΔSePer of a passage",
     "delta_seper_list": "ΔSePer of the list",
     "harm_rate": "harm rate",
@@ -51,6 +52,7 @@ class RetrieversConfig(RetrievalConfig):
     """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
 
     retrievers: list[str] = setting(["bm25", "minilm", "bm25+minilm"], f"Retrievers. {RETRIEVER_HELP}")
+    readers: list[str] = setting([], READERS_HELP)
     depths: list[int] = setting([1, 5], "Numbers of passages that count, each >= 1.")
     margin: float = setting(0.05, HARM_HELP)
     plot: str | None = setting(None, "Image file to plot the measures by retriever into; not given: none.")
@@ -68,8 +70,9 @@ class RetrieverRow:
         retriever: Its name.
         k: Number of passages that count.
         measures: By measure ``mean`` and its 95 % bootstrap ``interval`` over questions: ``ndcg`` and ``recall`` at k,
-            ``delta_seper`` (mean over the first k passages, each by itself, where a missing one counts 0),
-            ``delta_seper_list`` (all k together), ``harm_rate`` (share of the first k passages) and ``accuracy``.
+            ``seper`` with all k together, ``delta_seper`` (mean over the first k passages, each by itself, where a
+            missing one counts 0), ``delta_seper_list`` (all k together), ``harm_rate`` (share of the first k passages)
+            and ``accuracy``.
         kendall: By measure tau-b with the accuracy over questions, ``value`` and ``interval``.
     """
 
@@ -80,12 +83,13 @@ class RetrieverRow:
 
 
 @dataclass(frozen=True)
-class Retrievers(Record):
-    """Retrievers side by side; a number that is not defined is ``None``.
+class Retrievers:
+    """Retrievers side by side, with one reader; a number that is not defined is ``None``.
 
     Attributes:
         questions: Number of questions.
         left_out: Number of questions that cannot be measured.
+        no_passage: ``seper`` and ``accuracy`` without a passage, as ``measures`` of a row.
         retrievers: One row for each retriever and number of passages.
         order: By depth and measure how far it puts the retrievers into the order of their accuracy
             (``order_correlation``).
@@ -93,15 +97,18 @@ class Retrievers(Record):
 
     questions: int
     left_out: int
+    no_passage: Mapping[str, Mapping[str, Any]]
     retrievers: Sequence[RetrieverRow]
     order: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
     def table(self) -> str:
         """Return the measures, and how well they tell the reader's accuracy, as Markdown."""
         measures, judged = list(self.retrievers[0].measures), list(self.retrievers[0].kendall)
+        known = [("no passage", "0", self.no_passage)]
+        known += [(row.retriever, str(row.k), row.measures) for row in self.retrievers]
         values = [
-            [row.retriever, str(row.k), *(interval_cell(row.measures[each]) for each in measures)]
-            for row in self.retrievers
+            [name, k, *(interval_cell(row[each]) if each in row else "" for each in measures)]
+            for name, k, row in known
         ]
         taus = [
             [row.retriever, str(row.k), *(tau_cell(row.kendall[each]) for each in judged)] for row in self.retrievers
@@ -118,12 +125,9 @@ class Retrievers(Record):
             ]
         )
 
-    def plot(self, path: Path) -> None:
-        """Plot the reader's accuracy over each measure: a panel per measure, a colour per retriever, a mark per k."""
+    def plot(self, panels: Sequence[Any], measures: Sequence[str]) -> None:
+        """Plot the reader's accuracy over each measure into its panel: a colour per retriever, a mark per k."""
         rows = self.retrievers
-        measures = [name for name in rows[0].measures if name != "accuracy"]
-        figure = new_figure(3 * len(measures) + 2, 3.5)
-        panels = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
         colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(row.retriever for row in rows))}
         marks = dict(zip(dict.fromkeys(row.k for row in rows), itertools.cycle("os^Dv"), strict=False))
         for axes, measure in zip(panels, measures, strict=True):
@@ -136,8 +140,28 @@ class Retrievers(Record):
                     )
             axes.set_xlabel(measure.replace("_", " "))
             axes.spines[["top", "right"]].set_visible(False)
-        panels[0].set_ylabel("accuracy of the reader")
         legend_beside(panels[-1])
+
+
+@dataclass(frozen=True)
+class RetrieversByReader(Record):
+    """Retrievers side by side, by the name of the reader."""
+
+    readers: Mapping[str, Retrievers]
+
+    def table(self) -> str:
+        """Return the tables of all readers."""
+        parts = [f"Reader {name}: {found.table()}" for name, found in self.readers.items()]
+        return "\n\n".join(parts)
+
+    def plot(self, path: Path) -> None:
+        """Plot the reader's accuracy over each measure, one row of panels per reader."""
+        measures = [*MEASURES[:2], "seper", *MEASURES[2:]]
+        figure = new_figure(3 * len(measures) + 2, 3.5 * len(self.readers))
+        panels = figure.subplots(len(self.readers), len(measures), sharey=True, squeeze=False)
+        for row, (name, found) in zip(panels, self.readers.items(), strict=True):
+            row[0].set_ylabel(f"accuracy of {name}")
+            found.plot(row, measures)
         save_figure(figure, path)
 
 
@@ -148,8 +172,12 @@ def command(arguments: list[str]) -> str:
         queries, corpus = questions_and_corpus(config)
         questions, most = [query.question for query in queries], max(config.depths)
         found = {name: load_retriever(name, corpus).retrieve(questions, most) for name in config.retrievers}
-        scorer = load_scorer(config, config.seed)
-        report(compare_retrievers(scorer, queries, found, depths=config.depths, margin=config.margin))
+        scorers = load_scorers(config, config.readers, config.seed)
+        compared = {
+            name: compare_retrievers(scorer, queries, found, depths=config.depths, margin=config.margin)
+            for name, scorer in scorers.items()
+        }
+        report(RetrieversByReader(compared))
     return f"seper-reward train retriever --input {config.file}{corpus_flag(config)}"
 
 
@@ -189,6 +217,10 @@ def compare_retrievers(
     return Retrievers(
         questions=len(rows),
         left_out=len(queries) - len(rows),
+        no_passage={
+            "seper": mean_over_questions([row.beliefs[()].seper for row in rows]),
+            "accuracy": mean_over_questions([row.right[()] for row in rows]),
+        },
         retrievers=[_described(name, k, columns[name, k]) for name, k in columns],
         order={str(k): _orders([columns[name, k] for name in found]) for k in depths},
     )
@@ -228,7 +260,7 @@ def _answered(
     """Yield the questions that were measured, with the reader's greedy answers; one without answers is left out."""
     rows = zip(queries, shown, beliefs, strict=True)
     kept = [(query, own, row) for query, own, row in rows if row is not None]
-    asked = [Asked(query.question, (), tuple(own.together(depths))) for query, own, _ in kept]
+    asked = [Asked(query.question, (), tuple(dict.fromkeys([(), *own.together(depths)]))) for query, own, _ in kept]
     answered = measure_shared(asked, scorer.with_sampling(**GREEDY).reader.responses, "answering")
     for (query, own, row), each, found in zip(kept, asked, answered, strict=True):
         if isinstance(found, UnscorableError):
@@ -248,6 +280,7 @@ def _columns(name: str, k: int, rows: Sequence[_Question], margin: float) -> dic
     alone = [[row.moved((passage,)).soft for passage in passages] for row, passages in zip(rows, lists, strict=True)]
     return {
         **{each: np.array([np.nan if row is None else row[each] for row in ranked]) for each in ("ndcg", "recall")},
+        "seper": np.array([row.beliefs[passages].seper for row, passages in zip(rows, lists, strict=True)]),
         "delta_seper": np.array(list_metric("p", [[each.value for each in row] for row in alone], k)),
         "delta_seper_list": np.array(
             [row.moved(passages).delta_seper for row, passages in zip(rows, lists, strict=True)]

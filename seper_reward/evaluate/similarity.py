@@ -13,7 +13,7 @@ from seper_reward.types import Answers, answer_aliases
 
 Pair = tuple[str, str]
 Similarity = Callable[[Sequence[Pair]], list[float]]  # n pairs of texts -> n numbers
-SIMILARITIES = ("lexical", "token_f1", "cosine")
+SIMILARITIES = ("lexical", "token_f1", "cosine", "bert_score")
 
 
 class Encoder:
@@ -63,16 +63,17 @@ def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity
     """Return a similarity by name.
 
     Args:
-        name: ``lexical`` (whether the first text holds the second), ``token_f1`` or ``cosine`` (of MiniLM's
-            embeddings).
+        name: ``lexical`` (whether the first text contains the second), ``token_f1``, ``cosine`` (of MiniLM's
+            embeddings) or ``bert_score`` (of its token embeddings).
         device: Device of the encoder, where there is one.
 
     Raises:
         ValueError: There is no such similarity.
         OSError: A library that it needs is not installed.
     """
-    if name == "cosine":
-        return Encoder(device).cosines
+    if name in ("cosine", "bert_score"):
+        encoder = Encoder(device)
+        return encoder.cosines if name == "cosine" else encoder.bert_scores
     metrics = {"lexical": contains_answer, "token_f1": token_f1}
     if name not in metrics:
         raise ValueError(f"similarity must be one of {', '.join(SIMILARITIES)}, got {name!r}")

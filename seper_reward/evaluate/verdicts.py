@@ -1,11 +1,15 @@
 """Does a score agree with people on whether a response states the gold answer?
 
-The scores are entailment, lexical match, token F1 and cosine similarity of embeddings (SePer, arXiv:2503.01478,
-Table 1); the verdicts are those of EVOUNA (Wang et al., arXiv:2305.12421) or a user's own.
+The scores are entailment, lexical match, token F1, cosine similarity of embeddings, BERTScore and a language model's
+verdict (SePer, arXiv:2503.01478, Table 1); people's verdicts are those of EVOUNA (Wang et al., arXiv:2305.12421) or a
+user's own.
 """
 
+import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +21,16 @@ from seper_reward.command import Record
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.evaluate.llm_judge import LLMJudge
 from seper_reward.evaluate.similarity import SIMILARITIES, load_similarity
 from seper_reward.reports.tables import markdown_table
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
 from seper_reward.statistics import mean
 
-# ways to compare answers, each with the prefix of its numbers' names in the result
-METHODS = {"entailment": "", "lexical": "lexical_", "token_f1": "token_f1_", "cosine": "cosine_"}
-LEXICAL_THRESHOLD = 0.5  # fixed, as the lexical score is 0 or 1
+METHODS = ("entailment", *SIMILARITIES)  # ways to compare answers
+LLM_JUDGE = "llm_judge"
+_TWO_VALUES = {"lexical": 0.5, LLM_JUDGE: 0.5}  # fixed thresholds of scores that are 0 or 1
 _CHUNK = 512  # verdicts that are judged together
 EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
@@ -57,6 +62,8 @@ class Agreement(Record):
         columns: By column the number ``n`` of verdicts, ``f1`` and ``accuracy`` of entailment, and ``{method}_f1`` and
             ``{method}_accuracy`` of the other methods, all in %.
         thresholds: Least score of a response that counts as equivalent, by method.
+        llm_judge: Number of responses that the language model was ``asked`` about, and of replies ``not_understood``,
+            whose responses do not count in its column; ``None`` without such a judge.
         calibration: What ``calibration`` returns of the entailment probabilities.
         support: Means of the entailment probabilities over ``wrong`` and ``right`` responses, ``None`` without one.
     """
@@ -65,6 +72,11 @@ class Agreement(Record):
     thresholds: Mapping[str, float]
     calibration: Mapping[str, Any]
     support: Mapping[str, float | None]
+    llm_judge: Mapping[str, int] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file."""
+        return {name: value for name, value in super().as_dict().items() if name != LLM_JUDGE or value is not None}
 
     def table(self) -> str:
         """Return F1 and accuracy by column and method as Markdown."""
@@ -72,20 +84,29 @@ class Agreement(Record):
             [
                 column,
                 str(row["n"]),
-                *(f"{row[f'{each}f1']:.1f} / {row[f'{each}accuracy']:.1f}" for each in METHODS.values()),
+                *(
+                    f"{row[f'{_prefix(each)}f1']:.1f} / {row[f'{_prefix(each)}accuracy']:.1f}"
+                    for each in self.thresholds
+                ),
             ]
             for column, row in self.columns.items()
         ]
         thresholds = ", ".join(f"{name} {value:.2f}" for name, value in self.thresholds.items())
         error = f"expected calibration error {self.calibration['ece']:.3f}"
-        table = markdown_table(["verdicts of people", "n", *METHODS], rows)
-        return f"{table}\n\nF1 / accuracy in %; thresholds: {thresholds}; {error}"
+        table = markdown_table(["verdicts of people", "n", *self.thresholds], rows)
+        text = f"{table}\n\nF1 / accuracy in %; thresholds: {thresholds}; {error}"
+        if self.llm_judge is not None:
+            lost, asked = self.llm_judge["not_understood"], self.llm_judge["asked"]
+            text += f"; {lost} of {asked} replies of the LLM judge not understood"
+        return text
 
     def plot(self, bars: Any, curve: Any) -> None:
         """Plot F1 by column and method, and the reliability of the entailment probabilities, into axes."""
-        for place, (name, prefix) in enumerate(METHODS.items()):
-            heights = [row[f"{prefix}f1"] for row in self.columns.values()]
-            bars.bar([at + 0.2 * place - 0.3 for at in range(len(self.columns))], heights, width=0.19, label=name)
+        step = 0.8 / len(self.thresholds)
+        for place, name in enumerate(self.thresholds):
+            heights = [row[f"{_prefix(name)}f1"] for row in self.columns.values()]
+            places = [at + step * (place - (len(self.thresholds) - 1) / 2) for at in range(len(self.columns))]
+            bars.bar(places, heights, width=0.95 * step, label=name)
         bars.set_xticks(range(len(self.columns)), list(self.columns))
         bars.set_ylabel("F1 against human verdicts, %")
         bars.legend(ncols=4, loc="lower center", fontsize=8)
@@ -132,6 +153,7 @@ def equivalence(
     verdicts: Sequence[Verdict],
     *,
     threshold: float | None = None,
+    llm_judge: LLMJudge | None = None,
     bins: int = 10,
 ) -> Agreement:
     """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1).
@@ -144,6 +166,7 @@ def equivalence(
         threshold: Least score, in (0, 1], of a response that counts as equivalent; all verdicts are then reported.
             ``None`` takes, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
             and reports the test split only. (A judge that was trained on that split is more certain there.)
+        llm_judge: Language model that judges the reported responses, too.
         bins: Number of bins of the reliability table, all of equal width.
 
     Raises:
@@ -161,11 +184,15 @@ def equivalence(
         )
     scores = method_scores(scorer, [*fit, *reported])
     equivalent = [row.equivalent for row in fit]
-    thresholds = {
-        name: best_threshold(values[: len(fit)], equivalent) if threshold is None else threshold
-        for name, values in scores.items()
-    } | {"lexical": LEXICAL_THRESHOLD}
     reported_scores = {name: values[len(fit) :] for name, values in scores.items()}
+    if llm_judge is not None:
+        reported_scores[LLM_JUDGE] = measure_shared(
+            reported, partial(_model_verdicts, llm_judge), "asking the LLM judge", size=_CHUNK, unit="response"
+        )
+    thresholds = {
+        name: _TWO_VALUES.get(name) or threshold or best_threshold(scores[name][: len(fit)], equivalent)
+        for name in reported_scores
+    }
     columns = {
         column: _column(
             [at for at, row in enumerate(reported) if row.column == column], reported, reported_scores, thresholds
@@ -183,7 +210,17 @@ def equivalence(
             name: mean(support[right]) if support[right] else None
             for name, right in (("wrong", False), ("right", True))
         },
+        llm_judge=None if llm_judge is None else llm_judge.counts(),
     )
+
+
+def _model_verdicts(llm_judge: LLMJudge, verdicts: Sequence[Verdict]) -> list[float]:
+    """Return 1 for each response that the model calls right, 0 for a wrong one, NaN if its reply is not understood."""
+    found = {
+        question: llm_judge.verdicts(question, answers, [row.response for row in verdicts if row.question == question])
+        for question, answers in {row.question: row.answers for row in verdicts}.items()
+    }
+    return [found[row.question].get(row.response, math.nan) for row in verdicts]
 
 
 def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
@@ -196,7 +233,8 @@ def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict
     pairs = [(row.response, alias) for row in verdicts for alias in row.answers]
     found = {"entailment": measure_shared(verdicts, entailment, "judging", size=_CHUNK, unit="response")}
     for name in SIMILARITIES:  # so fast that each process computes all of them
-        scores = iter(load_similarity(name, scorer.device)(pairs))
+        similarity = load_similarity(name, scorer.device)
+        scores = itertools.chain.from_iterable(map(similarity, in_batches(pairs, _CHUNK)))
         found[name] = [max(next(scores) for _ in row.answers) for row in verdicts]
     return found
 
@@ -272,13 +310,22 @@ def _column(
 ) -> dict[str, Any]:
     """Return one column of the results: ``n``, and F1 and accuracy (%) by method, over the verdicts at ``places``."""
     metrics = need("sklearn.metrics", "evaluate")
-    equivalent = [verdicts[at].equivalent for at in places]
     column: dict[str, Any] = {"n": len(places)}
-    for method, prefix in METHODS.items():
-        predictions = [scores[method][at] >= thresholds[method] for at in places]
-        column[f"{prefix}f1"] = round(100 * float(metrics.f1_score(equivalent, predictions, zero_division=0)), 1)
-        column[f"{prefix}accuracy"] = round(100 * float(metrics.accuracy_score(equivalent, predictions)), 1)
+    for method, values in scores.items():
+        known = [at for at in places if not math.isnan(values[at])]
+        equivalent = [verdicts[at].equivalent for at in known]
+        predictions = [values[at] >= thresholds[method] for at in known]
+        f1, accuracy = (
+            100 * float(metric(equivalent, predictions, **options)) if known else math.nan
+            for metric, options in ((metrics.f1_score, {"zero_division": 0}), (metrics.accuracy_score, {}))
+        )
+        column |= {f"{_prefix(method)}f1": round(f1, 1), f"{_prefix(method)}accuracy": round(accuracy, 1)}
     return column
+
+
+def _prefix(method: str) -> str:
+    """Return the prefix of a method's numbers in a column."""
+    return "" if method == "entailment" else f"{method}_"
 
 
 def aliases_of(row: Mapping[str, Any]) -> list[str]:

@@ -12,8 +12,8 @@ from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.evaluate.contexts import choose_passages, contexts_of
-from seper_reward.evaluate.correlation import CorrelationConfig, correlation, load_judge, unknown_to
-from seper_reward.evaluate.llm_judge import LLMJudge
+from seper_reward.evaluate.correlation import CorrelationConfig, correlation, unknown_to
+from seper_reward.evaluate.llm_judge import LLMJudge, load_llm_judge
 from seper_reward.evaluate.measures import share_right
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.types import Belief, Estimate, Passage, Query, Responses
@@ -184,14 +184,14 @@ def test_a_judge_that_says_too_much_is_not_understood(tiny_scorer):
 
 def test_the_judge_may_be_a_model_of_its_own_here_or_on_servers(tiny_reader, tiny_scorer, serve):
     config = CorrelationConfig(llm_judge=str(tiny_reader), dtype="float32", device="cpu")
-    here = load_judge(config, tiny_scorer)
-    there = load_judge(replace(config, llm_judge_engine=[serve().url]), tiny_scorer)
+    here = load_llm_judge(config, tiny_scorer.reader)
+    there = load_llm_judge(replace(config, llm_judge_engine=[serve().url]), tiny_scorer.reader)
     assert [reader.sampler.backend for reader in (here, there)] == ["process", "engine"]
     for judge in map(LLMJudge, (here, there)):
         assert judge.verdicts("Who?", ["Ann"], ["Ann", ""]) == {"": 0.0}  # a random model says neither yes nor no
         assert (judge.asked, judge.not_understood) == (1, 1)
-    assert load_judge(replace(config, llm_judge="none"), tiny_scorer) is None
-    assert load_judge(replace(config, llm_judge="reader"), tiny_scorer) is tiny_scorer.reader
+    assert load_llm_judge(replace(config, llm_judge="none"), tiny_scorer.reader) is None
+    assert load_llm_judge(replace(config, llm_judge="reader"), tiny_scorer.reader) is tiny_scorer.reader
     with pytest.raises(ValueError, match="'reader' does not run on an llm_judge_engine"):
         CorrelationConfig(llm_judge="reader", llm_judge_engine=["http://localhost:1/v1"])
 

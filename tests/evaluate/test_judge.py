@@ -177,7 +177,7 @@ def test_the_embedded_judge_sees_through_traps():
     assert result.stated >= 0.95
 
 
-def test_the_command(tiny_entailment, tmp_path, capsys, monkeypatch):
+def test_the_command(tiny_entailment, tiny_reader, tmp_path, capsys, monkeypatch):
     near_cases, facts = judge.near_cases, list(itertools.islice(fact_cases(), 100))
     monkeypatch.setattr(judge, "near_cases", lambda seed, golds: near_cases(seed, 2))  # fewer, for time
     monkeypatch.setattr(judge, "fact_cases", lambda: facts)
@@ -194,10 +194,14 @@ def test_the_command(tiny_entailment, tmp_path, capsys, monkeypatch):
         "--seed",
         "3",
     ]
-    words += ["--file", tmp_path / "own.jsonl", "--json", tmp_path / "out.json", "--plot", tmp_path / "plot.svg"]
+    (tmp_path / "more.jsonl").write_text((tmp_path / "own.jsonl").read_text())
+    words += ["--file", tmp_path / "own.jsonl", tmp_path / "more.jsonl", "--llm_judge", tiny_reader]
+    words += ["--json", tmp_path / "out.json", "--plot", tmp_path / "plot.svg"]
     assert main(["evaluate", "judge", *map(str, words)]) == 0
     result = json.loads((tmp_path / "out.json").read_text())
-    assert result["people"]["columns"].keys() <= {"a", "b"}
+    assert set(result["people"]["columns"]) == {"own, a", "own, b", "more, a", "more, b"}
+    assert result["people"]["columns"]["own, a"] == result["people"]["columns"]["more, a"]
+    assert result["people"]["llm_judge"]["asked"] > 0
     for column in result["people"]["columns"].values():
         assert {"f1", "accuracy", "lexical_f1", "lexical_accuracy", "token_f1_f1", "cosine_f1"} <= column.keys()
     assert {"kinds", "near", "guesses", "qualifiers", "wordings", "traps", "support"} < result.keys()

@@ -63,6 +63,9 @@ def test_measures_by_hand(scorer):
     # the interval of a difference is √2 * .1 to either side: -.3 is harm, and -.2 is
     assert means["good", 2]["harm_rate"] == pytest.approx((0 + 0 + 1 / 2 + 1 / 2) / 4)
     assert means["poor", 2]["harm_rate"] == pytest.approx((0 + 1 + 0 + 1) / 4)
+    assert means["good", 2]["seper"] == pytest.approx((0.9 + 0.9 + 0.2 + 0.5) / 4)
+    assert result.no_passage["seper"]["mean"] == pytest.approx(0.4)
+    assert result.no_passage["accuracy"]["mean"] == 0
     assert means["good", 2]["accuracy"] == pytest.approx(3 / 4)
     assert means["poor", 2]["accuracy"] == pytest.approx(1 / 4)
 
@@ -118,12 +121,15 @@ def test_the_command(tiny_reader, tiny_entailment, tiny_encoder, lane_questions,
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "6", "--retrievers", "bm25", str(tiny_encoder), f"bm25+{tiny_encoder}"]
     words += ["--depths", "1", "2", "--plot", str(tmp_path / "measures.svg")]
+    (tmp_path / "other").symlink_to(tiny_reader)
+    words += ["--readers", str(tiny_reader), str(tmp_path / "other")]
     assert main(["evaluate", "retrievers", *words]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("6 questions\n\n| retriever ")
+    assert out.startswith(f"Reader {tiny_reader}: 6 questions\n\n| retriever ")
     assert "| order of all retrievers " in out
     result = json.loads((tmp_path / "out.json").read_text())
-    first = result["retrievers"][0]
+    assert result["readers"][str(tiny_reader)] == result["readers"][str(tmp_path / "other")]
+    first = result["readers"][str(tiny_reader)]["retrievers"][0]
     assert (first["retriever"], first["k"]) == ("bm25", 1)
     assert first["measures"]["recall"]["mean"] > 0
     assert first["measures"]["accuracy"]["mean"] == 0.0  # a random reader
@@ -143,8 +149,10 @@ def test_the_table_cell_by_cell():
     tau = {"value": 0.5, "interval": [0.1, 0.9]}
     measures = {"ndcg": {"mean": None, "interval": None}, "accuracy": {"mean": 0.6, "interval": [0.5, 0.7]}}
     row = RetrieverRow("bm25", 1, measures, {"ndcg": tau})
-    table = Retrievers(3, 0, [row], {"1": {"ndcg": {**tau, "value": None}}}).table()
+    none = {"accuracy": {"mean": 0.2, "interval": [0.1, 0.3]}}
+    table = Retrievers(3, 0, none, [row], {"1": {"ndcg": {**tau, "value": None}}}).table()
     assert table.startswith("3 questions\n\n")
+    assert cells(table, ["no passage", "0"]) == ["", "0.200 [0.100, 0.300]"]
     assert cells(table, ["bm25", "1"]) == ["–", "0.600 [0.500, 0.700]"]
     by_question = table.partition("over questions")[2]
     assert cells(by_question, ["bm25", "1"]) == ["0.500 [0.100, 0.900]"]

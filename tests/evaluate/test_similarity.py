@@ -49,5 +49,5 @@ def test_the_cosine_is_that_of_the_embeddings(encoder):
 
 
 def test_an_unknown_similarity_is_named():
-    with pytest.raises(ValueError, match="must be one of lexical, token_f1, cosine, got 'bleu'"):
+    with pytest.raises(ValueError, match="must be one of lexical, token_f1, cosine, bert_score, got 'bleu'"):
         load_similarity("bleu")

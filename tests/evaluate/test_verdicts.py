@@ -10,6 +10,7 @@ from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
+from seper_reward.evaluate.llm_judge import LLMJudge
 from seper_reward.evaluate.verdicts import (
     Verdict,
     best_alias_probs,
@@ -18,7 +19,9 @@ from seper_reward.evaluate.verdicts import (
     equivalence,
     read_verdicts,
 )
+from seper_reward.reader.prompted import PromptedReader
 from tests.benchmarks.adapters.entailment_data import common_facts
+from tests.helpers import ScriptedSampler
 
 EVOUNA_ROW = {
     "question": "who?",
@@ -147,3 +150,23 @@ def test_our_own_set_is_large_mixed_and_apart_from_what_is_trained_on(shared_dat
     asked |= {normalize_answer(row["question"]) for _, row in read_valid_rows(QUESTIONS)}
     asked |= {normalize_answer(fact["question"]) for fact in common_facts()}
     assert asked.isdisjoint(normalize_answer(row.question) for row in rows)
+
+
+def test_a_language_model_judges_too_and_is_counted(tiny_judge, tiny_sampler):
+    replies = {"Ann": "yes", "Bob": "no", "Annie": "Yes.", "Al": "well, perhaps"}
+
+    def reply(prompt):
+        return replies[next(line for line in prompt.splitlines() if line.startswith("Response: "))[10:]]
+
+    llm_judge = LLMJudge(PromptedReader(ScriptedSampler(tiny_sampler.tokenizer, reply), prompt="brief"))
+    people = {"Ann": True, "Bob": False, "Annie": False, "Al": True}
+    verdicts = [Verdict("who?", ("Ann",), response, right) for response, right in people.items()]
+    found = equivalence(tiny_judge, verdicts, threshold=0.7, llm_judge=llm_judge)
+    assert found.llm_judge == {"asked": 4, "not_understood": 1}
+    (row,) = found.columns.values()
+    # of three verdicts two are right; one of two that it calls right is, and none is missed
+    assert (row["llm_judge_accuracy"], row["llm_judge_f1"]) == (66.7, 66.7)
+    assert found.thresholds["llm_judge"] == 0.5
+    assert (row["n"], row["bert_score_f1"]) == (4, row["token_f1_f1"])  # "Ann" alone is near enough
+    assert "1 of 4 replies of the LLM judge not understood" in found.table()
+    assert "llm_judge" not in equivalence(tiny_judge, verdicts, threshold=0.7).as_dict()

@@ -25,7 +25,7 @@ from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.judge import Traps, traps
-from seper_reward.evaluate.verdicts import METHODS, equivalence, read_verdicts
+from seper_reward.evaluate.verdicts import equivalence, read_verdicts
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.run_folder import claim_settings
@@ -137,11 +137,12 @@ def card(config: StageConfig, scores: dict[str, Any]) -> str:
     )
 
 
+_PREFIXES = ("", "lexical_", "token_f1_", "cosine_")  # of the card's columns
+
+
 def _method_rows(columns: dict[str, Any]) -> str:
     return "\n".join(
-        f"| {name} | "
-        + " | ".join(f"{row[f'{p}f1']} / {row[f'{p}accuracy']}" for p in METHODS.values())
-        + f" | {row['n']} |"
+        f"| {name} | " + " | ".join(f"{row[f'{p}f1']} / {row[f'{p}accuracy']}" for p in _PREFIXES) + f" | {row['n']} |"
         for name, row in columns.items()
     )
 
