@@ -101,6 +101,7 @@ class Robustness:
             ``baseline_seper``, the mean over questions.
         entailment: The same by entailment model.
         prompt: The same by style of the prompt.
+        pairwise: Pearson's r of soft ΔSePer with that of every other entailment model, by both names.
         n: Number of contexts.
         questions: Number of questions.
         left_out: Number of questions that do not fit into the reader's window in some prompt.
@@ -109,6 +110,7 @@ class Robustness:
     reference: Mapping[str, Any]
     entailment: Mapping[str, Mapping[str, Any]]
     prompt: Mapping[str, Mapping[str, Any]]
+    pairwise: Mapping[str, Mapping[str, Any]]
     n: int
     questions: int
     left_out: int
@@ -137,6 +139,8 @@ class Robustness:
                 for name, row in rows.items()
             ],
         )
+        pairs = [[name, *map(pearson_cell, row.values())] for name, row in self.pairwise.items()]
+        table += f"\n\n{markdown_table(['ΔSePer soft, pairwise', *self.pairwise], pairs)}"
         left_out = f" ({self.left_out} left out)" if self.left_out else ""
         return f"{table}\n\n{self.questions} questions, {self.n} contexts{left_out}"
 
@@ -218,10 +222,16 @@ def robustness(
             "baseline_seper": mean(gains["baseline"]),
         }
 
+    judged = {name: _gains(_judge(scorer, load()), asked, "", name) for name, load in entailments.items()}
     return Robustness(
         reference=described(reference),
-        entailment={
-            name: described(_gains(_judge(scorer, load()), asked, "", name)) for name, load in entailments.items()
+        entailment={name: described(gains) for name, gains in judged.items()},
+        pairwise={
+            one: {
+                other: PooledPearson({_SOFT: row[_SOFT]}, column[_SOFT], owner).described(_SOFT)
+                for other, column in judged.items()
+            }
+            for one, row in judged.items()
         },
         prompt={name: described(_gains(scorer.judge, asked, name, f"prompt {name}")) for name in prompts},
         n=len(relevance),

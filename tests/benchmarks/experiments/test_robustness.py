@@ -57,6 +57,10 @@ def test_each_row_is_what_a_scorer_of_its_own_would_measure(tiny_scorer, tiny_sa
         assert row["with_reference"]["pearson"] == pytest.approx(np.corrcoef(gains(scorer), reference)[0, 1], abs=1e-3)
         baselines = [row[0].baseline_seper for row in scorer.utilities(QUERIES)]
         assert row["baseline_seper"] == pytest.approx(np.mean(baselines), abs=1e-3)
+    assert found.pairwise["token_f1"]["same"] == found.entailment["token_f1"]["with_reference"]
+    between = np.corrcoef(reference, gains(judged_otherwise))[0, 1]
+    assert found.pairwise["same"]["token_f1"]["pearson"] == pytest.approx(between, abs=1e-3)
+    assert found.pairwise["token_f1"]["token_f1"]["pearson"] == 1.0
     assert found.entailment["same"] == found.prompt["brief"] == found.reference
     assert found.reference["with_reference"]["pearson"] == 1.0
     assert (found.n, found.questions, found.left_out) == (9, 3, 0)
