@@ -144,8 +144,8 @@ def test_a_cache_saves_all_work_and_changes_nothing(tiny_scorer, monkeypatch, tm
     plain = tiny_scorer.utilities([RECORD])
     cached = scorer_like(tiny_scorer, cache=Cache(tmp_path / "cache.sqlite"))
     first = cached.utilities([RECORD])
-    monkeypatch.setattr(tiny_scorer.sampler, "_sample_batch", lambda *_: pytest.fail("sampled again"))
-    monkeypatch.setattr(tiny_scorer.entailment, "_forward", lambda *_: pytest.fail("scored again"), raising=False)
+    monkeypatch.setattr(type(tiny_scorer.sampler), "_sample_batch", lambda *_: pytest.fail("sampled again"))
+    monkeypatch.setattr(type(tiny_scorer.entailment), "_forward", lambda *_: pytest.fail("scored again"))
     again = cached.utilities([RECORD])
     for run in (first, again):
         for one, other in zip(plain[0], run[0], strict=True):

@@ -82,7 +82,8 @@ def test_two_processes_measure_what_one_does(commands, names, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path / "one")
     assert not any(map(main, chosen))
     out, err = capsys.readouterr()
-    assert out == done.stdout
+    # torch 2.9 prints the processes that it connects
+    assert out == "".join(line for line in done.stdout.splitlines(True) if not line.startswith("[Gloo]"))
     for name in names:
         one, two = ((tmp_path / folder / f"{name}.json").read_text() for folder in ("one", "two"))
         assert one == two
