@@ -37,7 +37,7 @@ from seper_reward.reports.tables import cell, interval_cell, lead_text, text_tab
 from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.messages import say_once
-from seper_reward.runtime.profiling import profiling
+from seper_reward.runtime.profiling import Profile, profiling
 from seper_reward.runtime.settings import setting
 from seper_reward.statistics import lead_over_questions, mean_over_questions, rounded, rounded_or_none
 from seper_reward.types import Passage, Query
@@ -285,10 +285,14 @@ def _vote_result(voter: _Voter, asked: Sequence[_Asked], right: Any, single: Any
 
 def _voters(pooling: Pooling, names: Sequence[str]) -> dict[str, _Voter]:
     equal = VoteWeights((), (1.0,) * len(names))
+
+    def by_beliefs(candidates: Candidates, weights: VoteWeights) -> Elected:
+        return candidates.belief_vote(weights.retrievers)
+
     return {
         **{f"eor_{preset}": _eor_voter(VoteOptions.preset(preset, pooling)) for preset in get_args(VotePreset)},
-        "belief_vote": _Voter(_search_strength, _by_beliefs),
-        "belief_vote_equal": _Voter(lambda dev: equal, _by_beliefs),
+        "belief_vote": _Voter(_search_strength, by_beliefs),
+        "belief_vote_equal": _Voter(lambda dev: equal, by_beliefs),
     }
 
 
@@ -299,10 +303,6 @@ def _eor_voter(options: VoteOptions) -> _Voter:
         return search_weights(similarity, silent, _right(dev), options)
 
     return _Voter(learn, lambda candidates, weights: candidates.vote(weights, options), options.similarities)
-
-
-def _by_beliefs(candidates: Candidates, weights: VoteWeights) -> Elected:
-    return candidates.belief_vote(weights.retrievers)
 
 
 def _search_strength(dev: Sequence[_Asked]) -> VoteWeights:
@@ -326,6 +326,9 @@ def command(arguments: list[str]) -> str:
     saved = read_json(Path(config.load) / _SAVED) if config.load else None
     if saved is not None:
         config = replace(config, **saved["settings"])
+        if saved["reader"] != config.reader:
+            say_once(f"{config.load} has weights for reader={saved['reader']}, and {config.reader} answers")
+    result: EoRResult | AnswersResult
     with reporting("baseline eor", config) as report:
         queries, corpus = questions_and_corpus(config, answers_needed=saved is None)
         scorer = load_scorer(config, config.seed)
@@ -335,24 +338,18 @@ def command(arguments: list[str]) -> str:
             questions = [query.question for query in queries]
             sources = retrieve_sources(config.sources, corpus, questions, scorer.reader, *prompts)
             if saved is None:
-                result = eor(
-                    Ensemble(scorer), queries, sources, folds=config.folds, pooling=config.pooling, judge=judge
-                )
+                asking, pooling = Ensemble(scorer), config.pooling
+                compared = eor(asking, queries, sources, folds=config.folds, pooling=pooling, judge=judge)
+                result = replace(compared, per_question=_costs(profile, len(queries)))
             else:
                 asking = Ensemble(scorer, beliefs=config.vote.startswith("belief"))
                 rows = _answers(config, saved, _ask(asking, queries, sources, judge))
-            costs = {"seconds": profile.total_seconds, **{name: profile.counts[name] for name in _COUNTS}}
-        per_question = {name: rounded(cost / len(queries)) for name, cost in costs.items()}
-        if saved is None:
-            report(replace(result, per_question=per_question))
-            return _saved(config, result)
-        if saved["reader"] != config.reader:
-            say_once(f"{config.load} has weights for reader={saved['reader']}, and {config.reader} answers")
-        together(lambda: write_lines(Path(config.answers), rows))
-        right = mean_over_questions([row["right"] for row in rows if "right" in row])
-        chosen = dict(Counter(row["source"] for row in rows))
-        report(AnswersResult(len(rows), len(queries) - len(rows), chosen, right, per_question))
-    return ""
+                right = mean_over_questions([row["right"] for row in rows if "right" in row])
+                chosen, left_out = Counter(row["source"] for row in rows), len(queries) - len(rows)
+                result = AnswersResult(len(rows), left_out, dict(chosen), right, _costs(profile, len(queries)))
+                together(lambda: write_lines(Path(config.answers), rows))
+        report(result)
+    return _save(config, result) if isinstance(result, EoRResult) else ""
 
 
 def _answers(config: EoRConfig, saved: Mapping[str, Any], asked: Sequence[_Asked]) -> list[dict[str, Any]]:
@@ -369,7 +366,12 @@ def _answers(config: EoRConfig, saved: Mapping[str, Any], asked: Sequence[_Asked
     return rows
 
 
-def _saved(config: EoRConfig, result: EoRResult) -> str:
+def _costs(profile: Profile, questions: int) -> Costs:
+    costs = {"seconds": profile.total_seconds, **{name: float(profile.counts[name]) for name in _COUNTS}}
+    return {name: rounded(cost / questions) if questions else None for name, cost in costs.items()}
+
+
+def _save(config: EoRConfig, result: EoRResult) -> str:
     """Save the weights if there is a folder for them, and return what to run next."""
     if config.save is None:
         # without people's marks, which these questions need not have

@@ -87,7 +87,7 @@ class ConsistencyResult:
                         axes.text(place, height, f"{value:.2f}", ha="center", va="center", color=color, fontsize=9)
             axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
             axes.set_yticks(range(len(names)), names)
-            axes.set_title(f"a row {title.removesuffix(':')} (column)")
+            axes.set_title(f"row {title.removesuffix(':')}".replace(" it ", " the column "))
             figure.colorbar(shown, ax=axes)
         save_figure(figure, path)
 
