@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -51,8 +51,6 @@ _KEPT = ("sources", "pooling", "metric", "background_prompt", "compress_prompt")
 class EoRConfig(RetrievalConfig):
     """Compare votes over the answers with several retrievers' passages with the best single retriever (EoR)."""
 
-    group_help: ClassVar[Mapping[str, str]] = {"pool": "What the reader writes for sources."}
-
     sources: list[str] = setting(
         ["none", "bm25@1", "bm25@5", "minilm@1", "minilm@5"],
         "Sources of passages: none (nothing is retrieved), background (written by the reader), or a retriever and the "
@@ -83,10 +81,10 @@ class EoRConfig(RetrievalConfig):
     )
     answers: str = setting("runs/answers.jsonl", "JSON lines file for the answers with load.")
     background_prompt: str = setting(
-        BACKGROUND_PROMPT, "Prompt of the source background, with {question}.", "pool.background_prompt"
+        BACKGROUND_PROMPT, "Prompt of the source background, with {question}.", "reader.background_prompt"
     )
     compress_prompt: str = setting(
-        COMPRESS_PROMPT, "Prompt of @CP, with {passages} and {question}.", "pool.compress_prompt"
+        COMPRESS_PROMPT, "Prompt of @CP, with {passages} and {question}.", "reader.compress_prompt"
     )
     plot: str | None = setting(None, "Image file to plot the win ratios into, as heat maps; not given: none.")
 
