@@ -96,7 +96,7 @@ class Ensemble:
 
     def expect(self, question: str, shown: Sequence[Sequence[Passage]]) -> None:
         """Begin to sample what ``candidates`` will be called with, if the sampler can."""
-        asked = [_asked(question, shown)]
+        asked = [Asked(question, (), tuple(map(tuple, shown)))]
         self._greedy.expect(asked)
         if self._reader is not None:
             self._reader.expect(asked)
@@ -107,7 +107,7 @@ class Ensemble:
         Raises:
             UnscorableError: The question is longer than the reader's window.
         """
-        asked = [_asked(question, shown)]
+        asked = [Asked(question, (), tuple(map(tuple, shown)))]
         texts = tuple(row.texts[0] for row in unwrap(self._greedy.responses(asked)[0]))
         sampled, masses = self._beliefs([] if self._reader is None else unwrap(self._reader.responses(asked)[0]))
         return Candidates(
@@ -130,10 +130,6 @@ class Ensemble:
         sampled = tuple(dict.fromkeys(text for column in columns for text in column if not _says_nothing(text)))
         masses = [[column.get(text, 0.0) for column in columns] for text in sampled]
         return sampled, np.array(masses).reshape(len(sampled), len(columns))
-
-
-def _asked(question: str, shown: Sequence[Sequence[Passage]]) -> Asked:
-    return Asked(question, (), tuple(map(tuple, shown)))
 
 
 def _says_nothing(text: str) -> bool:

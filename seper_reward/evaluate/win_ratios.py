@@ -32,14 +32,15 @@ def relative_win_ratios(right: Any, among: Any = True) -> Any:
 def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[str, Any]:
     """Return of the errors that each source makes the share that each other source does not make, by error (eq. 5).
 
-    A hallucination and a wrong extraction are errors about passages that hold the answer, so that the passages of both
-    sources have to (Appendix B); and whether passages hold a long response, word for word, says little about it.
+    Hallucination and extraction are errors of a reader whose passages hold the answer. They are compared on questions
+    where the passages of both sources do (Appendix B) and both responses are short, as passages rarely contain a long
+    response word for word.
 
     Args:
         right: ``(R, Q)`` whether each response is right.
         held: ``(R, Q)`` whether the passages shown hold the right answer.
         grounded: ``(R, Q)`` whether they hold the response.
-        short: ``(R, Q)`` whether the response is short enough for the two errors of responses.
+        short: ``(R, Q)`` whether the response is short.
 
     Returns:
         ``retriever``, ``hallucination`` and ``extraction``: ``(R, R)`` each, as ``relative_win_ratios`` returns it.
