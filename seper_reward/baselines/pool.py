@@ -75,8 +75,8 @@ def retrieve_sources(
         except ValueError as error:
             raise ValueError(
                 "sources must be none, background or RETRIEVER@NUMBER such as bm25@5, followed by @RR (rerank) or "
-                "@NUMBER, joined by &, and @CP (compress) last, such as (bm25@5&minilm@5)@RR@3 or bm25@5&minilm@5@CP, "
-                f"got {name!r}"
+                "@NUMBER, joined by &, and @CP (compress) last or in brackets, such as (bm25@5&minilm@5)@RR@3 or "
+                f"bm25@5&minilm@5@CP, got {name!r}"
             ) from error
     return {name: pool.passages(name) for name in names}
 
