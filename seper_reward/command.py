@@ -163,11 +163,13 @@ def by_name(paths: Sequence[str]) -> dict[str, str]:
     return dict(zip(names if len(set(names)) == len(names) else paths, paths, strict=True))
 
 
-def questions_and_corpus(config: RetrievalConfig) -> tuple[list[Any], dict[str, Any]]:
+def questions_and_corpus(config: RetrievalConfig, *, answers_needed: bool = True) -> tuple[list[Any], dict[str, Any]]:
     """Read the questions of the split and the corpus to retrieve from: that of the settings, or their own passages."""
     from seper_reward.data.queries import pool_passages, refuse_other_texts
 
-    examples, corpus = read_input(needed_file(config), config.corpus, config, config.limit)
+    examples, corpus = read_input(
+        needed_file(config), config.corpus, config, config.limit, answers_needed=answers_needed
+    )
     queries = chosen(examples, config.split, config.limit)
     if corpus is None:
         corpus, queries = pool_passages(queries)

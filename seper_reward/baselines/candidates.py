@@ -5,21 +5,48 @@ responses vote, each by its probability and for all responses that mean the same
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from seper_reward.baselines.voting import SIMILARITIES, Similarity, VoteOptions, VoteWeights, heaviest_answer, winners
-from seper_reward.data.answers import abstains, normalize_answer, share_held
+from seper_reward.baselines.voting import (
+    SIMILARITIES,
+    Similarity,
+    VoteOptions,
+    VoteWeights,
+    heaviest_answer,
+    vote_scores,
+    winners,
+)
+from seper_reward.data.answers import (
+    abstains,
+    exact_match,
+    normalize_answer,
+    recall_of_items,
+    share_held,
+    stated_parts,
+)
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.evaluate.bertscore import bertscore_f1
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.retrieval.loading import load_encoder
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Passage, Responses, unwrap
+from seper_reward.types import Asked, Passage, Query, Responses, answer_aliases, unwrap
+
+_RIGHT = 0.8  # least entailment of a right answer, as of BEM in the paper
+
+
+class Elected(NamedTuple):
+    """An answer that won a vote."""
+
+    text: str
+    source: int  # place of the retriever that the answer is from
+    scores: list[float]  # (R,) of each retriever's answer, NaN if it could not win; of a vote by beliefs the
+    # weighted probability of the winning cluster with each retriever's passages
 
 
 @dataclass(frozen=True)
@@ -33,21 +60,24 @@ class Candidates:
     masses: Any  # (L, R) their probabilities with each retriever's passages; a column sums to 1 less the silent mass
     cluster_ids: tuple[int, ...]  # semantic cluster of each, over all retrievers together
 
-    def vote(self, weights: VoteWeights, options: VoteOptions) -> str:
+    def vote(self, weights: VoteWeights, options: VoteOptions) -> Elected:
         """Return the answer that wins the vote of EoR."""
-        (place,) = winners(self.similarity[None], self.silent[None], weights, options).tolist()
-        text: str = self.texts[place]
-        return text
+        scores = vote_scores(self.similarity[None], self.silent[None], weights, options)
+        (place,) = winners(scores, weights).tolist()
+        return Elected(self.texts[place], place, [each if each >= 0 else math.nan for each in scores[0].tolist()])
 
-    def belief_vote(self, strength: Sequence[float] | None = None) -> str:
+    def belief_vote(self, strength: Sequence[float] | None = None) -> Elected:
         """Return the answer that the beliefs elect (``heaviest_answer``), with these weights of the retrievers.
 
         It says nothing if all beliefs with a weight do.
         """
         counts = np.ones(len(self.texts)) if strength is None else np.asarray(strength, dtype=float)
-        if not (self.masses @ counts).any():
-            return self.texts[int(counts.argmax())]
-        return self.sampled[heaviest_answer(self.masses, self.cluster_ids, counts)]
+        weighted = self.masses * counts
+        if not weighted.any():
+            return Elected(self.texts[int(counts.argmax())], int(counts.argmax()), [0.0] * len(counts))
+        place = heaviest_answer(self.masses, self.cluster_ids, counts)
+        cluster = np.array(self.cluster_ids) == self.cluster_ids[place]
+        return Elected(self.sampled[place], int(weighted[place].argmax()), weighted[cluster].sum(axis=0).tolist())
 
 
 class Ensemble:
@@ -56,18 +86,20 @@ class Ensemble:
     Args:
         scorer: Scorer whose reader answers and whose judge compares answers.
         encoder: A ``SentenceTransformer`` over BERT, for BERTScore; ``None`` loads the embedded one.
+        beliefs: Whether responses are sampled for votes by beliefs; EoR's own votes need the greedy answers alone.
     """
 
-    def __init__(self, scorer: SePerScorer, encoder: Any = None) -> None:
-        self._scorer, self._reader = scorer, scorer.reader
+    def __init__(self, scorer: SePerScorer, encoder: Any = None, *, beliefs: bool = True) -> None:
+        self._scorer, self._reader = scorer, scorer.reader if beliefs else None
         self._greedy = scorer.with_sampling(**GREEDY).reader
         self._encoder = encoder or load_encoder("minilm")
 
     def expect(self, question: str, shown: Sequence[Sequence[Passage]]) -> None:
         """Begin to sample what ``candidates`` will be called with, if the sampler can."""
-        asked = [_asked(question, shown)]
+        asked = [Asked(question, (), tuple(map(tuple, shown)))]
         self._greedy.expect(asked)
-        self._reader.expect(asked)
+        if self._reader is not None:
+            self._reader.expect(asked)
 
     def candidates(self, question: str, shown: Sequence[Sequence[Passage]]) -> Candidates:
         """Return the candidates for a question with the passages of each of R retrievers, which may be empty.
@@ -75,9 +107,9 @@ class Ensemble:
         Raises:
             UnscorableError: The question is longer than the reader's window.
         """
-        asked = [_asked(question, shown)]
+        asked = [Asked(question, (), tuple(map(tuple, shown)))]
         texts = tuple(row.texts[0] for row in unwrap(self._greedy.responses(asked)[0]))
-        sampled, masses = self._beliefs(unwrap(self._reader.responses(asked)[0]))
+        sampled, masses = self._beliefs([] if self._reader is None else unwrap(self._reader.responses(asked)[0]))
         return Candidates(
             texts,
             silent=np.array(list(map(_says_nothing, texts))),
@@ -100,12 +132,26 @@ class Ensemble:
         return sampled, np.array(masses).reshape(len(sampled), len(columns))
 
 
-def _asked(question: str, shown: Sequence[Sequence[Passage]]) -> Asked:
-    return Asked(question, (), tuple(map(tuple, shown)))
-
-
 def _says_nothing(text: str) -> bool:
     return not text.strip() or abstains(text)
+
+
+def verdicts(query: Query, texts: Sequence[str], judge: BeliefJudge | None = None) -> dict[str, bool]:
+    """Return which texts are right; of an answer that is a list, those that state all items.
+
+    Args:
+        query: The question and its gold answer.
+        texts: The texts.
+        judge: Judge of what is right by meaning: a text that entails the answer by .8 or more. ``None`` takes exact
+            match.
+    """
+    if judge is None:
+        return {text: exact_match(text, query.answers) == 1 for text in texts}
+    said = {text: stated_parts(text, query.answers) for text in texts if not _says_nothing(text)}
+    pairs = itertools.product(itertools.chain.from_iterable(said.values()), answer_aliases(query.answers))
+    entailed = judge.entailment(query.question, set(pairs))
+    stated = recall_of_items(lambda part, aliases: max(entailed[part, alias] for alias in aliases) >= _RIGHT)
+    return {text: text in said and stated(text, query.answers) == 1 for text in texts}
 
 
 def answer_similarities(judge: BeliefJudge, encoder: Any, question: str, texts: Sequence[str]) -> Any:

@@ -1,20 +1,21 @@
 """Compare votes over the answers with several retrievers' passages with the best single retriever (EoR).
 
-The method is that of arXiv:2405.20680: whether retrievers fail on the same questions (win ratios), where wrong answers
-come from, and whether an ensemble of retrievers answers better than the best of them.
+The method is that of arXiv:2405.20680: whether retrievers fail on the same questions (``evaluate.consistency``), and
+whether an ensemble of retrievers answers better than the best of them. A trained ensemble answers new questions.
 """
 
-import functools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from seper_reward.baselines.candidates import Candidates, Ensemble
-from seper_reward.baselines.pool import retrieve_sources
+from seper_reward.baselines.candidates import Candidates, Elected, Ensemble, verdicts
+from seper_reward.baselines.labelled import Costs, costs_table
+from seper_reward.baselines.pool import BACKGROUND_PROMPT, COMPRESS_PROMPT, retrieve_sources
 from seper_reward.baselines.voting import (
     MOST_OF_A_RETRIEVER,
     Pooling,
@@ -27,25 +28,23 @@ from seper_reward.baselines.voting import (
 )
 from seper_reward.command import Record, RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
 from seper_reward.config import load_scorer
-from seper_reward.data.answers import abstains, exact_match, share_held, stated_parts
 from seper_reward.data.splits import fold_of
+from seper_reward.estimators.judge import BeliefJudge
+from seper_reward.evaluate.consistency import ConsistencyResult, Mean, Shown, consistency
 from seper_reward.evaluate.measuring import each_scorable
-from seper_reward.evaluate.win_ratios import decompose_errors, mean_win_and_lose_ratios, relative_win_ratios
-from seper_reward.reports.figures import new_figure, save_figure
+from seper_reward.evaluate.win_ratios import mean_win_and_lose_ratios
 from seper_reward.reports.tables import cell, interval_cell, lead_text, text_table
+from seper_reward.runtime.distributed import together
+from seper_reward.runtime.json_files import read_json, write_json, write_lines
+from seper_reward.runtime.messages import say_once
+from seper_reward.runtime.profiling import Profile, profiling
 from seper_reward.runtime.settings import setting
-from seper_reward.statistics import (
-    interval_over_questions,
-    lead_over_questions,
-    mean_over_questions,
-    rounded,
-    rounded_or_none,
-)
+from seper_reward.statistics import lead_over_questions, mean_over_questions, rounded, rounded_or_none
 from seper_reward.types import Passage, Query
 
-Mean = dict[str, Any]  # with a 95 % interval over questions
-Shown = Sequence[Sequence[Passage]]  # by source
-_RESAMPLES = 1000
+_SAVED = "eor.json"
+_COUNTS = ("calls", "prompt_tokens", "response_tokens")
+_KEPT = ("sources", "pooling", "metric", "background_prompt", "compress_prompt")  # settings in it
 
 
 @dataclass
@@ -55,46 +54,46 @@ class EoRConfig(RetrievalConfig):
     sources: list[str] = setting(
         ["none", "bm25@1", "bm25@5", "minilm@1", "minilm@5"],
         "Sources of passages: none (nothing is retrieved), background (written by the reader), or a retriever and the "
-        "number of its passages, as in bm25@5; see --help of evaluate retrievers for names. They are joined by &, "
-        "reranked by @RR, compressed by @CP and cut by @NUMBER, as in '(bm25@5&minilm@5)@RR@5'.",
+        "number of its passages, as in bm25@5; see --help of evaluate retrievers for names. They are reranked by @RR "
+        "(bm25@RR@5: of 20), cut by @NUMBER, joined by & and compressed by @CP, which bind in this order.",
     )
     folds: int = setting(
         5, "Folds of the questions, >= 2: the weights of a vote are searched on the others, for each of them."
     )
     pooling: Literal["mean", "max", "majority", "plurality"] = setting(
         "mean",
-        "How EoR makes one score of an answer's similarities to the others: mean, max, or the mean over those like "
-        "it, for answers that at least half of them (majority) or most of them (plurality) are like.",
+        "How EoR makes one score of an answer's similarities to the others: mean, max, or 1 for answers that at "
+        "least half of the others (majority) or most of them (plurality) are like, else 0.",
     )
-    plot: str | None = setting(None, "Image file to plot the win ratios into, as a heat map; not given: none.")
+    metric: Literal["exact_match", "entailment"] = setting(
+        "exact_match", "Which answers are right: exact_match, or those that entail the gold answer by 0.8 or more."
+    )
+    save: str | None = setting(
+        None, "Folder for the sources and the weights, searched on all questions; not given: none."
+    )
+    load: str | None = setting(
+        None,
+        "Folder of save: its ensemble answers the questions of file, which need no gold answers; sources, pooling, "
+        "metric and prompts are those saved. Not given: votes are compared.",
+    )
+    vote: Literal["eor_paper", "eor_official", "eor_default", "belief_vote", "belief_vote_equal"] = setting(
+        "eor_paper", "Vote that answers with load."
+    )
+    answers: str = setting("runs/answers.jsonl", "JSON lines file for the answers with load.")
+    background_prompt: str = setting(
+        BACKGROUND_PROMPT, "Prompt of the source background, with {question}.", "reader.background_prompt"
+    )
+    compress_prompt: str = setting(
+        COMPRESS_PROMPT, "Prompt of @CP, with {passages} and {question}.", "reader.compress_prompt"
+    )
+    plot: str | None = setting(None, "Image file to plot the win ratios into, as heat maps; not given: none.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.folds < 2 or len(self.sources) < 2:
             raise ValueError(f"expected at least two folds and sources, got {self.folds} and {self.sources}")
-
-
-@dataclass(frozen=True)
-class SourceResult:
-    """The reader's greedy answers with the passages of one source."""
-
-    accuracy: Mean
-    mrwr: Mean  # mean share of the others' wrong answers that this source has right
-    mrlr: Mean  # mean share of its wrong answers that another one has right
-    errors: dict[str, float]  # where wrong answers come from, by the fields of `Errors`
-    abstained: float  # share of answers such as "unknown"
-
-
-@dataclass(frozen=True)
-class ConsistencyResult:
-    """Whether sources fail on the same questions, and why."""
-
-    questions: int
-    left_out: int  # questions that the reader cannot be asked
-    sources: dict[str, SourceResult]
-    win_ratio: dict[str, dict[str, float | None]]  # by two names: the share of the second's wrong answers that the
-    # first has right; None if the second has none wrong
-    upper_bound: Mean  # share of questions that at least one source has right
+        if self.load and self.save:
+            raise ValueError("load answers by saved weights, and save searches new ones; give one of both")
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class VoteResult:
     accuracy: Mean
     lead: dict[str, Any]  # in accuracy over the best single retriever (`lead_over_questions`)
     mrlr: float | None  # mean share of its wrong answers that a retriever has right
-    weights: dict[str, dict[str, float]]  # of "similarities" and "retrievers", means over the folds
+    weights: dict[str, dict[str, float]]  # of "similarities" and "retrievers", searched on all questions
 
 
 @dataclass(frozen=True)
@@ -120,17 +119,12 @@ class EoRResult(Record):
     voters: dict[str, VoteResult]  # eor_PRESET, belief_vote, and belief_vote_equal without weights
     upper_bound: Mean  # share of questions that at least one retriever has right
     consistency: ConsistencyResult
+    per_question: Costs | None = None  # with those of retrieval and of the search of weights
 
     def table(self) -> str:
-        """Return how sources and votes do as text: accuracy, errors, win ratios, and the weights of votes."""
-        sources, voters, best = self.consistency.sources, self.voters, self.best_single
+        """Return how sources and votes do as text: accuracy, errors, win ratios, the weights of votes, and costs."""
+        voters, best = self.voters, self.best_single
         chosen = ", ".join(f"{name} in {count}" for name, count in best["chosen"].items())
-        errors = list(next(iter(sources.values())).errors)
-        done = [[name, *map(interval_cell, (row.accuracy, row.mrwr, row.mrlr))] for name, row in sources.items()]
-        wrong = [
-            [name, *(cell(row.errors[each]) for each in errors), cell(row.abstained)] for name, row in sources.items()
-        ]
-        wins = [[name, *map(cell, row.values())] for name, row in self.consistency.win_ratio.items()]
         votes = [
             [name, interval_cell(row.accuracy), cell(row.mrlr), lead_text(row.lead)] for name, row in voters.items()
         ]
@@ -141,35 +135,34 @@ class EoRResult(Record):
         ]
         return "\n\n".join(
             [
-                text_table(["retriever", "accuracy", "MRWR", "MRLR"], done),
-                text_table(["errors", *errors, "abstained"], wrong),
-                text_table(["is right where it is wrong:", *sources], wins),
+                self.consistency.table(),
                 f"best retriever of the other folds ({chosen} of {self.folds}): {interval_cell(best['accuracy'])}",
                 text_table(["vote", "accuracy", "MRLR", "lead over the best retriever"], votes),
-                f"right by at least one: {interval_cell(self.upper_bound)}",
-                text_table(["mean weight of", *names], weights),
+                text_table(["weight of", *names], weights),
+                *([costs_table({"all sources": self.per_question}, "a question costs")] if self.per_question else []),
             ]
         )
 
     def plot(self, path: Path) -> None:
-        """Plot the win ratios as a heat map."""
-        ratios = self.consistency.win_ratio
-        names = list(ratios)
-        figure = new_figure(0.9 * len(names) + 3, 0.6 * len(names) + 2)
-        axes = figure.subplots()
-        values = [[float("nan") if value is None else value for value in row.values()] for row in ratios.values()]
-        shown = axes.imshow(values, cmap="Greens", vmin=0, vmax=1)
-        for height, row in enumerate(ratios.values()):
-            for place, value in enumerate(row.values()):
-                if value is not None:
-                    color = "white" if value > 0.6 else "black"
-                    axes.text(place, height, f"{value:.2f}", ha="center", va="center", color=color, fontsize=9)
-        axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
-        axes.set_yticks(range(len(names)), names)
-        axes.set_xlabel("where this one is wrong")
-        axes.set_ylabel("this one is right")
-        figure.colorbar(shown, ax=axes)
-        save_figure(figure, path)
+        """Plot the win ratios as heat maps."""
+        self.consistency.plot(path)
+
+
+@dataclass(frozen=True)
+class AnswersResult(Record):
+    """Answers of a trained ensemble."""
+
+    questions: int
+    left_out: int  # questions that the reader cannot be asked
+    chosen: dict[str, int]  # by source, how many answers are from it
+    accuracy: Mean  # of the answers to questions that have gold answers
+    per_question: Costs
+
+    def table(self) -> str:
+        """Return where answers are from, how many are right, and the costs of a question."""
+        chosen = [[name, str(count)] for name, count in self.chosen.items()]
+        table = text_table(["answers from", "questions"], [*chosen, ["right", interval_cell(self.accuracy)]])
+        return f"{table}\n\n{costs_table({'all sources': self.per_question}, 'a question costs')}"
 
 
 class _Asked(NamedTuple):
@@ -179,16 +172,14 @@ class _Asked(NamedTuple):
     shown: Shown
     candidates: Candidates
     fold: int
-
-    def right(self, text: str) -> bool:
-        return exact_match(text, self.query.answers) == 1
+    right: Mapping[str, bool]  # by text of the candidates
 
 
 class _Voter(NamedTuple):
     """A vote: how it learns weights from dev questions and answers with them, and its similarities."""
 
     learn: Callable[[Sequence[_Asked]], VoteWeights]
-    answer: Callable[[Candidates, VoteWeights], str]
+    answer: Callable[[Candidates, VoteWeights], Elected]
     similarities: tuple[str, ...] = ()
 
 
@@ -199,12 +190,12 @@ def eor(
     *,
     folds: int = 5,
     pooling: Pooling = "mean",
+    judge: BeliefJudge | None = None,
 ) -> EoRResult:
     """Compare votes over the answers with several retrievers' passages with the best single retriever.
 
     The weights of a vote and the best retriever are chosen for each question on those of the other folds
-    (cross-fitting), so every question is a test question once. An answer is right by exact match, of a list if all
-    items are stated.
+    (cross-fitting), so every question is a test question once.
 
     Args:
         asking: Queries the reader.
@@ -213,25 +204,22 @@ def eor(
             nothing.
         folds: Number of folds, by SHA-1 of the questions' ids, >= 2.
         pooling: Pooling of EoR's votes.
+        judge: Judge of which answers are right, as in ``verdicts``.
 
     Raises:
         ValueError: There are fewer than two retrievers or folds, or all questions are in one fold.
     """
     if len(sources) < 2 or folds < 2:
         raise ValueError(f"expected at least two retrievers and two folds, got {len(sources)} and {folds}")
-    shown = {query.id: [tuple(rows[at]) for rows in sources.values()] for at, query in enumerate(queries)}
-    for query in queries:
-        asking.expect(query.question, shown[query.id])
-    found = each_scorable(queries, lambda query: asking.candidates(query.question, shown[query.id]), title="answering")
-    asked = [_Asked(query, shown[query.id], own, fold_of(query.id, folds)) for query, own in found]
+    asked = _ask(asking, queries, sources, judge, folds)
     if len({each.fold for each in asked}) < 2:
         raise ValueError(
             f"expected questions in at least two folds, got {len(asked)} that can be asked; take more questions"
         )
     names = list(sources)
-    answered = [(each.query, each.shown, each.candidates.texts) for each in asked]
-    consistent = consistency(names, answered, len(queries) - len(asked))
     right = _right(asked)
+    answered = [(each.query, each.shown, each.candidates.texts) for each in asked]
+    consistent = consistency(names, answered, len(queries) - len(asked), right)
     single, chosen = _best_single(asked, right, names)
     return EoRResult(
         len(asked),
@@ -246,61 +234,24 @@ def eor(
     )
 
 
-def consistency(
-    names: Sequence[str], answered: Sequence[tuple[Query, Shown, Sequence[str]]], left_out: int = 0
-) -> ConsistencyResult:
-    """Compare answers with the passages of several sources, question by question.
+def _ask(
+    asking: Ensemble,
+    queries: Sequence[Query],
+    sources: Mapping[str, Sequence[Sequence[Passage]]],
+    judge: BeliefJudge | None,
+    folds: int = 2,
+) -> list[_Asked]:
+    """Return the questions that the reader can be asked, with its answers."""
+    shown = {query.id: [tuple(rows[at]) for rows in sources.values()] for at, query in enumerate(queries)}
+    for query in queries:
+        asking.expect(query.question, shown[query.id])
 
-    Passages hold the answer, or a response, if they hold it as words (``share_held``); of a list, all of it.
+    def ask(query: Query) -> _Asked:
+        own = asking.candidates(query.question, shown[query.id])
+        right = verdicts(query, [*own.texts, *own.sampled], judge) if query.answers else {}
+        return _Asked(query, shown[query.id], own, fold_of(query.id, folds), right)
 
-    Args:
-        names: Names of R sources.
-        answered: Of each question the passages of each source, and the R answers with them.
-        left_out: Number of questions that the reader cannot be asked.
-    """
-    right = np.array([[exact_match(text, query.answers) == 1 for text in texts] for query, _, texts in answered]).T
-    ratios = relative_win_ratios(right)
-    return ConsistencyResult(
-        len(answered),
-        left_out,
-        {
-            name: _source_result(at, right, [(query, shown[at], texts[at]) for query, shown, texts in answered])
-            for at, name in enumerate(names)
-        },
-        {
-            one: {other: rounded_or_none(float(ratios[i, j])) for j, other in enumerate(names)}
-            for i, one in enumerate(names)
-        },
-        mean_over_questions(right.any(axis=0)),
-    )
-
-
-def _source_result(at: int, right: Any, answered: Sequence[tuple[Query, Sequence[Passage], str]]) -> SourceResult:
-    held, grounded = [], []
-    for query, passages, text in answered:
-        read = "\n".join(passage.full_text for passage in passages)
-        held.append(share_held(read, query.answers) == 1)
-        parts = [(part,) for part in stated_parts(text, query.answers)]
-        grounded.append(bool(text) and share_held(read, parts) == 1)
-
-    def ratio(which: int) -> Mean:
-        mean_ratio = functools.partial(_mean_ratio, right, which, at)
-        interval = interval_over_questions(mean_ratio, right.shape[1], resamples=_RESAMPLES)
-        return {"mean": rounded_or_none(mean_ratio(slice(None))), "interval": interval}
-
-    errors = decompose_errors(right[at].tolist(), held, grounded)
-    return SourceResult(
-        accuracy=mean_over_questions(right[at]),
-        mrwr=ratio(0),
-        mrlr=ratio(1),
-        errors={name: rounded(value) for name, value in asdict(errors).items()},
-        abstained=rounded(sum(abstains(text) for _, _, text in answered) / len(answered)),
-    )
-
-
-def _mean_ratio(right: Any, which: int, at: int, numbers: Any) -> float:
-    """Return one source's MRWR (0) or MRLR (1) over some questions."""
-    return float(mean_win_and_lose_ratios(right[:, numbers])[which][at])
+    return [asked for _, asked in each_scorable(queries, ask, title="answering")]
 
 
 def _best_single(asked: Sequence[_Asked], right: Any, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
@@ -313,29 +264,33 @@ def _best_single(asked: Sequence[_Asked], right: Any, names: Sequence[str]) -> t
 
 
 def _vote_result(voter: _Voter, asked: Sequence[_Asked], right: Any, single: Any, names: Sequence[str]) -> VoteResult:
-    folds = sorted({each.fold for each in asked})
+    folds = [*sorted({each.fold for each in asked}), None]  # None leaves no question out
     learned = {
         fold: voter.learn([each for each in asked if each.fold != fold])
         for fold in tqdm(folds, desc="searching weights", unit="fold", leave=False)
     }
-    own = np.array([each.right(voter.answer(each.candidates, learned[each.fold])) for each in asked])
+    own = np.array([each.right[voter.answer(each.candidates, learned[each.fold]).text] for each in asked])
     return VoteResult(
         mean_over_questions(own),
         lead_over_questions(own, single),
         rounded_or_none(float(mean_win_and_lose_ratios(np.vstack([right, own]))[1][-1])),
         {
-            "similarities": _means([each.similarities for each in learned.values()], voter.similarities),
-            "retrievers": _means([each.retrievers for each in learned.values()], names),
+            "similarities": dict(zip(voter.similarities, learned[None].similarities, strict=True)),
+            "retrievers": dict(zip(names, learned[None].retrievers, strict=True)),
         },
     )
 
 
 def _voters(pooling: Pooling, names: Sequence[str]) -> dict[str, _Voter]:
     equal = VoteWeights((), (1.0,) * len(names))
+
+    def by_beliefs(candidates: Candidates, weights: VoteWeights) -> Elected:
+        return candidates.belief_vote(weights.retrievers)
+
     return {
         **{f"eor_{preset}": _eor_voter(VoteOptions.preset(preset, pooling)) for preset in get_args(VotePreset)},
-        "belief_vote": _Voter(_search_strength, _by_beliefs),
-        "belief_vote_equal": _Voter(lambda dev: equal, _by_beliefs),
+        "belief_vote": _Voter(_search_strength, by_beliefs),
+        "belief_vote_equal": _Voter(lambda dev: equal, by_beliefs),
     }
 
 
@@ -348,18 +303,11 @@ def _eor_voter(options: VoteOptions) -> _Voter:
     return _Voter(learn, lambda candidates, weights: candidates.vote(weights, options), options.similarities)
 
 
-def _by_beliefs(candidates: Candidates, weights: VoteWeights) -> str:
-    return candidates.belief_vote(weights.retrievers)
-
-
 def _search_strength(dev: Sequence[_Asked]) -> VoteWeights:
     """Return the weights of retrievers under which the belief vote is right most often."""
-    known = [{text: each.right(text) for text in {*each.candidates.sampled, *each.candidates.texts}} for each in dev]
 
     def accuracy(strength: Any) -> float:
-        return sum(right[each.candidates.belief_vote(strength)] for each, right in zip(dev, known, strict=True)) / len(
-            dev
-        )
+        return sum(each.right[each.candidates.belief_vote(strength).text] for each in dev) / len(dev)
 
     starts = starting_strengths(_right(dev))
     return VoteWeights((), search(accuracy, starts, [(0.0, MOST_OF_A_RETRIEVER)] * len(starts[0])))
@@ -367,23 +315,68 @@ def _search_strength(dev: Sequence[_Asked]) -> VoteWeights:
 
 def _right(asked: Sequence[_Asked]) -> Any:
     """Return ``(R, Q)`` whether the answer with each retriever's passages is right."""
-    return np.array([list(map(each.right, each.candidates.texts)) for each in asked]).T
-
-
-def _means(rows: Sequence[Sequence[float]], names: Sequence[str]) -> dict[str, float]:
-    return {name: rounded(float(value)) for name, value in zip(names, np.mean(rows, axis=0), strict=True)}
+    return np.array([[each.right[text] for text in each.candidates.texts] for each in asked]).T
 
 
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline eor``."""
     config = parse(EoRConfig, arguments, "seper-reward baseline eor")
+    saved = read_json(Path(config.load) / _SAVED) if config.load else None
+    if saved is not None:
+        config = replace(config, **saved["settings"])
+        if saved["reader"] != config.reader:
+            say_once(f"{config.load} has weights for reader={saved['reader']}, and {config.reader} answers")
+    result: EoRResult | AnswersResult
     with reporting("baseline eor", config) as report:
-        queries, corpus = questions_and_corpus(config)
+        queries, corpus = questions_and_corpus(config, answers_needed=saved is None)
         scorer = load_scorer(config, config.seed)
-        questions = [query.question for query in queries]
-        sources = retrieve_sources(config.sources, corpus, questions, scorer.reader)
-        result = eor(Ensemble(scorer), queries, sources, folds=config.folds, pooling=config.pooling)
+        judge = scorer.judge if config.metric == "entailment" else None
+        prompts = (config.background_prompt, config.compress_prompt)
+        with profiling() as profile:
+            questions = [query.question for query in queries]
+            sources = retrieve_sources(config.sources, corpus, questions, scorer.reader, *prompts)
+            if saved is None:
+                asking, pooling = Ensemble(scorer), config.pooling
+                compared = eor(asking, queries, sources, folds=config.folds, pooling=pooling, judge=judge)
+                result = replace(compared, per_question=_costs(profile, len(queries)))
+            else:
+                asking = Ensemble(scorer, beliefs=config.vote.startswith("belief"))
+                rows = _answers(config, saved, _ask(asking, queries, sources, judge))
+                right = mean_over_questions([row["right"] for row in rows if "right" in row])
+                chosen, left_out = Counter(row["source"] for row in rows), len(queries) - len(rows)
+                result = AnswersResult(len(rows), left_out, dict(chosen), right, _costs(profile, len(queries)))
+                together(lambda: write_lines(Path(config.answers), rows))
         report(result)
-    # without people's marks, which these questions need not have
-    labelers = "erag delta_seper likelihood contains"
-    return f"seper-reward baseline erag --file {config.file}{corpus_flag(config)} --labelers {labelers}"
+    return _save(config, result) if isinstance(result, EoRResult) else ""
+
+
+def _answers(config: EoRConfig, saved: Mapping[str, Any], asked: Sequence[_Asked]) -> list[dict[str, Any]]:
+    """Return the answers of a saved ensemble, with ``right`` where there is a gold answer."""
+    weights = VoteWeights(*(tuple(each.values()) for each in saved["weights"][config.vote].values()))
+    voter = _voters(config.pooling, config.sources)[config.vote]
+    rows = []
+    for each in asked:
+        own = voter.answer(each.candidates, weights)
+        scores = dict(zip(config.sources, map(rounded_or_none, own.scores), strict=True))
+        row = {"question_id": each.query.id, "question": each.query.question, "answer": own.text}
+        right = {"right": each.right[own.text]} if each.query.answers else {}
+        rows.append({**row, "source": config.sources[own.source], "scores": scores, **right})
+    return rows
+
+
+def _costs(profile: Profile, questions: int) -> Costs:
+    costs = {"seconds": profile.total_seconds, **{name: float(profile.counts[name]) for name in _COUNTS}}
+    return {name: rounded(cost / questions) if questions else None for name, cost in costs.items()}
+
+
+def _save(config: EoRConfig, result: EoRResult) -> str:
+    """Save the weights if there is a folder for them, and return what to run next."""
+    if config.save is None:
+        # without people's marks, which these questions need not have
+        labelers = "erag delta_seper likelihood contains"
+        return f"seper-reward baseline erag --file {config.file}{corpus_flag(config)} --labelers {labelers}"
+    path = Path(config.save) / _SAVED
+    settings = {name: getattr(config, name) for name in _KEPT}
+    weights = {name: row.weights for name, row in result.voters.items()}
+    together(lambda: write_json(path, {"reader": config.reader, "settings": settings, "weights": weights}))
+    return f"seper-reward baseline eor --load {config.save} --file NEW_QUESTIONS.jsonl{corpus_flag(config)}"

@@ -6,11 +6,12 @@
 | `bm25@5` | the 5 best of a retriever (`load_retriever`) |
 | `background` | one that the reader writes about the question |
 | `bm25@5&minilm@5` | those of both, equal ones once |
-| `bm25@20@RR@5` | of the 20 best the 5 that are nearest to the question by the embedded encoder |
-| `bm25@5@CP` | one: a summary of the 5 for the question, which the reader writes |
+| `bm25@RR@5` | of the 20 best the 5 that are nearest to the question by the embedded encoder |
+| `bm25@50@RR@5` | the same of the 50 best |
+| `bm25@5&minilm@5@CP` | one: a summary of all ten for the question, which the reader writes |
 | `(bm25@5&minilm@5)@RR@5` | operations behind brackets apply to all passages in them |
 
-The prompts are ours.
+As in the paper, `@RR` binds tightest, then `@NUMBER`, then `&`, and `@CP` last.
 """
 
 import re
@@ -19,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from tqdm.auto import tqdm
 
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.reader.prompts import fill_template
+from seper_reward.reader.prompts import check_template, fill_template
 from seper_reward.reader.writer import Turn, Writer
 from seper_reward.retrieval.loading import load_retriever
 from seper_reward.retrieval.reranking import MINILM, load_reranker
@@ -29,19 +30,25 @@ Passages = list[tuple[Passage, ...]]  # by question
 _NONE, _BACKGROUND = "none", "background"
 _RERANK, _COMPRESS = "RR", "CP"
 _JOIN, _RETRIEVE = "&", "retrieve"
-_WRITE_BACKGROUND = (
+_RERANKED = 20  # passages, where a name does not say of how many the first are taken
+BACKGROUND_PROMPT = (
     "Write a short paragraph of what is known that helps to answer this question.\nQuestion: {question}"
 )
-_WRITE_COMPRESSED = (
+COMPRESS_PROMPT = (
     "Write down in one or two sentences what these passages say that helps to answer the question. Add nothing.\n"
     "{passages}\nQuestion: {question}"
 )
-_LONGEST = 96  # tokens of a written passage
+_LONGEST = 256  # tokens of a written passage; the published prompts ask for up to 200 words
 _BLOCK = 16  # questions
 
 
 def retrieve_sources(
-    names: Sequence[str], corpus: Mapping[str, Passage], questions: Sequence[str], reader: PromptedReader | None = None
+    names: Sequence[str],
+    corpus: Mapping[str, Passage],
+    questions: Sequence[str],
+    reader: PromptedReader | None = None,
+    background_prompt: str = BACKGROUND_PROMPT,
+    compress_prompt: str = COMPRESS_PROMPT,
 ) -> dict[str, Passages]:
     """Return the passages of each source of a pool for each question, best first.
 
@@ -52,25 +59,32 @@ def retrieve_sources(
         corpus: Passages by id.
         questions: The questions.
         reader: Reader that writes ``background`` and compresses; ``None`` if no name needs it.
+        background_prompt: What it is asked to write for ``background``, with the field ``{question}``.
+        compress_prompt: What it is asked to write for ``@CP``, with the fields ``{passages}`` and ``{question}``.
 
     Raises:
-        ValueError: A name has another form, or needs a reader.
+        ValueError: A name or a prompt has another form, or a name needs a reader.
         OSError: A retriever cannot be loaded.
     """
-    pool = _Pool(corpus, questions, reader)
+    check_template("background_prompt", background_prompt, ["question"])
+    check_template("compress_prompt", compress_prompt, ["passages", "question"])
+    pool = _Pool(corpus, questions, reader, {_BACKGROUND: background_prompt, _COMPRESS: compress_prompt})
     for name in names:
         try:
             pool.expect(name)
         except ValueError as error:
             raise ValueError(
-                "sources must be none, background or RETRIEVER@NUMBER such as bm25@5, joined by & and followed by "
-                f"@NUMBER, @RR (rerank) or @CP (compress), such as (bm25@5&minilm@5)@RR@3, got {name!r}"
+                "sources must be none, background or RETRIEVER@NUMBER such as bm25@5, followed by @RR (rerank) or "
+                "@NUMBER, joined by &, and @CP (compress) last or in brackets, such as (bm25@5&minilm@5)@RR@3 or "
+                f"bm25@5&minilm@5@CP, got {name!r}"
             ) from error
     return {name: pool.passages(name) for name in names}
 
 
 def _step(name: str) -> tuple[str, list[str]]:
-    """Return the last operation of a name and its operands; ``ValueError`` if the name has another form."""
+    """Return the operation of a name that binds least and its operands; ``ValueError`` if it has another form."""
+    if name.endswith(f"@{_COMPRESS}"):
+        return _COMPRESS, [name.removesuffix(f"@{_COMPRESS}")]
     parts, depth = [""], 0
     for letter in name:
         depth += (letter == "(") - (letter == ")")
@@ -80,15 +94,17 @@ def _step(name: str) -> tuple[str, list[str]]:
             parts.append("")
         else:
             parts[-1] += letter
-    if depth:
+    if depth or (len(parts) > 1 and any(part.endswith(f"@{_COMPRESS}") for part in parts)):
         raise ValueError(name)
     if len(parts) > 1 or (name.startswith("(") and name.endswith(")")):
         return _JOIN, parts if len(parts) > 1 else [name[1:-1]]
     if name in (_NONE, _BACKGROUND):
         return name, []
+    if found := re.fullmatch(rf"([^()&@]+)@{_RERANK}@(\d+)", name):
+        return _step(f"{found[1]}@{max(_RERANKED, int(found[2]))}@{_RERANK}@{found[2]}")
     before, _, operation = name.rpartition("@")
     number = operation.isdecimal() and int(operation) >= 1
-    if not number and operation not in (_RERANK, _COMPRESS):
+    if (not number and operation != _RERANK) or before.endswith(f"@{_COMPRESS}"):
         raise ValueError(name)
     if number and re.fullmatch(r"[^()&@]+", before) and before not in (_NONE, _BACKGROUND):
         return _RETRIEVE, [before, operation]
@@ -98,8 +114,14 @@ def _step(name: str) -> tuple[str, list[str]]:
 class _Pool:
     """The passages of sources, and of all parts that they are made from, each made once."""
 
-    def __init__(self, corpus: Mapping[str, Passage], questions: Sequence[str], reader: PromptedReader | None) -> None:
-        self._corpus, self._questions, self._reader = corpus, questions, reader
+    def __init__(
+        self,
+        corpus: Mapping[str, Passage],
+        questions: Sequence[str],
+        reader: PromptedReader | None,
+        prompts: Mapping[str, str],
+    ) -> None:
+        self._corpus, self._questions, self._reader, self._prompts = corpus, questions, reader, prompts
         self._depths: dict[str, int] = {}
         self._made: dict[str, Passages] = {}
 
@@ -122,7 +144,7 @@ class _Pool:
         if operation == _NONE:
             return [()] * len(self._questions)
         if operation == _BACKGROUND:
-            return self._write(_WRITE_BACKGROUND, [()] * len(self._questions), "background")
+            return self._write(self._prompts[_BACKGROUND], [()] * len(self._questions), "background")
         if operation == _RETRIEVE:
             retriever, number = operands
             return [row[: int(number)] for row in self._retrieved(retriever)]
@@ -133,7 +155,7 @@ class _Pool:
             reranker = load_reranker(MINILM)
             return [reranker.rerank(*asked) for asked in zip(self._questions, made[0], strict=True)]
         if operation == _COMPRESS:
-            return self._write(_WRITE_COMPRESSED, made[0], "compressed")
+            return self._write(self._prompts[_COMPRESS], made[0], "compressed")
         return [row[: int(operation)] for row in made[0]]
 
     def _retrieved(self, retriever: str) -> Passages:

@@ -20,9 +20,9 @@ MOST_OF_A_RETRIEVER = 0.6  # upper bound of a weight in the search
 class VoteOptions:
     """How answers vote.
 
-    The pooling makes an answer's support of its similarities to the others: their ``"mean"`` or ``"max"``; or the mean
-    over those that are ``alike``, for answers that at least half of all votes are for (``"majority"``), or that most
-    votes are for (``"plurality"``), and 0 for others. An answer votes for itself, too.
+    The pooling makes an answer's support of its similarities to the other answers: their ``"mean"`` or ``"max"``; or
+    1 for an answer that at least half of the others' votes are for (``"majority"``), or that most votes are for
+    (``"plurality"``), else 0. An answer votes for those that it is ``alike``, and not for itself.
 
     Raises:
         ValueError: A name is unknown, there is no similarity, or a number is out of its range.
@@ -91,8 +91,8 @@ class VoteWeights:
     retrievers: tuple[float, ...]
 
 
-def winners(similarity: Any, silent: Any, weights: VoteWeights, options: VoteOptions) -> Any:
-    """Return ``(Q,)`` which retriever's answer wins; of equal scores that with the greater weight, then the first.
+def vote_scores(similarity: Any, silent: Any, weights: VoteWeights, options: VoteOptions) -> Any:
+    """Return ``(Q, R)`` the score of each answer, >= 0, and -inf for one that cannot win.
 
     Args:
         similarity: ``(Q, K, R, R)`` all K of ``SIMILARITIES`` of answers i and j, in [0, 1].
@@ -113,12 +113,21 @@ def winners(similarity: Any, silent: Any, weights: VoteWeights, options: VoteOpt
     speaks = np.where((speaks & kept).any(axis=1, keepdims=True), speaks, True)
     votes = np.where(speaks & (kept | options.dropped_vote), strength if options.weighted_votes else 1.0, 0.0)
     candidates = speaks & kept
-    scores = strength * support(alike, votes, candidates, options)
-    return np.where(candidates, scores + 1e-9 * strength, -np.inf).argmax(axis=1)
+    return np.where(candidates, strength * support(alike, votes, candidates, options), -np.inf)
+
+
+def winners(scores: Any, weights: VoteWeights) -> Any:
+    """Return ``(Q,)`` which retriever's answer wins; of equal scores that with the greater weight, then the first.
+
+    Args:
+        scores: ``(Q, R)`` of ``vote_scores``.
+        weights: The weights that they were made with.
+    """
+    return (scores + 1e-9 * np.asarray(weights.retrievers, dtype=float)).argmax(axis=1)
 
 
 def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> Any:
-    """Return ``(Q, R)`` the support of each answer by the others, in [0, 1]; 0 if no other answer votes.
+    """Return ``(Q, R)`` the support of each answer by the others, in [0, 1].
 
     Args:
         alike: ``(Q, R, R)`` similarity of answers i and j, in [0, 1].
@@ -131,13 +140,10 @@ def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> An
         return _ratio((alike * others).sum(-1), others.sum(-1))
     if options.pooling == "max":
         return _ratio((alike * others).max(-1), others.max(axis=(-2, -1))[:, None])
-    for_it = others * (alike >= options.alike)
-    count = votes + for_it.sum(-1)
+    count = (others * (alike >= options.alike)).sum(-1)
     if options.pooling == "majority":
-        elected = 2 * count >= votes.sum(-1, keepdims=True)
-    else:
-        elected = count >= np.where(candidates, count, -np.inf).max(-1, keepdims=True)
-    return elected * _ratio((alike * for_it).sum(-1), for_it.sum(-1))
+        return 1.0 * ((2 * count >= others.sum(-1)) & (count > 0))
+    return 1.0 * (count >= np.where(candidates, count, -np.inf).max(-1, keepdims=True))
 
 
 def heaviest_answer(masses: Any, cluster_ids: Sequence[int], strength: Any) -> int:
@@ -191,7 +197,7 @@ def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOption
     The search begins with the ``starting_strengths`` of the retrievers and half the bound of each similarity.
 
     Args:
-        similarity: ``(Q, K, R, R)``, as in ``winners``.
+        similarity: ``(Q, K, R, R)``, as in ``vote_scores``.
         silent: ``(Q, R)`` bool, as there.
         right: ``(R, Q)`` whether each answer is right.
         options: How answers vote, and the bounds of the weights.
@@ -203,7 +209,8 @@ def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOption
         return VoteWeights(tuple(weights[:count]), tuple(weights[count:]))
 
     def accuracy(weights: Any) -> float:
-        return float(rows[winners(similarity, silent, split(weights), options), questions].mean())
+        own = split(weights)
+        return float(rows[winners(vote_scores(similarity, silent, own, options), own), questions].mean())
 
     equal = [options.most_of_a_similarity / 2] * count
     starts = [[*equal, *strength] for strength in starting_strengths(rows)]

@@ -6,23 +6,71 @@ from dataclasses import dataclass
 from typing import Any
 
 
-def relative_win_ratios(right: Any) -> Any:
-    """Return of what each source answers wrong the share that each other source answers right.
+def relative_win_ratios(right: Any, among: Any = True) -> Any:
+    """Return of what each source does wrong the share that each other source does right (eq. 1, and 5 of one error).
 
     Args:
-        right: ``(R, Q)`` whether each of R sources leads to the right answer to each of Q questions.
+        right: ``(R, Q)`` whether each of R sources leads to the right answer to each of Q questions, or makes no such
+            error.
+        among: ``(R, Q)`` which questions count: those that are marked for both sources of a pair; ``True`` takes all.
 
     Returns:
-        ``(R, R)`` array: in row i and column j the share of the questions that j answers wrong which i answers right,
-        in [0, 1]; NaN where j answers none wrong, and on the diagonal.
+        ``(R, R)`` array: in row i and column j the share of the questions that j does wrong which i does right, in
+        [0, 1]; NaN where j does none wrong, and on the diagonal.
     """
     import numpy as np
 
-    rows = np.asarray(right, dtype=float)
+    counts = np.broadcast_to(among, np.shape(right)).astype(float)
+    rights = np.asarray(right, dtype=float) * counts
+    wrongs = counts - rights
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = rows @ (1 - rows).T / (1 - rows).sum(axis=1)
+        ratios = (rights @ wrongs.T) / (counts @ wrongs.T)
     np.fill_diagonal(ratios, math.nan)
     return ratios
+
+
+def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[str, Any]:
+    """Return of the errors that each source makes the share that each other source does not make, by error (eq. 5).
+
+    Hallucination and extraction are errors of a reader whose passages hold the answer. They are compared on questions
+    where the passages of both sources do (Appendix B) and both responses are short, as passages rarely contain a long
+    response word for word.
+
+    Args:
+        right: ``(R, Q)`` whether each response is right.
+        held: ``(R, Q)`` whether the passages shown hold the right answer.
+        grounded: ``(R, Q)`` whether they hold the response.
+        short: ``(R, Q)`` whether the response is short.
+
+    Returns:
+        ``retriever``, ``hallucination`` and ``extraction``: ``(R, R)`` each, as ``relative_win_ratios`` returns it.
+    """
+    import numpy as np
+
+    rights, helds, groundeds = (np.asarray(each, dtype=bool) for each in (right, held, grounded))
+    among = helds & np.asarray(short, dtype=bool)
+    return {
+        "retriever": relative_win_ratios(helds),
+        "hallucination": relative_win_ratios(rights | groundeds, among),
+        "extraction": relative_win_ratios(rights | ~groundeds, among),
+    }
+
+
+def upper_bounds(right: Any) -> Any:
+    """Return of each question the chance that a random pool of sources has one that is right, by the pool's size.
+
+    Args:
+        right: ``(R, Q)`` whether each source leads to the right answer.
+
+    Returns:
+        ``(R, Q)`` array, in row k - 1 for pools of k sources: 1 - C(w, k) / C(R, k) where w sources are wrong.
+    """
+    import numpy as np
+
+    sources, wrong = len(right), (1 - np.asarray(right, dtype=int)).sum(axis=0).tolist()
+    return np.array(
+        [[1 - math.comb(each, size) / math.comb(sources, size) for each in wrong] for size in range(1, sources + 1)]
+    )
 
 
 def mean_win_and_lose_ratios(right: Any) -> tuple[Any, Any]:

@@ -1,14 +1,16 @@
 """An ensemble's candidates: answers, masses and clusters, from a scripted reader; how alike answers are, by hand."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
 from seper_reward import Estimator
 from seper_reward.baselines import candidates
-from seper_reward.baselines.candidates import Ensemble, answer_similarities
+from seper_reward.baselines.candidates import Elected, Ensemble, answer_similarities, verdicts
 from seper_reward.baselines.voting import SIMILARITIES, VoteOptions, VoteWeights
-from seper_reward.types import Passage, Responses, UnscorableError
+from seper_reward.types import Passage, Query, Responses, UnscorableError
 
 SAID = {  # by passage, what 10 samples say; the first is the likeliest
     "": {"unknown": 6, "Bob": 4},
@@ -79,13 +81,13 @@ def test_candidates_by_hand(asking):
     assert found.masses == pytest.approx(np.array([[0.4, 0.2, 0.6], [0.0, 0.5, 0.4], [0.0, 0.3, 0.0]]))
     assert found.cluster_ids == (0, 1, 1)
     # for Bob .4 + .2 + .6, for Lee, who is Ann Lee, .5 + .4 + .3; without the first .8 and 1.2
-    assert found.belief_vote() == "Bob"
-    assert found.belief_vote([0, 1, 1]) == "Ann Lee"
-    assert found.belief_vote([1, 0, 0.0]) == "Bob"
-    assert found.belief_vote([0, 0, 0.0]) == "unknown"  # nobody counts
+    assert found.belief_vote() == Elected("Bob", 2, pytest.approx([0.4, 0.2, 0.6]))
+    assert found.belief_vote([0, 1, 1]) == Elected("Ann Lee", 1, pytest.approx([0.0, 0.8, 0.4]))
+    assert found.belief_vote([1, 0, 0.0]).text == "Bob"
+    assert found.belief_vote([0, 0, 0.0]) == Elected("unknown", 0, [0.0] * 3)  # nobody counts
     options = VoteOptions(("exact_match",))
-    assert (
-        found.vote(VoteWeights((1.0,), (1.0, 1.0, 1.0)), options) == "Ann Lee"
+    assert found.vote(VoteWeights((1.0,), (1.0, 1.0, 1.0)), options) == Elected(
+        "Ann Lee", 1, pytest.approx([math.nan, 0.0, 0.0], nan_ok=True)
     )  # the first of those that say something
 
 
@@ -93,7 +95,7 @@ def test_where_nobody_says_anything(asking, monkeypatch):
     monkeypatch.setitem(SAID, "mill", {"": 7, "n/a": 3})
     found = asking.candidates("Who?", [SHOWN[1]])
     assert (found.sampled, found.masses.shape, found.cluster_ids) == ((), (0, 1), ())
-    assert found.belief_vote() == ""
+    assert found.belief_vote() == Elected("", 0, [0.0])
 
 
 def test_the_embedded_encoder_is_the_default(monkeypatch):
@@ -109,7 +111,31 @@ def test_a_real_reader(tiny_scorer):
     assert len(found.texts) == 2
     assert found.masses.shape == (len(found.sampled), 2)
     assert found.masses.sum(axis=0) == pytest.approx([1.0, 1.0])  # a random reader never says that it does not know
-    assert found.belief_vote() in found.sampled
+    assert found.belief_vote().text in found.sampled
+
+
+def test_without_beliefs_nothing_is_sampled(asking):
+    reader = Reader()
+    greedy = Ensemble(Scorer(reader), Encoder(), beliefs=False)
+    greedy.expect("Who?", SHOWN)
+    found = greedy.candidates("Who?", SHOWN)
+    assert (found.texts, found.sampled, reader.expected) == (("unknown", "Ann Lee", "Bob"), (), [])
+    assert np.array_equal(found.similarity, asking.candidates("Who?", SHOWN).similarity)
+
+
+def test_verdicts_by_hand():
+    class Says:
+        def entailment(self, question, pairs):
+            assert question == "Who?"
+            sure = {("Ann L.", "Ann Lee"): 0.8, ("Lee", "Ann Lee"): 0.79, ("Robert", "Bob"): 0.9}
+            return {pair: sure.get(pair, float(pair[0] == pair[1])) for pair in pairs}
+
+    query = Query("q", "Who?", ("Ms Lee", "Ann Lee"))
+    texts = ["Ann L.", "Lee", "ann lee", "Ann Lee", "", "unknown"]
+    assert [verdicts(query, texts)[text] for text in texts] == [False, False, True, True, False, False]
+    assert [verdicts(query, texts, Says())[text] for text in texts] == [True, False, False, True, False, False]
+    both = Query("q", "Who?", (("Ann Lee",), ("Bob",)))
+    assert verdicts(both, ["Robert and Ann L.", "Robert"], Says()) == {"Robert and Ann L.": True, "Robert": False}
 
 
 class LengthJudge:

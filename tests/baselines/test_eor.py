@@ -2,18 +2,22 @@
 
 import json
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from seper_reward.baselines import eor as module
 from seper_reward.baselines.candidates import Candidates
-from seper_reward.baselines.eor import consistency, eor
+from seper_reward.baselines.eor import eor
 from seper_reward.baselines.pool import retrieve_sources
 from seper_reward.baselines.voting import SIMILARITIES
 from seper_reward.cli import main
 from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import fold_of
+from seper_reward.evaluate.consistency import consistency
 from seper_reward.evaluate.win_ratios import Errors
+from seper_reward.runtime.json_files import read_json, read_lines, write_lines
 from seper_reward.types import Passage, Query, UnscorableError
 from tests.evaluate.test_win_ratios import identity
 from tests.helpers import evaluation_arguments as arguments
@@ -152,6 +156,35 @@ def test_consistency_by_hand():
         "ungrounded": 1.0, "lucky": 0.0,
     }  # fmt: skip
     assert (none["abstained"], one["abstained"]) == (0.0, third)
+    # a pool of one is right as often as the mean source; a pool of both is right about b and c
+    assert [each["mean"] for each in result["upper_bound_by_size"]] == [third, pytest.approx(2 / 3, abs=1e-4)]
+    # no passage holds no answer, one passage holds two of three
+    two_thirds, errors = pytest.approx(2 / 3, abs=1e-4), result["error_win_ratio"]
+    assert errors["retriever"] == {"none": {"none": None, "one": 0.0}, "one": {"none": two_thirds, "one": None}}
+    nobody = {"none": {"none": None, "one": None}, "one": {"none": None, "one": None}}
+    assert errors["hallucination"] == errors["extraction"] == nobody  # the passages of both have to hold the answer
+
+
+def test_errors_of_short_responses():
+    passages = [(Passage("Ann Lee built it, says Carl."),)] * 2
+    said = [("Carl", "Dora"), ("Ann Lee", "Dora"), ("Carl", "Ann Lee"), ("Dora", "it was built by Ann and Dora")]
+    result = consistency(["one", "two"], [(LANE[0], passages, texts) for texts in said])
+    # the last response of the second is a hallucination of 7 words, and not compared
+    assert result.error_win_ratio["hallucination"] == {
+        "one": {"one": None, "two": 1.0}, "two": {"one": None, "two": None},
+    }  # fmt: skip
+    assert result.error_win_ratio["extraction"]["two"]["one"] == 1.0
+    assert result.sources["two"].errors["hallucination"] == 0.75
+
+
+def test_right_by_meaning():
+    answered = [(Query("q", "Who?", ("Ann Lee",)), [(), (Passage("A. Lee did."),)], ("Ms Lee", "Lee"))]
+    exact = consistency(["none", "one"], answered)
+    assert (exact.upper_bound["mean"], exact.sources["one"].errors["retriever"]) == (0.0, 1.0)
+    found = consistency(["none", "one"], answered, right=np.array([[True], [True]]))
+    # a passage that holds a right response holds the answer
+    assert (found.sources["none"].errors["retriever"], found.sources["one"].errors["retriever"]) == (1.0, 0.0)
+    assert found.sources["one"].errors["wrong"] == 0.0
 
 
 def test_intervals_are_over_questions():
@@ -175,6 +208,58 @@ def test_sources_by_name(lane_questions):
             retrieve_sources([name], corpus, questions)
 
 
+@pytest.fixture
+def lane(monkeypatch, tmp_path):
+    """A file of the scripted questions, whose sources and answers the command takes from the script."""
+    monkeypatch.setattr(module, "load_scorer", lambda config, seed: SimpleNamespace(reader=None, judge=None))
+    monkeypatch.setattr(module, "retrieve_sources", lambda *arguments: SOURCES)
+    monkeypatch.setattr(module, "Ensemble", lambda scorer, beliefs=True: Asking())
+    path, passages = tmp_path / "lane.jsonl", [{"id": "p", "text": "Corn."}]
+    write_lines(
+        path, [{"id": each.id, "question": "Who?", "answers": ["R"], "passages": passages} for each in QUERIES]
+    )
+    write_lines(
+        tmp_path / "new.jsonl", [{"id": each.id, "question": "Who?", "passages": passages} for each in QUERIES]
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize("vote", ["eor_paper", "eor_official", "eor_default", "belief_vote"])
+def test_a_trained_ensemble_answers(lane, vote, capsys):
+    words = ["baseline", "eor", "--sources", *SOURCES]
+    assert main([*words, "--file", str(lane / "lane.jsonl"), "--save", str(lane / "eor")]) == 0
+    assert f"next: seper-reward baseline eor --load {lane / 'eor'} --file" in capsys.readouterr().err
+    saved = read_json(lane / "eor" / "eor.json")
+    assert saved["settings"]["sources"] == ["one", "two", "three"]
+    assert list(saved["weights"][vote]["retrievers"]) == ["one", "two", "three"]
+    words = ["baseline", "eor", "--load", str(lane / "eor"), "--vote", vote, "--json", str(lane / "out.json")]
+    words += ["--answers", str(lane / "answers.jsonl"), "--file"]
+    assert main([*words, str(lane / "lane.jsonl")]) == 0
+    rows = list(read_lines(lane / "answers.jsonl"))
+    assert len(rows) == 35
+    # the weights of all questions: where the first two agree they win, else the third
+    assert [row["right"] for row in rows] == [row["question_id"][-1] in "abc" for row in rows]
+    by_kind = {row["question_id"][-1]: row for row in rows}
+    assert (by_kind["a"]["answer"], by_kind["c"]["answer"], by_kind["c"]["source"]) == ("R", "R", "three")
+    assert list(by_kind["a"]["scores"]) == ["one", "two", "three"]
+    assert by_kind["a"]["scores"][by_kind["a"]["source"]] == max(filter(None, by_kind["a"]["scores"].values()))
+    result = read_json(lane / "out.json")
+    assert (result["questions"], result["left_out"]) == (35, 1)
+    assert result["accuracy"]["mean"] == pytest.approx(sum(row["right"] for row in rows) / 35, abs=1e-4)
+    assert sum(result["chosen"].values()) == 35
+    # new questions need no gold answers, and have the same answers
+    assert main([*words, str(lane / "new.jsonl")]) == 0
+    new = list(read_lines(lane / "answers.jsonl"))
+    assert new == [{name: value for name, value in row.items() if name != "right"} for row in rows]
+    assert read_json(lane / "out.json")["accuracy"]["mean"] is None
+
+
+def test_load_and_save_exclude_each_other(lane, capsys):
+    words = ["baseline", "eor", "--file", str(lane / "lane.jsonl"), "--load", "a", "--save", "b"]
+    assert main(words) == 2
+    assert "give one of both" in capsys.readouterr().err
+
+
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "5", "--sources", "none", "bm25@1", "bm25@2@RR@1", "--folds", "3", "--pooling", "plurality"]
@@ -188,7 +273,10 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
         "best retriever of the other folds (",
         "vote ",
         "right by at least one: ",
-        "mean weight",
+        "makes no extraction error where it does:",
+        "sources in a pool ",
+        "weight of ",
+        "a question costs ",
     ):
         assert f"\n{line}" in f"\n{out}"
     result = json.loads((tmp_path / "out.json").read_text())
@@ -204,5 +292,14 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     for row in result["voters"].values():
         assert row["accuracy"]["mean"] == 0.0  # a random reader
         assert list(row["weights"]["retrievers"]) == ["none", "bm25@1", "bm25@2@RR@1"]
+    assert result["per_question"]["calls"] == 4.0  # two of the sources show one passage; greedily and sampled
+    assert len(found["upper_bound_by_size"]) == 3
+    words += ["--metric", "entailment", "--save", str(tmp_path / "eor")]
+    assert main(["baseline", "eor", *words]) == 0
+    capsys.readouterr()
+    words = [*words[: words.index("--limit")], "--limit", "2", "--load", str(tmp_path / "eor")]
+    assert main(["baseline", "eor", *words, "--answers", str(tmp_path / "rows.jsonl")]) == 0
+    assert len(list(read_lines(tmp_path / "rows.jsonl"))) == 2
+    assert read_json(tmp_path / "out.json")["per_question"]["calls"] == 2.0  # nothing is sampled
     assert main(["baseline", "eor", *words, "--sources", "none"]) == 2
     assert "expected at least two folds and sources" in capsys.readouterr().err

@@ -27,6 +27,9 @@ from tests.helpers import ScriptedSampler
         "()",
         "(bm25@3)(bm25@3)",
         "x(bm25@1)@2",
+        "bm25@RR@0",
+        "bm25@2@CP&minilm@2",
+        "bm25@2@CP@1",
     ],
 )
 def test_other_names_are_refused(name):
@@ -80,6 +83,8 @@ def test_operations(corpus, tiny_sampler, monkeypatch):
         "(one@3&none)@1",
         "((background@CP))",
         "a/two@2@1&none",
+        "one@2&two@3@CP",
+        "one@2&(two@3@CP)",
     ]
     found = retrieve_sources(names, corpus, QUESTIONS, reading.reader)
     first = list(corpus.values())
@@ -93,6 +98,8 @@ def test_operations(corpus, tiny_sampler, monkeypatch):
     assert found["background"] == [(Passage("The lane is old.", id="background"),), ()]
     assert found["(one@3&none)@1"] == found["a/two@2@1&none"] == [(first[0],), (first[1],)]
     assert found["((background@CP))"] == [(Passage("1 passages", id="compressed"),), ()]
+    assert found["one@2&two@3@CP"] == [(Passage("3 passages", id="compressed"),)] * 2  # @CP binds last
+    assert [row[2] for row in found["one@2&(two@3@CP)"]] == [Passage("3 passages", id="compressed")] * 2
     assert found["background&one@1"] == [(Passage("The lane is old.", id="background"), first[0]), (first[1],)]
     with pytest.raises(ValueError, match="background and @CP are written by a reader, got none"):
         retrieve_sources(["background"], corpus, QUESTIONS)
@@ -130,3 +137,33 @@ def test_rerank_is_by_similarity(monkeypatch):
         ["mill ccc c c c", "mill bb b"],
     ]
     assert [len(row) for row in found["bm25@3@RR"]] == [3, 3]
+
+
+def test_rerank_takes_the_best_of_twenty(monkeypatch):
+    class Backwards:
+        def rerank(self, question, passages):
+            return tuple(reversed(passages))
+
+    class Given:
+        def retrieve(self, questions, top_k):
+            return [tuple(Passage(str(number)) for number in range(top_k)) for _ in questions]
+
+    monkeypatch.setattr(pool, "load_reranker", lambda name: Backwards())
+    monkeypatch.setattr(pool, "load_retriever", lambda name, corpus: Given())
+    found = retrieve_sources(["one@RR@2", "one@4@RR@2&two@1", "one@RR@25"], {}, ["Who?"])
+    texts = {name: [each.text for each in row] for name, (row,) in found.items()}
+    assert texts["one@RR@2"] == ["19", "18"]  # of 20
+    assert texts["one@4@RR@2&two@1"] == ["3", "2", "0"]
+    assert texts["one@RR@25"] == [str(number) for number in reversed(range(25))]
+
+
+def test_prompts_are_replaced(tiny_sampler):
+    reading = Reading(tiny_sampler.tokenizer)
+    corpus = {"p": Passage("House 2 is Ann's.")}
+    ours = {"background_prompt": "Say what is known of {question}", "compress_prompt": "Of {question}:\n{passages}"}
+    retrieve_sources(["background", "bm25@1@CP"], corpus, ["Who owns house 2?"], reading.reader, **ours)
+    background, compressed = (prompt for (prompt,) in reading.sampler.asked)
+    assert "Say what is known of Who owns house 2?" in background
+    assert "Of Who owns house 2?:\nPassage: House 2 is Ann's." in compressed
+    with pytest.raises(ValueError, match=r"compress_prompt must be a text with \{passages\}, \{question\}"):
+        retrieve_sources(["none"], corpus, [], compress_prompt="{question}")

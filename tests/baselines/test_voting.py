@@ -17,6 +17,7 @@ from seper_reward.baselines.voting import (
     search_weights,
     starting_strengths,
     support,
+    vote_scores,
     winners,
 )
 
@@ -35,7 +36,7 @@ def tables(**pairs):
 
 def elected(table, weights, options, silent=None):
     silent = np.zeros((1, table.shape[-1]), bool) if silent is None else np.array([silent], bool)
-    return int(winners(table, silent, weights, options)[0])
+    return int(winners(vote_scores(table, silent, weights, options), weights)[0])
 
 
 def test_mean_by_hand():
@@ -85,16 +86,26 @@ def test_other_poolings_by_hand():
         return support(alike, votes, candidates, VoteOptions(pooling=name))[0].tolist()
 
     assert pooled("max") == pytest.approx([0.9, 0.9, 0.85, 0.85])
-    # with itself, three votes are for the first and the third, two for the others: at least half of four
-    assert pooled("majority") == pytest.approx([0.85, 0.9, 0.825, 0.85])
-    assert pooled("plurality") == pytest.approx([0.85, 0, 0.825, 0])
+    # of the three others, two are for the first and the third, one for the second and the fourth
+    assert pooled("majority") == pooled("plurality") == [1, 0, 1, 0]
     heavy = np.array([[0.1, 0.2, 0.1, 0.6]])
-    # for the first .1 + .2 + .1, the second .2 + .1, the third .1 + .1 + .6, the fourth .6 + .1, of 1 in all
-    assert pooled("majority", heavy) == pytest.approx([0, 0, (0.08 + 0.51) / 0.7, 0.85])
-    assert pooled("plurality", heavy) == pytest.approx([0, 0, (0.08 + 0.51) / 0.7, 0])
-    # the third cannot win: most votes of the others are for the fourth
-    assert pooled("plurality", heavy, np.array([[True, True, False, True]]))[3] == pytest.approx(0.85)
+    # for the first .2 + .1 of .9, the second .1 of .8, the third .1 + .6 of .9, the fourth .1 of .4
+    assert pooled("majority", heavy) == pooled("plurality", heavy) == [0, 0, 1, 0]
+    # the third cannot win: most votes of the others are for the first
+    assert pooled("plurality", heavy, np.array([[True, True, False, True]])) == [1, 0, 1, 0]
+    # for the third .25 + .5 of 1.5, which is half, and then .25 + .25 of 1.25
+    assert pooled("majority", np.array([[0.25, 0.75, 0.5, 0.5]])) == [1, 0, 1, 0]
+    assert pooled("majority", np.array([[0.25, 0.75, 0.5, 0.25]])) == [1, 0, 0, 0]
     assert pooled("max", heavy) == pytest.approx([0.2 * 0.9 / 0.6, 0.12 / 0.6, 0.85, 0.085 / 0.6])
+
+
+def test_votes_are_those_of_the_others():
+    """Of 4 answers of which two are alike, none has a majority of the others, and the two have most votes (C.4)."""
+    alike = np.eye(4)[None].copy()
+    alike[0, 0, 1] = alike[0, 1, 0] = 0.9
+    votes, all_win = np.ones((1, 4)), np.ones((1, 4), bool)
+    assert support(alike, votes, all_win, VoteOptions(pooling="majority"))[0].tolist() == [0, 0, 0, 0]
+    assert support(alike, votes, all_win, VoteOptions(pooling="plurality"))[0].tolist() == [1, 1, 0, 0]
 
 
 def slow_winner(table, silent, weights, options):
@@ -131,7 +142,7 @@ def slow_winner(table, silent, weights, options):
 def test_winners_are_those_of_a_loop(table, silent, strength, preset):
     options = VoteOptions.preset(preset)
     weights = VoteWeights(tuple(range(1, 1 + len(options.similarities))), tuple(strength))
-    found = winners(table[None], np.array([silent]), weights, options)
+    found = winners(vote_scores(table[None], np.array([silent]), weights, options), weights)
     assert found.tolist() == [slow_winner(table, silent, weights, options)]
 
 
@@ -187,7 +198,7 @@ def test_weights_are_searched_on_what_is_right():
     for preset in ("paper", "official", "default"):
         options = VoteOptions.preset(preset)
         weights = search_weights(table, silent, right, options)
-        chosen = winners(table, silent, weights, options)
+        chosen = winners(vote_scores(table, silent, weights, options), weights)
         assert right[chosen, range(6)].mean() == pytest.approx(4 / 6)
         for value, (low, high) in zip((*weights.similarities, *weights.retrievers), options.bounds(3), strict=True):
             assert low <= value <= high

@@ -1,12 +1,20 @@
 """Win ratios and errors by hand, and their identity."""
 
+import itertools
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seper_reward.evaluate.win_ratios import Errors, decompose_errors, mean_win_and_lose_ratios, relative_win_ratios
+from seper_reward.evaluate.win_ratios import (
+    Errors,
+    decompose_errors,
+    error_win_ratios,
+    mean_win_and_lose_ratios,
+    relative_win_ratios,
+    upper_bounds,
+)
 
 RIGHT = [
     [1, 1, 0, 0, 1],
@@ -28,6 +36,37 @@ def test_win_ratios_by_hand():
     assert loses[:2].tolist() == pytest.approx([(1 / 2 + 1) / 2, (2 / 3 + 1) / 2])
     assert math.isnan(loses[2])
     assert math.isnan(mean_win_and_lose_ratios([[1, 0]])[0][0])  # there is no other source
+
+
+def test_error_win_ratios_by_hand():
+    right = [[0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0]]
+    held = [[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 0, 0]]
+    grounded = [[0, 0, 1, 0, 1, 0], [1, 1, 0, 0, 0, 1]]
+    short = [[1, 1, 1, 0, 1, 1], [1, 1, 1, 1, 1, 1]]
+    found = error_win_ratios(right, held, grounded, short)
+    # passages of the first hold no answer to the last question, nor do those of the second, which lack another
+    assert found["retriever"][0, 1] == 1 / 2
+    assert found["retriever"][1, 0] == 0.0
+    # of the first three questions the first hallucinates in two, which the second does not; the second in the third,
+    # which the first does not; the fourth has a long response
+    assert found["hallucination"][1, 0] == 1.0
+    assert found["hallucination"][0, 1] == 1.0
+    # the first extracts a wrong answer in the third question, the second in the second
+    assert found["extraction"][1, 0] == found["extraction"][0, 1] == 1.0
+    both = error_win_ratios(right, held, grounded, [[1] * 6] * 2)
+    assert both["hallucination"][1, 0] == 2 / 3  # in the fourth the second hallucinates, too
+    assert both["hallucination"][0, 1] == 1 / 2
+    assert all(math.isnan(each[at, at]) for each in found.values() for at in range(2))
+    nothing = error_win_ratios(right, [[0] * 6] * 2, grounded, short)
+    assert math.isnan(nothing["extraction"][0, 1])  # no passages hold the answer
+
+
+@given(st.integers(1, 4), st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=3))
+def test_upper_bounds_are_means_over_pools(size, rows):
+    right = [list(each) for each in zip(*rows, strict=True)]  # (4, Q)
+    pools = list(itertools.combinations(right, size))
+    expected = [sum(any(source[at] for source in pool) for pool in pools) / len(pools) for at in range(len(rows))]
+    assert upper_bounds(right)[size - 1].tolist() == pytest.approx(expected)
 
 
 def test_errors_by_hand():

@@ -1,0 +1,164 @@
+"""Do retrievers fail on the same questions, and why? Win ratios, errors and upper bounds (EoR, arXiv:2405.20680)."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seper_reward.data.answers import abstains, exact_match, share_held, stated_parts
+from seper_reward.evaluate.win_ratios import (
+    decompose_errors,
+    error_win_ratios,
+    mean_win_and_lose_ratios,
+    relative_win_ratios,
+    upper_bounds,
+)
+from seper_reward.reports.figures import new_figure, save_figure
+from seper_reward.reports.tables import cell, interval_cell, text_table
+from seper_reward.statistics import interval_over_questions, mean_over_questions, rounded, rounded_or_none
+from seper_reward.types import Passage, Query
+
+Mean = dict[str, Any]  # with a 95 % interval over questions
+Shown = Sequence[Sequence[Passage]]  # by source
+Ratios = dict[str, dict[str, float | None]]  # by the names of two sources; None if the second makes no such error
+_RESAMPLES = 1000
+_SHORT = 5  # words of a response whose presence in passages says where an error comes from
+
+
+@dataclass(frozen=True)
+class SourceResult:
+    """The reader's greedy answers with the passages of one source."""
+
+    accuracy: Mean
+    mrwr: Mean  # mean share of the others' wrong answers that this source has right
+    mrlr: Mean  # mean share of its wrong answers that another one has right
+    errors: dict[str, float]  # where wrong answers come from, by the fields of `Errors`
+    abstained: float  # share of answers such as "unknown"
+
+
+@dataclass(frozen=True)
+class ConsistencyResult:
+    """Whether sources fail on the same questions, and why."""
+
+    questions: int
+    left_out: int  # questions that the reader cannot be asked
+    sources: dict[str, SourceResult]
+    win_ratio: Ratios  # the share of the second's wrong answers that the first has right
+    error_win_ratio: dict[str, Ratios]  # by error: the share of the second's that the first does not make
+    upper_bound: Mean  # share of questions that at least one source has right
+    upper_bound_by_size: list[Mean]  # the same of pools of 1, 2, .. sources, the mean over all such pools
+
+    def table(self) -> str:
+        """Return accuracy, errors, win ratios of answers and of each error, and upper bounds as text."""
+        sources, bounds = self.sources, self.upper_bound_by_size
+        errors = list(next(iter(sources.values())).errors)
+        done = [[name, *map(interval_cell, (row.accuracy, row.mrwr, row.mrlr))] for name, row in sources.items()]
+        wrong = [
+            [name, *(cell(row.errors[each]) for each in errors), cell(row.abstained)] for name, row in sources.items()
+        ]
+        sizes = [str(size) for size, _ in enumerate(bounds, 1)]
+        return "\n\n".join(
+            [
+                text_table(["retriever", "accuracy", "MRWR", "MRLR"], done),
+                text_table(["errors", *errors, "abstained"], wrong),
+                *(
+                    text_table([title, *sources], [[name, *map(cell, row.values())] for name, row in ratios.items()])
+                    for title, ratios in self._win_ratios.items()
+                ),
+                f"right by at least one: {interval_cell(self.upper_bound)}",
+                text_table(["sources in a pool", *sizes], [["right by one of them", *map(interval_cell, bounds)]]),
+            ]
+        )
+
+    def plot(self, path: Path) -> None:
+        """Plot the win ratios, of answers and of each error, as heat maps."""
+        names = list(self.sources)
+        figure = new_figure(1.8 * len(names) + 6, 1.2 * len(names) + 4)
+        for axes, (title, ratios) in zip(figure.subplots(2, 2).flat, self._win_ratios.items(), strict=True):
+            values = [[float("nan") if value is None else value for value in row.values()] for row in ratios.values()]
+            shown = axes.imshow(values, cmap="Greens", vmin=0, vmax=1)
+            for height, row in enumerate(ratios.values()):
+                for place, value in enumerate(row.values()):
+                    if value is not None:
+                        color = "white" if value > 0.6 else "black"
+                        axes.text(place, height, f"{value:.2f}", ha="center", va="center", color=color, fontsize=9)
+            axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
+            axes.set_yticks(range(len(names)), names)
+            axes.set_title(f"row {title.removesuffix(':')}".replace(" it ", " the column "))
+            figure.colorbar(shown, ax=axes)
+        save_figure(figure, path)
+
+    @property
+    def _win_ratios(self) -> dict[str, Ratios]:
+        errors = {f"makes no {name} error where it does:": row for name, row in self.error_win_ratio.items()}
+        return {"is right where it is wrong:": self.win_ratio, **errors}
+
+
+def consistency(
+    names: Sequence[str],
+    answered: Sequence[tuple[Query, Shown, Sequence[str]]],
+    left_out: int = 0,
+    right: Any = None,
+) -> ConsistencyResult:
+    """Compare answers with the passages of several sources, question by question.
+
+    Passages hold the answer, or a response, if they hold it as words (``share_held``), of a list all of it; and they
+    hold the answer if they hold a right response. The win ratios of hallucination and extraction leave out responses
+    of more than 5 words.
+
+    Args:
+        names: Names of R sources.
+        answered: Of each of Q questions the passages of each source, and the R answers with them.
+        left_out: Number of questions that the reader cannot be asked.
+        right: ``(R, Q)`` whether each answer is right; ``None`` takes exact match.
+    """
+    if right is None:
+        right = np.array([[exact_match(text, query.answers) == 1 for text in texts] for query, _, texts in answered]).T
+    held, grounded = np.array(
+        [list(map(functools.partial(_held, query), shown, texts)) for query, shown, texts in answered]
+    ).transpose(2, 1, 0)  # (Q, R, 2) to (2, R, Q)
+    held |= right & grounded
+    responses = list(zip(*(texts for _, _, texts in answered), strict=True))  # R of Q
+    short = [[len(text.split()) <= _SHORT for text in row] for row in responses]
+    return ConsistencyResult(
+        len(answered),
+        left_out,
+        {name: _source_result(at, right, held[at], grounded[at], responses[at]) for at, name in enumerate(names)},
+        _by_names(names, relative_win_ratios(right)),
+        {error: _by_names(names, row) for error, row in error_win_ratios(right, held, grounded, short).items()},
+        mean_over_questions(right.any(axis=0)),
+        list(map(mean_over_questions, upper_bounds(right))),
+    )
+
+
+def _held(query: Query, passages: Sequence[Passage], text: str) -> tuple[bool, bool]:
+    """Return whether passages hold the gold answer, and a response, as words."""
+    read = "\n".join(passage.full_text for passage in passages)
+    parts = [(part,) for part in stated_parts(text, query.answers)]
+    return share_held(read, query.answers) == 1, bool(text) and share_held(read, parts) == 1
+
+
+def _by_names(names: Sequence[str], ratios: Any) -> Ratios:
+    rows = [[rounded_or_none(value) for value in row] for row in ratios.tolist()]
+    return {name: dict(zip(names, row, strict=True)) for name, row in zip(names, rows, strict=True)}
+
+
+def _source_result(at: int, right: Any, held: Any, grounded: Any, responses: Sequence[str]) -> SourceResult:
+    def ratio(which: int) -> Mean:  # MRWR (0) or MRLR (1)
+        def mean_ratio(numbers: Any) -> float:
+            return float(mean_win_and_lose_ratios(right[:, numbers])[which][at])
+
+        interval = interval_over_questions(mean_ratio, right.shape[1], resamples=_RESAMPLES)
+        return {"mean": rounded_or_none(mean_ratio(slice(None))), "interval": interval}
+
+    errors = decompose_errors(right[at].tolist(), held.tolist(), grounded.tolist())
+    return SourceResult(
+        accuracy=mean_over_questions(right[at]),
+        mrwr=ratio(0),
+        mrlr=ratio(1),
+        errors={name: rounded(value) for name, value in asdict(errors).items()},
+        abstained=rounded(sum(map(abstains, responses)) / len(responses)),
+    )
