@@ -8,6 +8,7 @@ from tests.benchmarks import (
     batch_size,
     dense,
     dtypes,
+    erag_cost,
     false_negatives,
     knowing,
     label_noise,
@@ -50,6 +51,14 @@ def test_the_benchmark_of_dense_retrieval_writes_its_numbers(tiny_encoder, tmp_p
     assert found["speedup_of_bfloat16"] > 0
     assert 0 <= found["same_best"] <= 1
     assert 0 < found["overlap_of_10"] <= 1
+
+
+def test_the_benchmark_of_erags_cost_writes_its_numbers(tiny_reader, tmp_path):
+    out = tmp_path / "out.json"
+    erag_cost.main(["--reader", str(tiny_reader), "--questions", "1", "--depths", "1", "2", "--json", str(out)])
+    found = json.loads(out.read_text())
+    assert found["k_1"].keys() == found["k_2"].keys()
+    assert found["k_2"]["each_passage_over_every_prefix"] > 0
 
 
 def test_the_benchmark_of_dtypes_writes_its_numbers(tiny_reader, tmp_path):

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 seconds[name].append(clocked(act)[0]["wall"])
                 memory[name] = max(memory[name], peak_memory(act) - rest)
         result[f"k_{depth}"] = {
-            **{f"seconds_{name}": round(statistics.mean(found), 3) for name, found in seconds.items()},
+            **{f"seconds_{name}": round(statistics.median(found), 3) for name, found in seconds.items()},
             **{f"megabytes_{name}": round(found) for name, found in memory.items()},
             **{f"each_passage_over_{name}": _ratio(seconds, name) for name in ways if name != "each_passage"},
         }
