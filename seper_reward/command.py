@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 
-MARKED_HELP = f"{INPUT_HELP} Their passages carry 'relevant': true or false. Required."
+MARKED_HELP = f"{INPUT_HELP} Their passages carry 'relevant': true, false or a grade. Required."
 HARM_HELP = "Distance below 0 that the whole interval of ΔSePer must have to count as harm, >= 0."
 
 

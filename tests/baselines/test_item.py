@@ -104,7 +104,7 @@ def test_a_judge_that_is_never_understood_has_no_numbers(scorer):
 def test_marks_are_needed(scorer):
     with pytest.raises(ValueError, match="expected questions with a passage that is marked relevant, got none of 1"):
         judgments(scorer, QUERIES[3:], {})
-    with pytest.raises(BadRowError, match="expected 'relevant': true or false in its passages"):
+    with pytest.raises(BadRowError, match="expected 'relevant': true, false or a grade in its passages"):
         judgments(scorer, [Query("q", "Who?", ("Ann",), (Passage("x"),))], {})
 
 
