@@ -64,6 +64,20 @@ class MarkedConfig(EvaluationConfig):
 
 
 @dataclass
+class GradedConfig(MarkedConfig):
+    """Settings of commands that count relevant passages and grades."""
+
+    relevant_from: int = setting(
+        1, "Grade from which a marked passage counts as relevant, >= 1 (true is grade 1); nDCG counts all grades."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.relevant_from < 1:
+            raise ValueError(f"relevant_from must be at least 1, got {self.relevant_from}")
+
+
+@dataclass
 class RetrievalConfig(MarkedConfig):
     """Settings of commands that retrieve for each question from one corpus."""
 

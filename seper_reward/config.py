@@ -425,9 +425,9 @@ class LabelerConfig:
         setting(
             "a_s",
             "How the labeler item judges: ITEM by a pseudo-answer (a), with an order by relevance between (ar), which "
-            "chooses a set (s) or the first of an order by utility (r); one reply with an explicit (exp_a) or implicit "
-            "(imp_a) answer and a set, or a set only (vanilla); votes of such replies over several orders "
-            "(k_sampling); or relevance (rank_gpt).",
+            "chooses a set (s) or the first of an order by utility (r); one reply with a set and an explicit (exp_a), "
+            "implicit (imp_a) or no answer (vanilla); votes of such replies over several orders (k_sampling); or "
+            "relevance (rank_gpt).",
             "labeler.item_method",
         )
     )

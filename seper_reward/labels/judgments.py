@@ -1,8 +1,8 @@
 """Judgments of utility without a gold answer: what a reader is asked, and what follows from its replies. Pure.
 
 The methods are those of ITEM (arXiv:2406.11290), in which a pseudo-answer and the judgment of the passages improve
-each other, and those it is compared with: judgments without an answer, judgments whose reply contains the answer, votes
-of such replies over several orders of the passages (arXiv:2403.19216), and ranking by relevance (RankGPT,
+each other, and those it is compared with: judgments without an answer, judgments whose reply contains the answer,
+votes of such replies over several orders of the passages (arXiv:2403.19216), and ranking by relevance (RankGPT,
 arXiv:2304.09542).
 
 A method is a generator. It yields what to ask next, all of which may be asked side by side, is sent the replies, and
@@ -105,8 +105,8 @@ class JudgmentOptions:
             ``"rank_gpt"``: the first ones by relevance, without any answer.
         form: ``"listwise"``: the reader sees all passages at once; ``"pointwise"``: each by itself, which only
             ``vanilla`` and ``a_s`` can: others put passages in order, or answer from all of them in the same reply.
-        pseudo_answer: Of ITEM and ``k_sampling``, ``"explicit"``, the reader's answer, or ``"implicit"``, what one must
-            know to answer.
+        pseudo_answer: Of ITEM and ``k_sampling``, ``"explicit"``, the reader's answer, or ``"implicit"``, what one
+            must know to answer.
         rounds: Most rounds of ITEM, >= 1; it ends before if the same passages are chosen again.
         top_k: How many passages of an order are chosen, >= 1.
         samples: Orders that ``k_sampling`` votes over, >= 1: the given one, and random ones.

@@ -27,9 +27,9 @@ def chosen_numbers(text: str, count: int) -> tuple[int, ...] | None:
 
 
 def text_and_numbers(text: str, count: int) -> tuple[str, tuple[int, ...]] | None:
-    """Return the two parts of a reply, a text and numbers of passages; ``None`` for a reply of another form.
+    r"""Return the two parts of a reply, a text and numbers of passages; ``None`` for a reply of another form.
 
-    >>> text_and_numbers("Answer: Ann Lee\\nUseful: [3], [1]", 3), text_and_numbers("Ann Lee [3]", 3)
+    >>> text_and_numbers("Answer: Ann Lee\nUseful: [3], [1]", 3), text_and_numbers("Ann Lee [3]", 3)
     (('Ann Lee', (3, 1)), None)
     """
     parts = _BOTH.fullmatch(text.strip())

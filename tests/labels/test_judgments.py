@@ -231,7 +231,7 @@ def test_judges_with_options():
     for text in ("a_s:rounds=1.5", "a_s:turns=1", "a_s:rounds", "a_s:rounds=1,"):
         with pytest.raises(ValueError, match=r"expected a_s:NAME=VALUE,... with some of rounds, top_k, samples"):
             parse_judge(text)
-    with pytest.raises(ValueError, match="method must be one of vanilla, .*, got 'b'"):
+    with pytest.raises(ValueError, match=r"method must be one of vanilla, .*, got 'b'"):
         parse_judge("b:rounds=1")
 
 
