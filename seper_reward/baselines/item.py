@@ -207,7 +207,7 @@ def _cells(row: Mapping[str, Mean]) -> list[str]:
 
 def _judged(labeled: LabeledQuery, grades: list[int], marks: list[bool], margin: float) -> _Judged:
     places = range(len(labeled.labels))
-    details = labeled.details or [{}] * len(places)
+    details: Sequence[Mapping[str, Any]] = labeled.details or [{} for _ in places]
     # a judge of ranks has an order of its own among passages whose labels are equal
     order = sorted(places, key=lambda place: (details[place].get("judged_rank", 0), -labeled.labels[place]))
     orders = {"ndcg": order}

@@ -150,8 +150,8 @@ def command(arguments: list[str]) -> str:
         questions, most = [query.question for query in queries], max(config.depths)
         found = {name: load_retriever(name, corpus).retrieve(questions, most) for name in config.retrievers}
         scorer = load_scorer(config, config.seed)
-        options = {"margin": config.margin, "relevant_from": config.relevant_from}
-        report(compare_retrievers(scorer, queries, found, depths=config.depths, **options))
+        depths, margin, least = config.depths, config.margin, config.relevant_from
+        report(compare_retrievers(scorer, queries, found, depths=depths, margin=margin, relevant_from=least))
     return f"seper-reward train retriever --input {config.file}{corpus_flag(config)}"
 
 
