@@ -16,7 +16,7 @@ _FIELDS = {
     "information": "question", "given_answer": "answer", "given_information": "answer",
     "set": "given question", "rank": "count given question", "relevance": "count given question",
     "point": "given passage question", "answer_set": "question", "information_set": "question",
-    "again_set": "count", "again_order": "count", "again_point": "", "again_both": "count",
+    "again_set": "count", "again_order": "count", "again_point": "", "again_both": "count first",
 }  # fmt: skip
 
 
@@ -96,7 +96,8 @@ class JudgmentPrompts:
         """Return the turn after a reply of another form than what was asked for."""
         both = dict.fromkeys(("answer_set", "information_set"), self.again_both)
         template = {"set": self.again_set, "point": self.again_point, **both}.get(ask.task, self.again_order)
-        return _user(_filled(template, {"count": str(len(ask.shown))}))
+        first = "Answer" if ask.task == "answer_set" else "Needed"
+        return _user(_filled(template, {"count": str(len(ask.shown)), "first": first}))
 
     def _shown(self, passages: Sequence[str]) -> list[Turn]:
         turns = [_user(fill_template(self.opening, count=str(len(passages)))), _reader(self.ready)]

@@ -6,7 +6,7 @@ _NUMBERS = r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]"
 _SET = re.compile(rf"{_NUMBERS}(?:\s*(?:,|;|and)?\s*{_NUMBERS})*\.?")
 _ORDER = re.compile(rf"{_NUMBERS}(?:\s*[>,]?\s*{_NUMBERS})*\.?")
 _NONE = re.compile(r"(?:none|\[\s*\])\.?", re.IGNORECASE)
-_BOTH = re.compile(r"(?:Answer|Needed):\s*(\S[^\n]*?)\s*\n\s*Useful:\s*([^\n]+)", re.IGNORECASE)
+_BOTH = re.compile(r"(?:Answer|Needed):\s*((?:(?!Useful:)[^\n])*\S)\s+Useful:\s*([^\n]+)", re.IGNORECASE)
 _YES_OR_NO = re.compile(r"(yes|no)[.!]?", re.IGNORECASE)
 
 

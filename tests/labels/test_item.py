@@ -32,7 +32,7 @@ def kind_of(prompt):
     """Return what a prompt asks, by our prompts."""
     last = prompt.rpartition("<|im_start|>user\n")[2]
     marks = {"set": "Which passages are useful", "rank": "most useful first", "relevance": "most relevant first"}
-    marks |= {"answer_set": "Answer: the answer", "information_set": "Needed: what one must know"}
+    marks |= {"answer_set": 'begins with "Answer:"', "information_set": 'begins with "Needed:"'}
     marks |= {"point": "Does it help to answer", "information": "what one must know to answer it, from"}
     marks |= {"again_point": "Answer with one word, yes", "again": "not the form I need"}
     return next((kind for kind, mark in marks.items() if mark in last), "answer")
@@ -138,7 +138,7 @@ def test_an_answer_and_the_judgment_are_one_reply(make):
         "not_understood": 1,
     }
     assert len(asked) == 2
-    assert "two lines that I asked for" in asked[1][0]
+    assert 'the first with "Answer:" and its text' in asked[1][0]
     assert "from [1] to [3]" in asked[1][0]
     found = make({"information_set": ["Needed: Who built it.\nUseful: [3], [2]"]}, method="imp_a")[0].label(QUERY)
     assert found.labels == (0.0, 1.0, 1.0)
