@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 
-MARKED_HELP = f"{INPUT_HELP} Their passages carry 'relevant': true or false. Required."
+MARKED_HELP = f"{INPUT_HELP} Their passages carry 'relevant': true, false or a grade. Required."
 HARM_HELP = "Distance below 0 that the whole interval of ΔSePer must have to count as harm, >= 0."
 
 
@@ -61,6 +61,20 @@ class MarkedConfig(EvaluationConfig):
     """Settings of commands that compare ΔSePer with people's marks on passages."""
 
     file: str = setting("", MARKED_HELP)
+
+
+@dataclass
+class GradedConfig(MarkedConfig):
+    """Settings of commands that count relevant passages and grades."""
+
+    relevant_from: int = setting(
+        1, "Grade from which a marked passage counts as relevant, >= 1 (true is grade 1); nDCG counts all grades."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.relevant_from < 1:
+            raise ValueError(f"relevant_from must be at least 1, got {self.relevant_from}")
 
 
 @dataclass

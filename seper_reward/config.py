@@ -421,22 +421,23 @@ class LabelerConfig:
     item_preset: Literal["default", "paper", "official"] = setting(
         "default",
         "Options of the labeler item where the next ones are not given: paper and default (3 rounds, the 5 first "
-        "passages, 5 orders) or official, as ITEM's code (5 rounds, 6 with the methods ar_s and ar_r; the 10 first "
-        "passages, 6 orders).",
+        "passages) or official, as ITEM's code (5 rounds, 6 with the methods ar_s and ar_r; the 10 first passages); "
+        "both have 6 orders.",
         "labeler.item_preset",
     )
     item_method: Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"] = (
         setting(
             "a_s",
             "How the labeler item judges: ITEM by a pseudo-answer (a), with an order by relevance between (ar), which "
-            "chooses a set (s) or the first of an order by utility (r); one round by an explicit (exp_a) or implicit "
-            "(imp_a) answer or by none (vanilla); votes over several orders (k_sampling); or relevance (rank_gpt).",
+            "chooses a set (s) or the first of an order by utility (r); one reply with a set and an explicit (exp_a), "
+            "implicit (imp_a) or no answer (vanilla); votes of such replies over several orders (k_sampling); or "
+            "relevance (rank_gpt).",
             "labeler.item_method",
         )
     )
     item_form: Literal["listwise", "pointwise"] = setting(
         "listwise",
-        "Whether the reader judges all passages at once or each by itself (vanilla, exp_a, imp_a, a_s).",
+        "Whether the reader judges all passages at once or each by itself (vanilla, a_s).",
         "labeler.item_form",
     )
     item_pseudo_answer: Literal["explicit", "implicit"] = setting(

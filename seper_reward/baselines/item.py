@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_table, label_all
-from seper_reward.command import MarkedConfig, Record, marked_questions, needed_file, parse, reporting
+from seper_reward.command import GradedConfig, Record, marked_questions, needed_file, parse, reporting
 from seper_reward.config import LabelerConfig, load_scorer
 from seper_reward.data.answers import exact_match, token_f1
-from seper_reward.data.marks import relevance_of
+from seper_reward.data.marks import grades_of
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.labels.judgments import METHODS
-from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
+from seper_reward.labels.labelers import GoldLabeler, LabelerOptions, check_labeler, load_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
@@ -26,13 +26,13 @@ Mean = dict[str, Any]  # with a 95 % interval over questions
 
 
 @dataclass
-class ItemConfig(LabelerConfig, MarkedConfig):
+class ItemConfig(LabelerConfig, GradedConfig):
     """Compare judgments of which passages are useful with people's marks, and by the answers they lead to (ITEM)."""
 
     judges: list[str] = setting(
         ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"],
-        "Who judges: methods of item (see item_method, which then has no effect), or labelers by their names in "
-        "`seper-reward label`.",
+        "Who judges: methods of item (see item_method, which then has no effect), also with options, such as "
+        "a_s:rounds=1 or ar_r:top_k=3,same_answer=0.9; or labelers by their names in `seper-reward label`.",
     )
     reference: str = setting(
         "delta_seper",
@@ -54,7 +54,7 @@ class JudgeResult:
     recall: float | None
     f1: float | None
     f1_of_means: float | None  # harmonic mean of the two means over questions, which ITEM's authors report
-    ndcg: dict[str, Mean]  # of the judged order, by names such as "ndcg@5"; in JSON a field each
+    ndcg: dict[str, Mean]  # of its order: "ndcg@5", ...; of an order by relevance, too: "relevance_ndcg@5", ...
     answers: dict[str, Mean]  # "exact_match" and "token_f1" of the reader's answers with the chosen passages
     agreement: dict[str, dict[str, Any]]  # Pearson's r of the labels with "marks" and "reference"
     per_question: Costs
@@ -67,6 +67,7 @@ class ItemResult(Record):
     questions: int
     without_relevant: int  # questions that are left out because no passage is marked relevant
     answers: dict[str, dict[str, Mean]]  # with "all passages", "relevant passages" and "no passage"
+    given_order: dict[str, Mean]  # nDCG of the passages as they were given, such as by a retriever
     judges: dict[str, JudgeResult]
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,27 +82,18 @@ class ItemResult(Record):
         """Return how good judges are as text: by marks, by answers, by agreement, and the costs of a question."""
         judges = self.judges
         names = ["precision", "recall", "f1", "f1_of_means"]
-        depths = list(next(iter(judges.values())).ndcg)
-        by_marks = [
-            [
-                name,
-                str(row.questions),
-                *(cell(getattr(row, each)) for each in names),
-                *(cell(row.ndcg[each]["mean"]) for each in depths),
-            ]
-            for name, row in judges.items()
-        ]
+        depths, unscored = list(self.given_order), [cell(None)] * len(names)
+        by_marks = [["given order", str(self.questions), *unscored, *_cells(self.given_order)]]
+        for name, row in judges.items():
+            count, means = str(row.questions), _cells(row.ndcg)
+            by_marks.append([name, count, *(cell(getattr(row, each)) for each in names), *means[: len(depths)]])
+            if by_relevance := means[len(depths) :]:
+                by_marks.append([f"{name}, by relevance", count, *unscored, *by_relevance])
         answers = {**self.answers, **{name: row.answers for name, row in judges.items()}}
         metrics = list(next(iter(answers.values())))
         by_answers = [[name, *(interval_cell(row[metric]) for metric in metrics)] for name, row in answers.items()]
         against = list(dict.fromkeys(name for row in judges.values() for name in row.agreement))
-        agreement = [
-            [
-                name,
-                *(pearson_cell(row.agreement[each]) for each in against),
-            ]
-            for name, row in judges.items()
-        ]
+        agreement = [[name, *(pearson_cell(row.agreement[each]) for each in against)] for name, row in judges.items()]
         return "\n\n".join(
             [
                 text_table(["judge", "questions", *names, *depths], by_marks),
@@ -113,12 +105,13 @@ class ItemResult(Record):
 
 
 class _Judged(NamedTuple):
-    """A labelled question: its marks, the places of the chosen passages, and all places, the best first."""
+    """A labelled question: grades and marks of its passages, the places of the chosen ones, and all in its orders."""
 
     labeled: LabeledQuery
+    grades: list[int]
     marks: list[bool]
     chosen: list[int]
-    order: list[int]
+    orders: dict[str, list[int]]
 
 
 def judgments(
@@ -128,6 +121,7 @@ def judgments(
     *,
     reference: PassageLabeler | None = None,
     margin: float = 0.05,
+    relevant_from: int = 1,
 ) -> ItemResult:
     """Compare judgments of passages with people's marks, and by the answers with the chosen passages.
 
@@ -137,14 +131,19 @@ def judgments(
         judges: Labelers by name. They choose passages whose label is above the margin.
         reference: Labeler whose labels are compared with the judges'; ``None`` for none.
         margin: Label above which a passage is chosen.
+        relevant_from: Grade from which a passage is relevant; nDCG and Pearson's r take the grades.
 
     Raises:
         ValueError: No question has a relevant passage, or one has no mark at all.
     """
-    marks = {query.id: relevance_of(query) for query in queries}
+    grades = {query.id: grades_of(query) for query in queries}
+    marks = {name: [grade >= relevant_from for grade in row] for name, row in grades.items()}
     used = [query for query in queries if any(marks[query.id])]
     if not used:
-        raise ValueError(f"expected questions with a passage that is marked relevant, got none of {len(queries)}")
+        least = f" with grade {relevant_from} or more" if relevant_from > 1 else ""
+        raise ValueError(
+            f"expected questions with a passage that is marked relevant{least}, got none of {len(queries)}"
+        )
     reader = scorer.with_sampling(**GREEDY).reader
     labelled = [] if reference is None else label_all(reference, used).labeled
     compared = {row.query.id: row for row in labelled}
@@ -157,8 +156,17 @@ def judgments(
         len(used),
         len(queries) - len(used),
         {name: _answers(reader, used, passages) for name, passages in shown.items()},
+        _ndcg("ndcg", [grades[query.id] for query in used]),
         {
-            name: _judge_result(reader, label_all(judge, used), marks, compared, margin)
+            # grades are numbers of another scale than margin: gold chooses the relevant passages
+            name: _judge_result(
+                reader,
+                label_all(judge, used),
+                grades,
+                marks,
+                compared,
+                relevant_from - 0.5 if isinstance(judge, GoldLabeler) else margin,
+            )
             for name, judge in judges.items()
         },
     )
@@ -167,31 +175,45 @@ def judgments(
 def _judge_result(
     reader: PromptedReader,
     labelled: Labelled,
+    grades: Mapping[str, list[int]],
     marks: Mapping[str, list[bool]],
     compared: Mapping[str, LabeledQuery],
     margin: float,
 ) -> JudgeResult:
-    judged = [_judged(row, marks[row.query.id], margin) for row in labelled.labeled]
-    lists = [[float(each.marks[place]) for place in each.order] for each in judged]
+    judged = [_judged(row, grades[row.query.id], marks[row.query.id], margin) for row in labelled.labeled]
     chosen = [_at(each.labeled.query, each.chosen) for each in judged]
+    ndcg: dict[str, Mean] = {}
+    for name in judged[0].orders if judged else ("ndcg",):
+        ndcg |= _ndcg(name, [[each.grades[place] for place in each.orders[name]] for each in judged])
     return JudgeResult(
         questions=len(judged),
         left_out=labelled.reasons,
         chosen=mean_over_questions(list(map(len, chosen))),
         **_precision_and_recall(judged),
-        ndcg={f"ndcg@{k}": mean_over_questions(list_metric("ndcg", lists, k)) for k in DEPTHS},
+        ndcg=ndcg,
         answers=_answers(reader, [each.labeled.query for each in judged], chosen),
         agreement=_agreement(judged, compared),
         per_question=labelled.per(len(labelled.rows)),
     )
 
 
-def _judged(labeled: LabeledQuery, marks: list[bool], margin: float) -> _Judged:
+def _ndcg(name: str, lists: Sequence[Sequence[float]]) -> dict[str, Mean]:
+    return {f"{name}@{k}": mean_over_questions(list_metric("ndcg", lists, k)) for k in DEPTHS}
+
+
+def _cells(row: Mapping[str, Mean]) -> list[str]:
+    return [cell(value["mean"]) for value in row.values()]
+
+
+def _judged(labeled: LabeledQuery, grades: list[int], marks: list[bool], margin: float) -> _Judged:
     places = range(len(labeled.labels))
-    ranks = [detail.get("judged_rank", 0) for detail in labeled.details] or [0] * len(places)
+    details: Sequence[Mapping[str, Any]] = labeled.details or [{} for _ in places]
     # a judge of ranks has an order of its own among passages whose labels are equal
-    order = sorted(places, key=lambda place: (ranks[place], -labeled.labels[place]))
-    return _Judged(labeled, marks, [place for place in order if labeled.labels[place] > margin], order)
+    order = sorted(places, key=lambda place: (details[place].get("judged_rank", 0), -labeled.labels[place]))
+    orders = {"ndcg": order}
+    if all("relevance_rank" in detail for detail in details):
+        orders["relevance_ndcg"] = sorted(places, key=lambda place: details[place]["relevance_rank"])
+    return _Judged(labeled, grades, marks, [place for place in order if labeled.labels[place] > margin], orders)
 
 
 def _precision_and_recall(judged: Sequence[_Judged]) -> dict[str, Any]:
@@ -228,7 +250,7 @@ def _answers(reader: PromptedReader, queries: Sequence[Query], shown: Sequence[S
 
 def _agreement(judged: Sequence[_Judged], compared: Mapping[str, LabeledQuery]) -> dict[str, dict[str, Any]]:
     """Return Pearson's r of the labels with marks and, if both label a question, with the reference."""
-    found = {"marks": _pooled(judged, [each.marks for each in judged])}
+    found = {"marks": _pooled(judged, [each.grades for each in judged])}
     if compared:
         both = [each for each in judged if each.labeled.query.id in compared]
         found["reference"] = _pooled(both, [compared[each.labeled.query.id].labels for each in both])
@@ -253,18 +275,22 @@ def _harmonic(one: float, other: float) -> float:
     return 2 * one * other / (one + other) if one + other else 0.0
 
 
+def _is_method(judge: str) -> bool:
+    return judge.partition(":")[0] in METHODS
+
+
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline item``."""
     config = parse(ItemConfig, arguments, "seper-reward baseline item")
     with reporting("baseline item", config) as report:
         options = LabelerOptions(**config.labeler_options)
-        for name in {*config.judges, config.reference} - {*METHODS, "none"}:
-            check_labeler(name)
+        for name in {*config.judges, config.reference} - {"none"}:
+            options.judgments(name) if _is_method(name) else check_labeler(name)
         queries = marked_questions(config, needed_file(config))
         scorer = load_scorer(config, config.seed)
 
         def judge(name: str) -> Any:
-            if name in METHODS:
+            if _is_method(name):
                 return options.item(scorer, name)
             return load_labeler(name, lambda: scorer, options=options)
 
@@ -274,6 +300,7 @@ def command(arguments: list[str]) -> str:
             {name: judge(name) for name in config.judges},
             reference=None if config.reference == "none" else judge(config.reference),
             margin=config.margin,
+            relevant_from=config.relevant_from,
         )
         report(result)
     return f"seper-reward label --input {config.file} --labeler item --output_dir runs/item"

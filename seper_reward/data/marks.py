@@ -1,8 +1,8 @@
 """What people say about passages: the mark of relevance, the planted wrong answer, the role in the demo.
 
-A mark is ``relevant: true | false`` or ``role: "supporting"`` (or another role) in the metadata of a passage. A
-passage without a mark is not relevant, like an unjudged document in TREC; only a question none of whose passages has
-a mark is unmarked.
+A mark is ``relevant: true | false``, ``relevant: GRADE`` (a whole number, 0 = not relevant) or ``role: "supporting"``
+(or another role) in the metadata of a passage. ``true`` and a supporting role are grade 1. A passage without a mark is
+not relevant, like an unjudged document in TREC; only a question none of whose passages has a mark is unmarked.
 """
 
 from collections.abc import Mapping
@@ -14,16 +14,35 @@ from seper_reward.types import Passage, Query
 # in the order of tables and figures
 _ROLES = ("supporting", "correct", "relevant", "unrelated", "noise", "other", "misleading", "misinfo")
 #: What to say of a question without marks, where they are needed.
-UNMARKED = "expected 'relevant': true or false in its passages, got none; mark them, or leave the question out"
+UNMARKED = (
+    "expected 'relevant': true, false or a grade in its passages, got none; mark them, or leave the question out"
+)
 
 
-def is_relevant(passage: Passage) -> bool:
-    """Return whether people marked a passage relevant; ``False`` where it has no mark.
+def grade_of(passage: Passage) -> int:
+    """Return the grade of relevance that people gave a passage, >= 0; 0 if it has no mark.
+
+    Grades below 0, TREC's for junk, count as 0, as in trec_eval.
 
     Raises:
-        BadRowError: The mark ``relevant`` is neither true nor false.
+        BadRowError: The mark ``relevant`` is neither true, false nor a whole number.
     """
-    return _flag(passage, "relevant", passage.metadata.get("role") == "supporting")
+    mark = passage.metadata.get("relevant", passage.metadata.get("role") == "supporting")
+    if not isinstance(mark, int):
+        raise BadRowError(
+            f"passage id={passage.id!r}: expected 'relevant': true, false or a grade (0, 1, 2, ...), got {mark!r}; "
+            "repair it"
+        )
+    return max(int(mark), 0)
+
+
+def is_relevant(passage: Passage, relevant_from: int = 1) -> bool:
+    """Return whether people gave a passage at least the grade ``relevant_from``; ``False`` if it has no mark.
+
+    Raises:
+        BadRowError: The mark ``relevant`` is neither true, false nor a whole number.
+    """
+    return grade_of(passage) >= relevant_from
 
 
 def is_marked(passage: Passage) -> bool:
@@ -37,29 +56,43 @@ def is_counterfactual(passage: Passage) -> bool:
     Raises:
         BadRowError: The mark is neither true nor false.
     """
-    return _flag(passage, "counterfactual", False)
+    mark = passage.metadata.get("counterfactual", False)
+    if not isinstance(mark, bool):
+        raise BadRowError(
+            f"passage id={passage.id!r}: expected 'counterfactual': true or false, got {mark!r}; repair it"
+        )
+    return mark
 
 
-def relevance_of(query: Query) -> list[bool]:
-    """Return the mark of each passage of a question.
+def grades_of(query: Query) -> list[int]:
+    """Return the grade of each passage of a question (``grade_of``).
 
     Raises:
-        BadRowError: No passage of the question has a mark, or one is neither true nor false.
+        BadRowError: No passage of the question has a mark, or one is neither true, false nor a whole number.
     """
     if not any(map(is_marked, query.passages)):
         raise BadRowError(f"question id={query.id!r}: {UNMARKED}")
     try:
-        return [is_relevant(passage) for passage in query.passages]
+        return [grade_of(passage) for passage in query.passages]
     except BadRowError as error:
         raise BadRowError(f"question id={query.id!r}, {error}") from error
+
+
+def relevance_of(query: Query) -> list[bool]:
+    """Return whether each passage of a question is relevant: of grade 1 or more.
+
+    Raises:
+        BadRowError: No passage of the question has a mark, or one is neither true, false nor a whole number.
+    """
+    return [grade >= 1 for grade in grades_of(query)]
 
 
 def role_of(passage: Mapping[str, Any]) -> str:
     """Return the role of a passage's row: its ``role``, else ``relevant`` or ``other`` by its mark, else ``all``."""
     if passage.get("role") is not None:
         return str(passage["role"])
-    if isinstance(passage.get("relevant"), bool):
-        return "relevant" if passage["relevant"] else "other"
+    if isinstance(passage.get("relevant"), int):
+        return "relevant" if passage["relevant"] > 0 else "other"
     return "all"
 
 
@@ -72,10 +105,3 @@ def type_of(passage: Passage) -> str:
 def role_order(role: str) -> tuple[int, str]:
     """Return a sort key that puts known roles first, from supporting to misleading."""
     return (_ROLES.index(role) if role in _ROLES else len(_ROLES), role)
-
-
-def _flag(passage: Passage, name: str, absent: bool) -> bool:
-    mark = passage.metadata.get(name, absent)
-    if not isinstance(mark, bool):
-        raise BadRowError(f"passage id={passage.id!r}: expected {name!r}: true or false, got {mark!r}; repair it")
-    return mark

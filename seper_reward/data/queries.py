@@ -233,7 +233,7 @@ def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> 
     Args:
         query: The query.
         passages: The passages; one without an id, as of some search services, gets one from its text.
-        judged: Whether people judged passages for this query; what they did not judge is then marked not relevant.
+        judged: Whether people judged passages for this query; those that they did not judge have grade 0.
     """
     named = (each if each.id else replace(each, id=content_key(each.title, each.text)[:16]) for each in passages)
     known = {passage.id for passage in query.passages}
@@ -243,7 +243,7 @@ def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> 
             known.add(passage.id)
             others.append(passage)
     if judged:
-        others = [replace(passage, metadata={**passage.metadata, "relevant": False}) for passage in others]
+        others = [replace(passage, metadata={**passage.metadata, "relevant": 0}) for passage in others]
     return replace(query, passages=(*query.passages, *others))
 
 

@@ -90,7 +90,7 @@ def shared_keys(query: Query, split_by: SplitBy) -> set[str]:
             the texts of all passages, marked or not, or ``"question"`` for nothing.
 
     Raises:
-        BadRowError: A mark is neither true nor false.
+        BadRowError: A mark is neither true, false nor a whole number.
     """
     if split_by == "question":
         return set()

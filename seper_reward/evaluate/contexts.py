@@ -56,7 +56,7 @@ def marked_contexts(queries: Sequence[Query]) -> list[list[Context]]:
     """Return the contexts of each question.
 
     Raises:
-        BadRowError: A question has no mark, or one is neither true nor false.
+        BadRowError: A question has no mark, or one is neither true, false nor a whole number.
         ValueError: All contexts are equally relevant, so that nothing can be correlated with that.
     """
     contexts = [contexts_of(query) for query in queries]

@@ -167,7 +167,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
         judge: Language model that judges responses, for the measure ``llm_judge``; ``None`` leaves it out.
 
     Raises:
-        ValueError: A question has no mark, a mark is neither true nor false, all marks are equal, or no question can
+        ValueError: A question has no mark, a mark is not one, all marks are equal, or no question can
             be asked.
         OSError: rouge-score, sacrebleu or sentence-transformers is not installed.
     """

@@ -5,7 +5,7 @@ from typing import Any
 
 from seper_reward.batching import beliefs_of
 from seper_reward.data.answers import exact_match, expected_metric
-from seper_reward.data.marks import is_relevant
+from seper_reward.data.marks import grade_of
 from seper_reward.labels.targets import grade
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.messages import tell_left_out
@@ -21,8 +21,8 @@ MEASURES = tuple(_NAMES)
 
 
 def gold_relevance(query: Query) -> dict[str, int]:
-    """Return the gain of each of a question's passages by id: 1 if people marked it relevant, else 0."""
-    return {passage.id: int(is_relevant(passage)) for passage in query.passages}
+    """Return the gain of each of a question's passages by id: the grade that people gave it (``grade_of``)."""
+    return {passage.id: grade_of(passage) for passage in query.passages}
 
 
 def graded_relevance(labeled: LabeledQuery, margin: float = 0.1) -> dict[str, int]:
@@ -57,7 +57,10 @@ def rank_metrics(
 
 
 def rank_values(
-    retrieved: Sequence[Sequence[Passage]], relevance: Sequence[Mapping[str, int]], measures: Mapping[str, str]
+    retrieved: Sequence[Sequence[Passage]],
+    relevance: Sequence[Mapping[str, int]],
+    measures: Mapping[str, str],
+    relevant_from: int = 1,
 ) -> list[dict[str, float] | None]:
     """Return measures of each question's ranking, each in [0, 1].
 
@@ -65,6 +68,7 @@ def rank_values(
         retrieved: Passages per question, best first.
         relevance: Gains per question by passage id, 0 = not relevant; passages without a gain count as 0.
         measures: Names in the result, and what they are called in ir-measures, such as ``"nDCG@5"``.
+        relevant_from: Least gain of a relevant passage, >= 1. nDCG counts all gains.
 
     Returns:
         Per question its measures by name; ``None`` where it has no relevant passage.
@@ -73,8 +77,8 @@ def rank_values(
         OSError: ir-measures is not installed.
     """
     library = need("ir_measures", "retrieval")
-    parsed = {library.parse_measure(theirs): name for name, theirs in measures.items()}
-    marked = [any(gain > 0 for gain in gains.values()) for gains in relevance]
+    parsed = {_from_grade(library.parse_measure(theirs), relevant_from): name for name, theirs in measures.items()}
+    marked = [any(gain >= relevant_from for gain in gains.values()) for gains in relevance]
     if not any(marked):
         return [None] * len(marked)
     qrels = [
@@ -94,6 +98,11 @@ def rank_values(
         if row is not None:
             row[parsed[metric.measure]] = float(metric.value)
     return found
+
+
+def _from_grade(measure: Any, relevant_from: int) -> Any:
+    """Return a measure of ir-measures that counts passages from this grade on; nDCG takes grades as they are."""
+    return measure(rel=relevant_from) if "rel" in measure.SUPPORTED_PARAMS else measure
 
 
 def downstream(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from seper_reward.batching import measure_shared
 from seper_reward.command import (
     HARM_HELP,
+    GradedConfig,
     Record,
     RetrievalConfig,
     check_depths,
@@ -48,7 +49,7 @@ _TITLES = {
 
 
 @dataclass
-class RetrieversConfig(RetrievalConfig):
+class RetrieversConfig(RetrievalConfig, GradedConfig):
     """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
 
     retrievers: list[str] = setting(["bm25", "minilm", "bm25+minilm"], f"Retrievers. {RETRIEVER_HELP}")
@@ -173,8 +174,9 @@ def command(arguments: list[str]) -> str:
         questions, most = [query.question for query in queries], max(config.depths)
         found = {name: load_retriever(name, corpus).retrieve(questions, most) for name in config.retrievers}
         scorers = load_scorers(config, config.readers, config.seed)
+        depths, margin, least = config.depths, config.margin, config.relevant_from
         compared = {
-            name: compare_retrievers(scorer, queries, found, depths=config.depths, margin=config.margin)
+            name: compare_retrievers(scorer, queries, found, depths=depths, margin=margin, relevant_from=least)
             for name, scorer in scorers.items()
         }
         report(RetrieversByReader(compared))
@@ -188,6 +190,7 @@ def compare_retrievers(
     *,
     depths: Sequence[int],
     margin: float = 0.05,
+    relevant_from: int = 1,
 ) -> Retrievers:
     """Measure retrievers, and how well each measure tells the reader's accuracy (SePer, Tables 10 and 11).
 
@@ -201,6 +204,7 @@ def compare_retrievers(
         found: By retriever, the passages of each question, best first.
         depths: Numbers k of passages that count, each >= 1.
         margin: Distance below 0 that the whole 95 % interval of a passage's ΔSePer must have to count as harm.
+        relevant_from: Grade from which a passage is relevant, >= 1; nDCG counts all grades.
 
     Raises:
         ValueError: There is no retriever, a depth is below 1, or no question can be measured.
@@ -213,7 +217,7 @@ def compare_retrievers(
     rows = list(_answered(scorer, queries, shown, beliefs, depths))
     if not rows:
         raise ValueError(f"expected questions that can be measured, got none of {len(queries)}")
-    columns = {(name, k): _columns(name, k, rows, margin) for name in found for k in depths}
+    columns = {(name, k): _columns(name, k, rows, margin, relevant_from) for name in found for k in depths}
     return Retrievers(
         questions=len(rows),
         left_out=len(queries) - len(rows),
@@ -271,12 +275,13 @@ def _answered(
         yield _Question(query, own.lists, row, right)
 
 
-def _columns(name: str, k: int, rows: Sequence[_Question], margin: float) -> dict[str, Any]:
+def _columns(name: str, k: int, rows: Sequence[_Question], margin: float, relevant_from: int) -> dict[str, Any]:
     """Return ``(Q,)`` values of each measure and of the accuracy; NaN where a question has no relevant passage."""
     import numpy as np
 
     lists = [row.lists[name][:k] for row in rows]
-    ranked = rank_values(lists, [gold_relevance(row.query) for row in rows], {"ndcg": f"nDCG@{k}", "recall": f"R@{k}"})
+    gains = [gold_relevance(row.query) for row in rows]
+    ranked = rank_values(lists, gains, {"ndcg": f"nDCG@{k}", "recall": f"R@{k}"}, relevant_from)
     alone = [[row.moved((passage,)).soft for passage in passages] for row, passages in zip(rows, lists, strict=True)]
     return {
         **{each: np.array([np.nan if row is None else row[each] for row in ranked]) for each in ("ndcg", "recall")},

@@ -15,7 +15,8 @@ _FIELDS = {
     "opening": "count", "ready": "", "passage": "number passage", "read": "number",
     "information": "question", "given_answer": "answer", "given_information": "answer",
     "set": "given question", "rank": "count given question", "relevance": "count given question",
-    "point": "given passage question", "again_set": "count", "again_order": "count", "again_point": "",
+    "point": "given passage question", "answer_set": "question", "information_set": "question",
+    "again_set": "count", "again_order": "count", "again_point": "", "again_both": "count first",
 }  # fmt: skip
 
 
@@ -38,9 +39,12 @@ class JudgmentPrompts:
     rank: str
     relevance: str
     point: str
+    answer_set: str
+    information_set: str
     again_set: str
     again_order: str
     again_point: str
+    again_both: str
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -90,8 +94,10 @@ class JudgmentPrompts:
 
     def again(self, ask: Ask) -> Turn:
         """Return the turn after a reply of another form than what was asked for."""
-        template = {"set": self.again_set, "point": self.again_point}.get(ask.task, self.again_order)
-        return _user(_filled(template, {"count": str(len(ask.shown))}))
+        both = dict.fromkeys(("answer_set", "information_set"), self.again_both)
+        template = {"set": self.again_set, "point": self.again_point, **both}.get(ask.task, self.again_order)
+        first = "Answer" if ask.task == "answer_set" else "Needed"
+        return _user(_filled(template, {"count": str(len(ask.shown)), "first": first}))
 
     def _shown(self, passages: Sequence[str]) -> list[Turn]:
         turns = [_user(fill_template(self.opening, count=str(len(passages)))), _reader(self.ready)]

@@ -1,8 +1,9 @@
 """Judgments of utility without a gold answer: what a reader is asked, and what follows from its replies. Pure.
 
 The methods are those of ITEM (arXiv:2406.11290), in which a pseudo-answer and the judgment of the passages improve
-each other, and those it is compared with: judgments in one round, votes over several orders of the passages
-(arXiv:2403.19216), and ranking by relevance (RankGPT, arXiv:2304.09542).
+each other, and those it is compared with: judgments without an answer, judgments whose reply contains the answer,
+votes of such replies over several orders of the passages (arXiv:2403.19216), and ranking by relevance (RankGPT,
+arXiv:2304.09542).
 
 A method is a generator. It yields what to ask next, all of which may be asked side by side, is sent the replies, and
 returns the judgment. Passages are known by their places among the question's.
@@ -13,7 +14,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from seper_reward.types import UnscorableError
 
@@ -22,7 +23,7 @@ METHODS: tuple[Method, ...] = get_args(Method)
 Form = Literal["listwise", "pointwise"]
 PseudoAnswer = Literal["explicit", "implicit"]
 JudgmentPreset = Literal["default", "paper", "official"]
-Task = Literal["answer", "information", "set", "point", "rank", "relevance"]
+Task = Literal["answer", "information", "set", "point", "answer_set", "information_set", "rank", "relevance"]
 Similarity = Callable[[str, str], float]
 Places = tuple[int, ...]
 
@@ -33,19 +34,27 @@ class Ask:
 
     Attributes:
         task: ``"answer"``: answer the question from the passages; ``"information"``: say what one must know to answer
-            it; ``"set"``: which passages are useful; ``"point"``: whether the one passage is; ``"rank"``: their order
-            by utility; ``"relevance"``: their order by relevance.
+            it; ``"set"``: which passages are useful; ``"point"``: whether the one passage is; ``"answer_set"`` and
+            ``"information_set"``: the first or second, and which passages are useful, in one reply; ``"rank"``: their
+            order by utility; ``"relevance"``: their order by relevance.
         shown: Places of the passages, in the order shown.
         pseudo_answer: What was replied to ``"answer"`` or ``"information"``, for the reader to judge by; blank for
             nothing.
 
-    A reply is a text to the first two; the places of the chosen passages; whether the one is useful; or all places in
-    order. It is ``None`` where the reader's text could not be understood.
+    A reply is a text to the first two; the places of the chosen passages; whether the one is useful; a text and
+    places; or all places in order. It is ``None`` where the reader's text could not be understood.
     """
 
     task: Task
     shown: Places
     pseudo_answer: str = ""
+
+
+class Round(NamedTuple):
+    """One round of ITEM, or one reply with an answer in it: the pseudo-answer, and the places that were chosen."""
+
+    pseudo_answer: str
+    chosen: Places
 
 
 @dataclass(frozen=True)
@@ -54,15 +63,18 @@ class Judgment:
 
     Attributes:
         chosen: Places of the useful passages, the best first where they were ranked.
-        order: Places of all passages, the best first; after chosen ones the others in the order shown.
-        pseudo_answers: The pseudo-answer of each round that was judged.
+        order: Places of all passages, the best first: by utility if the method ranks by utility, else by relevance if
+            it ranks by relevance, else the chosen ones and then the others, both in the order shown.
+        rounds: Each round that was judged, or each vote that was understood; none for ``vanilla`` and ``rank_gpt``.
         stopped_by: ``"rounds"`` after the last one, ``"same_selection"``, or ``"same_answer"``.
+        relevance: Places of all passages in the last order by relevance, of ``ar_r``, which has two orders.
     """
 
     chosen: Places
     order: Places
-    pseudo_answers: tuple[str, ...] = ()
+    rounds: tuple[Round, ...] = ()
     stopped_by: Literal["rounds", "same_selection", "same_answer"] = "rounds"
+    relevance: Places = ()
 
 
 #: Sent per ``Ask``: a text, places or a bool, as the task wants it; ``None`` where the text was not understood.
@@ -72,6 +84,11 @@ _NOT_UNDERSTOOD = (
     "the reader's judgment could not be understood, however often it was asked; take a reader that follows "
     "instructions, or other item_prompts"
 )
+_BOTH: dict[PseudoAnswer, Task] = {"explicit": "answer_set", "implicit": "information_set"}
+# that a judge's name may contain
+_SETTINGS: dict[str, Callable[[str], Any]] = {
+    "rounds": int, "top_k": int, "samples": int, "same_answer": float, "pseudo_answer": str, "form": str,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -80,14 +97,16 @@ class JudgmentOptions:
 
     Attributes:
         method: ``"a_s"``, ``"a_r"``, ``"ar_s"``, ``"ar_r"``: ITEM. Each round answers from the passages chosen in the
-            one before (at first, and where none was, from all), with ``ar`` then orders all passages by relevance, and
-            judges all by the answer: ``s`` chooses a set, ``r`` orders them by utility and chooses the first ones.
-            ``"exp_a"`` and ``"imp_a"``: one round of ``a_s``, with an explicit or implicit answer; ``"vanilla"``: a
-            set without any answer; ``"k_sampling"``: votes of several such sets, the passages in other orders;
+            one before (at first, and where none was, from all), with ``ar`` then orders all passages by relevance,
+            beginning with the previous round's order, and judges all by the answer: ``s`` chooses a set, ``r`` orders
+            them by utility and chooses the first ones. ``"exp_a"`` and ``"imp_a"`` (UJ-ExpA, UJ-ImpA): one reply with
+            an explicit or implicit answer and a set in it; ``"vanilla"``: a set without any answer;
+            ``"k_sampling"``: votes of several replies with an answer and a set, the passages in other orders;
             ``"rank_gpt"``: the first ones by relevance, without any answer.
-        form: ``"listwise"``: the reader sees all passages at once; ``"pointwise"``: each by itself, which only methods
-            without an order of passages can (``vanilla``, ``exp_a``, ``imp_a``, ``a_s``).
-        pseudo_answer: Of ITEM, ``"explicit"``, the reader's answer, or ``"implicit"``, what one must know to answer.
+        form: ``"listwise"``: the reader sees all passages at once; ``"pointwise"``: each by itself, which only
+            ``vanilla`` and ``a_s`` can: others put passages in order, or answer from all of them in the same reply.
+        pseudo_answer: Of ITEM and ``k_sampling``, ``"explicit"``, the reader's answer, or ``"implicit"``, what one
+            must know to answer.
         rounds: Most rounds of ITEM, >= 1; it ends before if the same passages are chosen again.
         top_k: How many passages of an order are chosen, >= 1.
         samples: Orders that ``k_sampling`` votes over, >= 1: the given one, and random ones.
@@ -103,7 +122,7 @@ class JudgmentOptions:
     pseudo_answer: PseudoAnswer = "explicit"
     rounds: int = 3
     top_k: int = 5
-    samples: int = 5
+    samples: int = 6
     same_answer: float | None = None
 
     def __post_init__(self) -> None:
@@ -119,10 +138,11 @@ class JudgmentOptions:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.same_answer is not None and not 0 < self.same_answer <= 1:
             raise ValueError(f"same_answer must be in (0, 1], got {self.same_answer}")
-        if self.form == "pointwise" and self.method not in ("vanilla", "exp_a", "imp_a", "a_s"):
+        if self.form == "pointwise" and self.method not in ("vanilla", "a_s"):
+            does = "answers from all of them in the same reply" if self.writes_both else "puts them in order"
             raise ValueError(
-                f"form=pointwise judges passages one by one, but method={self.method} puts them in order; take one of "
-                "vanilla, exp_a, imp_a and a_s, or form=listwise"
+                f"form=pointwise judges passages one by one, but method={self.method} {does}; take vanilla or a_s "
+                "(rounds=1 for one judgment by an answer), or form=listwise"
             )
 
     @property
@@ -131,12 +151,17 @@ class JudgmentOptions:
         fixed: dict[str, PseudoAnswer] = {"exp_a": "explicit", "imp_a": "implicit"}
         return fixed.get(self.method, self.pseudo_answer)
 
+    @property
+    def writes_both(self) -> bool:
+        """Whether a reply contains a pseudo-answer and the judgment."""
+        return self.method in ("exp_a", "imp_a", "k_sampling")
+
     @classmethod
     def preset(cls, name: JudgmentPreset, method: Method, **changes: Any) -> "JudgmentOptions":
         """Return published options by name, with changes: ``None`` keeps the preset's.
 
-        ``"paper"`` has 3 rounds and the 5 first passages. ``"official"`` is what the published code has active: 5
-        rounds (6 of ``ar``), the 10 first passages, and votes over 6 orders. ``"default"`` is the paper's.
+        ``"paper"`` has 3 rounds, the 5 first passages, and votes over 6 orders. ``"official"`` is what the published
+        code has active: 5 rounds (6 of ``ar``) and the 10 first passages. ``"default"`` is the paper's.
 
         Raises:
             ValueError: There is no such preset, or an option is not allowed.
@@ -145,7 +170,7 @@ class JudgmentOptions:
             raise ValueError(f"item_preset must be one of {', '.join(get_args(JudgmentPreset))}, got {name!r}")
         options = cls(method)
         if name == "official":
-            options = replace(options, rounds=6 if method.startswith("ar_") else 5, top_k=10, samples=6)
+            options = replace(options, rounds=6 if method.startswith("ar_") else 5, top_k=10)
         return replace(options, **{each: value for each, value in changes.items() if value is not None})
 
 
@@ -161,43 +186,80 @@ def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Sim
     Raises:
         UnscorableError: By the plan, where a reply that it cannot do without is ``None``.
     """
-    if options.method == "k_sampling":
-        return _k_sampling(passages, options.samples, seed)
-    if options.method == "rank_gpt":
-        return _rank_gpt(passages, options.top_k)
-    return _rounds(options, passages, similarity)
-
-
-def _rounds(options: JudgmentOptions, passages: int, similarity: Similarity) -> Plan:
     everything = tuple(range(passages))
-    chosen = order = everything
-    answers: list[str] = []
-    rounds = 1 if options.method in ("vanilla", "exp_a", "imp_a") else options.rounds
-    for _ in range(rounds):
-        answer = ""
-        if options.method != "vanilla":
-            task: Task = "answer" if options.kind == "explicit" else "information"
-            (answer,) = yield [Ask(task, chosen or everything)]
-            if not answer.strip():
-                raise UnscorableError("the reader's pseudo-answer is blank; take another reader, or method=vanilla")
-            if answers and options.same_answer is not None and similarity(answer, answers[-1]) >= options.same_answer:
-                return Judgment(chosen, order, tuple(answers), "same_answer")
-            answers.append(answer)
-        shown = everything
+    if options.method == "k_sampling":
+        return _k_sampling(options, everything, seed)
+    if options.method == "rank_gpt":
+        return _rank_gpt(options, everything)
+    if options.method == "vanilla":
+        return _vanilla(options, everything)
+    return _one_reply(options, everything) if options.writes_both else _rounds(options, everything, similarity)
+
+
+def parse_judge(text: str) -> tuple[Method, dict[str, Any]]:
+    """Return the method and the options that a judge's name contains.
+
+    Raises:
+        ValueError: There is no such method, or an option is unknown or of another type.
+
+    >>> parse_judge("a_s:rounds=1,same_answer=0.9")
+    ('a_s', {'rounds': 1, 'same_answer': 0.9})
+    """
+    method, _, settings = text.partition(":")
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    found: dict[str, Any] = {}
+    for word in settings.split(",") if settings else ():
+        name, _, value = word.partition("=")
+        try:
+            found[name] = _SETTINGS[name](value)
+        except (KeyError, ValueError) as error:
+            raise ValueError(
+                f"judge {text!r}: expected {method}:NAME=VALUE,... with some of {', '.join(_SETTINGS)}, got {word!r}"
+            ) from error
+    return method, found
+
+
+def _vanilla(options: JudgmentOptions, everything: Places) -> Plan:
+    chosen = yield from _useful(options.form, everything, "")
+    return Judgment(chosen, _first(chosen, everything))
+
+
+def _one_reply(options: JudgmentOptions, everything: Places) -> Plan:
+    (found,) = yield [Ask(_BOTH[options.kind], everything)]
+    vote = _vote(_understood(found), everything)
+    return Judgment(vote.chosen, _first(vote.chosen, everything), (vote,))
+
+
+def _rounds(options: JudgmentOptions, everything: Places, similarity: Similarity) -> Plan:
+    task: Task = "answer" if options.kind == "explicit" else "information"
+    chosen = ranked = order = everything
+    rounds: list[Round] = []
+
+    def ended(by: Literal["rounds", "same_selection", "same_answer"]) -> Judgment:
+        return Judgment(chosen, order, tuple(rounds), by, ranked if options.method == "ar_r" else ())
+
+    for _ in range(options.rounds):
+        (answer,) = yield [Ask(task, chosen or everything)]
+        if not answer.strip():
+            raise UnscorableError("the reader's pseudo-answer is blank; take another reader, or method=vanilla")
+        before, same = chosen, options.same_answer
+        if rounds and same is not None and similarity(answer, rounds[-1].pseudo_answer) >= same:
+            return ended("same_answer")
         if options.method.startswith("ar_"):
-            (ranked,) = yield [Ask("relevance", everything, answer)]
-            shown = _understood(ranked)
-        before = chosen
+            (found,) = yield [Ask("relevance", ranked, answer)]
+            order = ranked = _understood(found)
         if options.method.endswith("_r"):
-            (ranked,) = yield [Ask("rank", shown, answer)]
-            order = _understood(ranked)
+            (found,) = yield [Ask("rank", ranked, answer)]
+            order = _understood(found)
             chosen = order[: options.top_k]
         else:
-            chosen = yield from _useful(options.form, shown, answer)
-            order = _first(chosen, shown)
-        if set(chosen) == set(before) and rounds > 1:
-            return Judgment(chosen, order, tuple(answers), "same_selection")
-    return Judgment(chosen, order, tuple(answers))
+            chosen = yield from _useful(options.form, ranked, answer)
+            order = ranked if options.method == "ar_s" else _first(chosen, ranked)
+        rounds.append(Round(answer, chosen))
+        if set(chosen) == set(before) and options.rounds > 1:
+            return ended("same_selection")
+    return ended("rounds")
 
 
 def _useful(form: Form, shown: Places, answer: str) -> Generator[list[Ask], list[Reply], Places]:
@@ -209,23 +271,28 @@ def _useful(form: Form, shown: Places, answer: str) -> Generator[list[Ask], list
     return tuple(place for place, useful in zip(shown, replies, strict=True) if _understood(useful))
 
 
-def _k_sampling(passages: int, samples: int, seed: str) -> Plan:
-    everything = tuple(range(passages))
-    found = yield [Ask("set", order) for order in _orders(passages, samples, seed)]
-    selections = [each for each in found if each is not None]
-    if not selections:
+def _k_sampling(options: JudgmentOptions, everything: Places, seed: str) -> Plan:
+    asked = [Ask(_BOTH[options.kind], order) for order in _orders(len(everything), options.samples, seed)]
+    found = yield asked
+    rounds = [_vote(reply, each.shown) for each, reply in zip(asked, found, strict=True) if reply is not None]
+    if not rounds:
         raise UnscorableError(_NOT_UNDERSTOOD)
-    sizes = Counter(map(len, selections))
+    sizes = Counter(len(each.chosen) for each in rounds)
     size = min(sizes, key=lambda length: (-sizes[length], length))  # the commonest, of several the smallest
-    votes = Counter(place for selection in selections for place in selection)
+    votes = Counter(place for each in rounds for place in each.chosen)
     order = tuple(sorted(everything, key=lambda place: (-votes[place], place)))
-    return Judgment(order[:size], order)
+    return Judgment(order[:size], order, tuple(rounds))
 
 
-def _rank_gpt(passages: int, top_k: int) -> Plan:
-    (ranked,) = yield [Ask("relevance", tuple(range(passages)))]
+def _vote(reply: Reply, shown: Places) -> Round:
+    answer, found = reply
+    return Round(answer, tuple(place for place in shown if place in found))
+
+
+def _rank_gpt(options: JudgmentOptions, everything: Places) -> Plan:
+    (ranked,) = yield [Ask("relevance", everything)]
     order = _understood(ranked)
-    return Judgment(order[:top_k], order)
+    return Judgment(order[: options.top_k], order)
 
 
 def _orders(passages: int, count: int, seed: str) -> list[Places]:

@@ -6,6 +6,7 @@ _NUMBERS = r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]"
 _SET = re.compile(rf"{_NUMBERS}(?:\s*(?:,|;|and)?\s*{_NUMBERS})*\.?")
 _ORDER = re.compile(rf"{_NUMBERS}(?:\s*[>,]?\s*{_NUMBERS})*\.?")
 _NONE = re.compile(r"(?:none|\[\s*\])\.?", re.IGNORECASE)
+_BOTH = re.compile(r"(?:Answer|Needed):\s*((?:(?!Useful:)[^\n])*\S)\s+Useful:\s*([^\n]+)", re.IGNORECASE)
 _YES_OR_NO = re.compile(r"(yes|no)[.!]?", re.IGNORECASE)
 
 
@@ -23,6 +24,17 @@ def chosen_numbers(text: str, count: int) -> tuple[int, ...] | None:
     if _NONE.fullmatch(said):
         return ()
     return _numbers(said, count) if _SET.fullmatch(said) else None
+
+
+def text_and_numbers(text: str, count: int) -> tuple[str, tuple[int, ...]] | None:
+    r"""Return the two parts of a reply, a text and numbers of passages; ``None`` for a reply of another form.
+
+    >>> text_and_numbers("Answer: Ann Lee\nUseful: [3], [1]", 3), text_and_numbers("Ann Lee [3]", 3)
+    (('Ann Lee', (3, 1)), None)
+    """
+    parts = _BOTH.fullmatch(text.strip())
+    numbers = chosen_numbers(parts[2], count) if parts else None
+    return None if parts is None or numbers is None else (parts[1], numbers)
 
 
 def ordered_numbers(text: str, count: int) -> tuple[int, ...] | None:

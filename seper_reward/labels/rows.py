@@ -38,7 +38,7 @@ _QUERY_FIELDS = {
 _ENDS = ("std_error", "low", "high")
 _PASSAGE_FIELDS = {
     "passage_id", "title", "text", "truncated", "tokens", "seper", "seper_hard", "delta_log_odds",
-    "answer_log_prob", "unseen_mass", "known_leaves", "responses", "judged_rank", INPUT,
+    "answer_log_prob", "unseen_mass", "known_leaves", "responses", "judged_rank", "relevance_rank", INPUT,
     *SUFFIXES, *(f"{name}{suffix}" for name in _ENDS for suffix in SUFFIXES.values()),
 }  # fmt: skip
 

@@ -91,6 +91,47 @@ def test_a_judge_of_ranks_has_an_order_of_its_own(scorer):
     assert found["questions"] == 2
     assert found["left_out"] == ["no b"]
     assert "reference" not in found["agreement"]
+    assert not any(name.startswith("relevance") for name in found)
+
+
+class Graded(PassageLabeler):
+    """A judge of one question with two orders: by utility c, b, a, and by relevance b, a, c."""
+
+    name = "graded"
+
+    def label(self, query):
+        ranks = [{"judged_rank": 3, "relevance_rank": 2}, {"judged_rank": 2, "relevance_rank": 1}]
+        return LabeledQuery(
+            query, (0.0, 1.0, 1.0), (0.0,) * 3, details=(*ranks, {"judged_rank": 1, "relevance_rank": 3})
+        )
+
+
+def test_grades_by_hand(scorer):
+    grades = {"a": 1, "b": 3, "c": 0}
+    passages = tuple(Passage(f"gold {name}", id=name, metadata={"relevant": grade}) for name, grade in grades.items())
+    queries = [Query("q", "Who?", ("gold",), passages), *QUERIES[3:]]
+    result = judgments(scorer, queries, {"j": Graded(), "gold": GoldLabeler()}, relevant_from=2)
+    found = result.as_dict()
+    best = 3 + 1 / math.log2(3)
+    # the given order is a, b, c: (1 + 3 / log2 3) / (3 + 1 / log2 3), as trec_eval has it
+    assert found["given_order"]["ndcg@5"]["mean"] == pytest.approx(0.797, abs=1e-3)
+    assert found["given_order"]["ndcg@1"]["mean"] == pytest.approx(1 / 3, abs=1e-4)
+    by_utility = (3 / math.log2(3) + 1 / math.log2(4)) / best
+    assert found["judges"]["j"]["ndcg@5"]["mean"] == pytest.approx(by_utility, abs=1e-4)
+    assert found["judges"]["j"]["relevance_ndcg@5"]["mean"] == 1.0
+    # of b and c, which are chosen, only b has grade 2 or more; from grade 1 on a would be missed
+    assert [found["judges"]["j"][each] for each in ("precision", "recall")] == [0.5, 1.0]
+    one = judgments(scorer, queries, {"j": Graded()}).as_dict()["judges"]["j"]
+    assert [one[each] for each in ("precision", "recall")] == [0.5, 0.5]
+    gold = found["judges"]["gold"]
+    assert [gold[each] for each in ("precision", "recall", "ndcg@5")] == [1.0, 1.0, {"mean": 1.0, "interval": None}]
+    assert gold["agreement"]["marks"]["pearson"] == 1.0
+    rows = result.table().splitlines()
+    assert rows[2].split() == ["given", "order", "1", *"––––", "0.333", *["0.797"] * 4]
+    assert rows[4].split()[:4] == ["j,", "by", "relevance", "1"]
+    assert rows[4].split()[-1] == "1.000"
+    with pytest.raises(ValueError, match="marked relevant with grade 4 or more, got none of 2"):
+        judgments(scorer, queries, {}, relevant_from=4)
 
 
 def test_a_judge_that_is_never_understood_has_no_numbers(scorer):
@@ -104,20 +145,30 @@ def test_a_judge_that_is_never_understood_has_no_numbers(scorer):
 def test_marks_are_needed(scorer):
     with pytest.raises(ValueError, match="expected questions with a passage that is marked relevant, got none of 1"):
         judgments(scorer, QUERIES[3:], {})
-    with pytest.raises(BadRowError, match="expected 'relevant': true or false in its passages"):
+    with pytest.raises(BadRowError, match="expected 'relevant': true, false or a grade in its passages"):
         judgments(scorer, [Query("q", "Who?", ("Ann",), (Passage("x"),))], {})
 
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "3", "--judges", "vanilla", "erag", "contains", "--set", "labeler.item_max_new_tokens=8"]
+    words += [
+        "--limit",
+        "3",
+        "--judges",
+        "vanilla",
+        "a_s:rounds=1",
+        "erag",
+        "contains",
+        "--set",
+        "labeler.item_max_new_tokens=8",
+    ]
     words += ["--set", "labeler.item_form=pointwise"]
     assert main(["baseline", "item", *words]) == 0
     out = capsys.readouterr().out
     for line in ("judge", "answers with", "Pearson of labels with", "a question costs"):
         assert f"\n{line}" in f"\n{out}"
     result = json.loads((tmp_path / "out.json").read_text())
-    assert set(result["judges"]) == {"vanilla", "erag", "contains"}
+    assert set(result["judges"]) == {"vanilla", "a_s:rounds=1", "erag", "contains"}
     assert len(result["judges"]["vanilla"]["left_out"]) == 3
     assert result["judges"]["contains"]["f1"] == 1.0
     found = result["judges"]["erag"]
@@ -126,3 +177,9 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert found["per_question"]["calls"] == 4  # without a passage, and with each of three
     assert main(["baseline", "item", *words, "--judges", "clicks"]) == 2
     assert "labeler must be one of" in capsys.readouterr().err
+    assert main(["baseline", "item", *words, "--judges", "a_s:turns=1"]) == 2
+    assert "expected a_s:NAME=VALUE" in capsys.readouterr().err
+    assert main(["baseline", "item", *words, "--relevant_from", "0"]) == 2
+    assert "relevant_from must be at least 1, got 0" in capsys.readouterr().err
+    assert main(["baseline", "item", *words, "--relevant_from", "2"]) == 2
+    assert "with grade 2 or more, got none of 3" in capsys.readouterr().err

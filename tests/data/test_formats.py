@@ -256,15 +256,15 @@ def ids(query):
 
 
 def marks(query):
-    return [(passage.metadata.get("relevant"), passage.metadata.get("grade")) for passage in query.passages]
+    return [passage.metadata.get("relevant") for passage in query.passages]
 
 
 def test_beir(tmp_path):
     examples, corpus = read_examples(f"{FILES / 'beir'}:test", answers_needed=False)
     first, second = examples.queries  # q3 is judged in train only
     assert (first.id, first.question, first.answers) == ("q1", "Who runs the mill in Hallow?", ())
-    assert (ids(first), marks(first)) == (["d1", "d4"], [(True, 1), (False, 0)])
-    assert (ids(second), marks(second)) == (["d3"], [(True, 2)])
+    assert (ids(first), marks(first)) == (["d1", "d4"], [1, 0])
+    assert (ids(second), marks(second)) == (["d3"], [2])
     assert len(corpus) == 4
     assert examples.judged
     assert "queries.jsonl: read as BEIR" in examples.about
@@ -309,9 +309,9 @@ def test_a_run_and_judgments_of_files(tmp_path):
 
     first, second = examples(run="bm25.run").queries
     assert (ids(first), ids(second)) == (["d1", "d2", "d3"], ["d4"])
-    assert marks(first) == [(None, None)] * 3
+    assert marks(first) == [None] * 3
     (first,) = examples(run="bm25.run", run_depth=2, qrels="qrels.txt").queries
-    assert (ids(first), marks(first)) == (["d1", "d2"], [(True, 3), (False, None)])
+    assert (ids(first), marks(first)) == (["d1", "d2"], [3, 0])
     found = examples(qrels="qrels.txt")
     assert [ids(query) for query in found.queries] == [["d1", "d3"], ["d2"]]
     assert found.judged
@@ -321,7 +321,7 @@ def test_a_run_and_judgments_of_files(tmp_path):
         options=InputOptions(run=str(FILES / "beir" / "bm25.run"), run_depth=2),
         answers_needed=False,
     )[0].queries
-    assert (ids(first), marks(first)) == (["d1", "d2"], [(True, 1), (False, None)])
+    assert (ids(first), marks(first)) == (["d1", "d2"], [1, 0])
 
 
 def test_judgments_of_the_hub_are_tables(tmp_path):
@@ -329,7 +329,7 @@ def test_judgments_of_the_hub_are_tables(tmp_path):
     options = InputOptions(qrels=str(tmp_path / "qrels"))
     questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
     (query,) = read_examples(questions, corpus, options, answers_needed=False)[0].queries
-    assert (ids(query), marks(query)) == (["d1"], [(True, 1)])
+    assert (ids(query), marks(query)) == (["d1"], [1])
 
 
 @pytest.mark.parametrize(

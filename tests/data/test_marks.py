@@ -2,7 +2,16 @@
 
 import pytest
 
-from seper_reward.data.marks import is_counterfactual, is_relevant, relevance_of, role_of, role_order, type_of
+from seper_reward.data.marks import (
+    grade_of,
+    grades_of,
+    is_counterfactual,
+    is_relevant,
+    relevance_of,
+    role_of,
+    role_order,
+    type_of,
+)
 from seper_reward.data.rows import BadRowError
 from seper_reward.types import Passage, Query
 
@@ -18,16 +27,33 @@ def test_a_passage_without_a_mark_is_not_relevant():
     assert [is_counterfactual(passage) for passage in (marked(), marked(counterfactual=True))] == [False, True]
 
 
-@pytest.mark.parametrize("mark", ["yes", 1, None])
-def test_a_mark_is_true_or_false(mark):
-    with pytest.raises(BadRowError, match=r"passage id='p': expected 'relevant': true or false, got"):
+def test_a_mark_may_be_a_grade():
+    marks = [marked(relevant=3), marked(relevant=1), marked(relevant=0), marked(relevant=-2), marked(relevant=True)]
+    assert [grade_of(passage) for passage in [*marks, marked(role="supporting"), marked()]] == [3, 1, 0, 0, 1, 1, 0]
+    assert type(grade_of(marks[-1])) is int
+    assert [is_relevant(passage) for passage in marks] == [True, True, False, False, True]
+    assert [is_relevant(passage, 2) for passage in marks] == [True, False, False, False, False]
+    query = Query("q", "Who?", ("Ann",), (marked(relevant=2), marked(), marked(relevant=-1)))
+    assert grades_of(query) == [2, 0, 0]
+    assert relevance_of(query) == [True, False, False]
+
+
+@pytest.mark.parametrize("mark", ["yes", 1.0, None])
+def test_a_mark_is_true_false_or_a_grade(mark):
+    with pytest.raises(
+        BadRowError, match=r"passage id='p': expected 'relevant': true, false or a grade \(0, 1, 2, ..."
+    ):
         is_relevant(marked(relevant=mark))
+    with pytest.raises(BadRowError, match="expected 'counterfactual': true or false, got 1"):
+        is_counterfactual(marked(counterfactual=1))
 
 
 def test_a_question_without_any_mark_is_unmarked():
     query = Query("q", "Who?", ("Ann",), (marked(relevant=True), marked()))
     assert relevance_of(query) == [True, False]
-    with pytest.raises(BadRowError, match="question id='q': expected 'relevant': true or false in its passages, got"):
+    with pytest.raises(
+        BadRowError, match="question id='q': expected 'relevant': true, false or a grade in its passages, got"
+    ):
         relevance_of(Query("q", "Who?", ("Ann",), (marked(page=3), marked())))
     with pytest.raises(BadRowError, match="question id='q', passage id='p': expected 'relevant'"):
         relevance_of(Query("q", "Who?", ("Ann",), (marked(relevant="no"),)))
@@ -40,10 +66,12 @@ def test_roles_of_rows():
         {"relevant": False},
         {},
         {"role": "other kind", "relevant": True},
+        {"relevant": 2},
+        {"relevant": -1},
     ]
     roles = [role_of(row) for row in rows]
-    assert roles == ["misleading", "relevant", "other", "all", "other kind"]
-    assert sorted(roles, key=role_order) == ["relevant", "other", "misleading", "all", "other kind"]
+    assert roles == ["misleading", "relevant", "other", "all", "other kind", "relevant", "other"]
+    assert sorted(roles[:5], key=role_order) == ["relevant", "other", "misleading", "all", "other kind"]
 
 
 def test_types_of_passages():

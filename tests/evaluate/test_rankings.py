@@ -31,6 +31,24 @@ def test_measures_of_each_question_by_hand():
     assert rank_values([()], [{"a": 1}], {"two": "R@2"}) == [{"two": 0.0}]
 
 
+def test_grades_are_gains_as_in_trec_eval():
+    query = Query(
+        "q",
+        "Who?",
+        ("x",),
+        tuple(Passage(name, id=name, metadata={"relevant": mark}) for name, mark in (("a", 1), ("b", 3), ("c", -1))),
+    )
+    gains = gold_relevance(query)
+    assert gains == {"a": 1, "b": 3, "c": 0}
+    names = {"ndcg": "nDCG@5", "first": "RR", "one": "R@1"}
+    # (1 + 3 / log2 3) / (3 + 1 / log2 3) = 2.8928 / 3.6309
+    (found,) = rank_values([query.passages], [gains], names)
+    assert found == pytest.approx({"ndcg": 0.797, "first": 1.0, "one": 0.5}, abs=1e-3)
+    (found,) = rank_values([query.passages], [gains], names, relevant_from=2)  # only b is relevant
+    assert found == pytest.approx({"ndcg": 0.797, "first": 0.5, "one": 0.0}, abs=1e-3)
+    assert rank_values([query.passages], [gains], names, relevant_from=4) == [None]
+
+
 def test_no_relevant_passage_at_all():
     assert set(rank_metrics([(A,)], [{"a": 0}]).values()) == {None}
 

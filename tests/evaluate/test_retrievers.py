@@ -70,6 +70,22 @@ def test_measures_by_hand(scorer):
     assert means["poor", 2]["accuracy"] == pytest.approx(1 / 4)
 
 
+def test_grades_count_from_a_grade_on(scorer):
+    grades = {"a": 1, "b": 2, "c": 0}
+    passages = tuple(Passage(f"text {name}", id=name, metadata={"relevant": grade}) for name, grade in grades.items())
+    for relevant_from, recall in ((1, 1 / 2), (2, 0.0)):
+        result = compare_retrievers(
+            scorer,
+            [Query("q1", "One?", ("Ann",), passages)],
+            {"one": [(A, B)]},
+            depths=(1,),
+            relevant_from=relevant_from,
+        )
+        (row,) = result.retrievers
+        assert row.measures["ndcg"]["mean"] == pytest.approx(1 / 2)
+        assert row.measures["recall"]["mean"] == pytest.approx(recall)
+
+
 def test_kendall_by_hand(scorer):
     result = compare_retrievers(scorer, QUERIES, FOUND, depths=(2,))
     good, poor = result.retrievers

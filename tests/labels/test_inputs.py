@@ -46,9 +46,11 @@ def test_a_folder_of_beir_has_judged_and_retrieved_passages(label):
     rows = label("gold", "--input", f"{BEIR}:test", "--top_k", "2")
     assert [row["id"] for row in rows] == ["q1", "q2"]
     # BM25 finds d1 and d2 for the mill, d3 for the ferry; d4 was judged
-    assert shown(rows[0]) == [("d1", True), ("d4", False), ("d2", False)]
-    assert shown(rows[1])[0] == ("d3", True)
+    assert shown(rows[0]) == [("d1", 1), ("d4", 0), ("d2", 0)]
+    assert shown(rows[1])[0] == ("d3", 2)
+    assert not any(isinstance(mark, bool) for row in rows for _, mark in shown(row))  # one type in a column
     assert [passage["gold"] for passage in rows[0]["passages"]] == [1.0, 0.0, 0.0]
+    assert rows[1]["passages"][0]["gold"] == 2.0
 
 
 def test_a_run_has_the_passages_of_the_questions(label):
@@ -61,7 +63,7 @@ def test_a_run_has_the_passages_of_the_questions(label):
         f"input.run={BEIR / 'bm25.run'}",
     ]
     rows = label("gold", *words, "--set", "input.run_depth=2", "--set", f"input.qrels={BEIR / 'qrels' / 'test.tsv'}")
-    assert [shown(row) for row in rows] == [[("d1", True), ("d2", False)], [("d3", True), ("d4", False)]]
+    assert [shown(row) for row in rows] == [[("d1", 1), ("d2", 0)], [("d3", 2), ("d4", 0)]]
 
 
 def test_columns_and_a_stream(label, tmp_path, monkeypatch):

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from seper_reward.labels.judgments import METHODS, Ask, JudgmentOptions, judge
-from seper_reward.labels.replies import chosen_numbers, ordered_numbers, yes_or_no
+from seper_reward.labels.judgments import METHODS, Ask, JudgmentOptions, judge, parse_judge
+from seper_reward.labels.replies import chosen_numbers, ordered_numbers, text_and_numbers, yes_or_no
 from seper_reward.types import UnscorableError
 
 ALL = (0, 1, 2, 3)
@@ -36,7 +36,8 @@ def test_item_answers_from_what_it_chose_until_it_chooses_the_same():
         [Ask("set", ALL, "Ann Lee")],
     ]
     assert (found.chosen, found.order) == ((1, 2), (1, 2, 0, 3))
-    assert (found.pseudo_answers, found.stopped_by) == (("Bob", "Ann", "Ann Lee"), "same_selection")
+    assert found.rounds == (("Bob", (0, 2)), ("Ann", (1, 2)), ("Ann Lee", (1, 2)))
+    assert (found.stopped_by, found.relevance) == ("same_selection", ())
 
 
 def test_item_ends_after_its_rounds():
@@ -64,7 +65,8 @@ def test_item_ends_when_the_answer_stays_the_same():
     script = (["Bob"], [(2,)], ["Ann"], [(1,)], ["Ann Lee"])
     asked, found = played(JudgmentOptions("a_s", rounds=5, same_answer=0.8), *script, similarity=similarity)
     assert asked[-1] == [Ask("answer", (1,))]
-    assert (found.chosen, found.pseudo_answers, found.stopped_by) == ((1,), ("Bob", "Ann"), "same_answer")
+    assert (found.chosen, found.stopped_by) == ((1,), "same_answer")
+    assert found.rounds == (("Bob", (2,)), ("Ann", (1,)))
     stricter = JudgmentOptions("a_s", rounds=3, same_answer=0.9)
     assert played(stricter, *script, [(3,)], similarity=similarity)[1].chosen == (3,)
 
@@ -97,45 +99,67 @@ def test_item_ar_judges_in_the_order_of_relevance():
         [Ask("set", (3, 0, 2, 1), "Bob")],
         [Ask("answer", (3, 0))],
     ]
-    assert asked[4] == [Ask("relevance", ALL, "Ann")]
-    assert (found.chosen, found.order) == ((1, 3), (1, 3, 0, 2))
+    assert asked[4] == [Ask("relevance", (3, 0, 2, 1), "Ann")]  # eq. 4: the previous round's order is ranked
+    assert asked[5] == [Ask("set", (1, 0, 2, 3), "Ann")]
+    # its order is that of relevance, and not the chosen ones first
+    assert (found.chosen, found.order, found.relevance) == ((1, 3), (1, 0, 2, 3), ())
 
 
 def test_item_ar_by_ranks():
-    asked, found = played(JudgmentOptions("ar_r", rounds=1, top_k=1), ["Bob"], [(3, 0, 2, 1)], [(2, 0, 1, 3)])
+    script = (["Bob"], [(3, 0, 2, 1)], [(2, 0, 1, 3)], ["Ann"], [(0, 1, 2, 3)], [(3, 2, 1, 0)])
+    asked, found = played(JudgmentOptions("ar_r", rounds=2, top_k=1), *script)
     assert asked[2] == [Ask("rank", (3, 0, 2, 1), "Bob")]
-    assert (found.chosen, found.order) == ((2,), (2, 0, 1, 3))
+    assert asked[4:] == [[Ask("relevance", (3, 0, 2, 1), "Ann")], [Ask("rank", (0, 1, 2, 3), "Ann")]]
+    assert (found.chosen, found.order, found.relevance) == ((3,), (3, 2, 1, 0), (0, 1, 2, 3))
+    assert found.rounds == (("Bob", (2,)), ("Ann", (3,)))
 
 
-@pytest.mark.parametrize(("method", "task"), [("exp_a", "answer"), ("imp_a", "information")])
-def test_one_round_by_an_answer(method, task):
-    asked, found = played(JudgmentOptions(method, rounds=7), ["Bob"], [(2,)])
-    assert asked == [[Ask(task, ALL)], [Ask("set", ALL, "Bob")]]
-    assert (found.chosen, found.stopped_by) == ((2,), "rounds")
+@pytest.mark.parametrize(("method", "task"), [("exp_a", "answer_set"), ("imp_a", "information_set")])
+def test_one_reply_with_an_answer_and_a_judgment(method, task):
+    asked, found = played(JudgmentOptions(method, rounds=7), [("Bob", (3, 2))])
+    assert asked == [[Ask(task, ALL)]]
+    assert (found.chosen, found.order, found.stopped_by) == ((2, 3), (2, 3, 0, 1), "rounds")
+    assert found.rounds == (("Bob", (2, 3)),)
+    one_round, _ = played(JudgmentOptions("a_s", rounds=1), ["Bob"], [(2,)])
+    assert asked != one_round
 
 
 def test_vanilla_judges_without_an_answer():
     asked, found = played(JudgmentOptions("vanilla"), [(1, 3)])
     assert asked == [[Ask("set", ALL)]]
-    assert (found.chosen, found.pseudo_answers) == ((1, 3), ())
+    assert (found.chosen, found.rounds) == ((1, 3), ())
 
 
 def test_k_sampling_by_hand():
     options = JudgmentOptions("k_sampling", samples=5)
     # sizes 2, 2, 1, 3: two are kept, those with most votes; the reader was not understood once
-    asked, found = played(options, [(0, 2), (2, 3), None, (2,), (0, 1, 3)])
+    asked, found = played(options, [("A", (0, 2)), ("B", (2, 3)), None, ("A", (2,)), ("C", (0, 1, 3))])
     orders = [each.shown for each in asked[0]]
     assert orders[0] == ALL
     assert len(set(orders)) == 5
-    assert {each.task for each in asked[0]} == {"set"}
+    assert {each.task for each in asked[0]} == {"answer_set"}
+    assert [(answer, set(chosen)) for answer, chosen in found.rounds] == [
+        ("A", {0, 2}),
+        ("B", {2, 3}),
+        ("A", {2}),
+        ("C", {0, 1, 3}),
+    ]
     assert (found.chosen, found.order) == ((2, 0), (2, 0, 3, 1))
-    assert played(options, [(0, 2)] * 5)[0] == asked  # always the same orders
+    assert played(options, [("A", (0, 2))] * 5)[0] == asked  # always the same orders
     # of equally common sizes the smallest counts
-    assert played(options, [(0,), (1,), (1, 2), (2, 3), None])[1].chosen == (1,)
+    votes = [("A", (0,)), ("A", (1,)), ("A", (1, 2)), ("A", (2, 3)), None]
+    assert played(options, votes)[1].chosen == (1,)
+
+
+def test_k_sampling_of_the_paper_votes_over_the_given_order_and_five_others():
+    asked, _ = played(JudgmentOptions.preset("paper", "k_sampling"), [("A", (0,))] * 6)
+    assert len({each.shown for each in asked[0]}) == len(asked[0]) == 6
+    asked, _ = played(JudgmentOptions("k_sampling", pseudo_answer="implicit"), [("A", (0,))] * 6)
+    assert {each.task for each in asked[0]} == {"information_set"}
 
 
 def test_k_sampling_has_no_more_orders_than_there_are():
-    asked, _ = played(JudgmentOptions("k_sampling", samples=9), [(0,), (0,)], passages=2)
+    asked, _ = played(JudgmentOptions("k_sampling", samples=9), [("A", (0,)), ("A", (0,))], passages=2)
     assert Counter(each.shown for each in asked[0]) == {(0, 1): 1, (1, 0): 1}
 
 
@@ -154,7 +178,8 @@ def test_rank_gpt_ranks_once_without_an_answer():
         ("ar_s", [["Bob"], [None]]),
         ("ar_s", [["Bob"], [ALL], [None]]),
         ("rank_gpt", [[None]]),
-        ("k_sampling", [[None] * 5]),
+        ("k_sampling", [[None] * 6]),
+        ("exp_a", [[None]]),
     ],
 )
 def test_what_was_not_understood_is_never_guessed(method, script):
@@ -169,13 +194,13 @@ def test_one_passage_that_was_not_understood_leaves_the_question_without_labels(
 
 def test_a_blank_answer_is_none():
     with pytest.raises(UnscorableError, match="pseudo-answer is blank"):
-        played(JudgmentOptions("exp_a"), [" "])
+        played(JudgmentOptions("a_s"), [" "])
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_presets(method):
     paper, official = (JudgmentOptions.preset(name, method) for name in ("paper", "official"))
-    assert (paper.rounds, paper.top_k, paper.samples) == (3, 5, 5)
+    assert (paper.rounds, paper.top_k, paper.samples) == (3, 5, 6)
     assert (official.rounds, official.top_k, official.samples) == (6 if method.startswith("ar_") else 5, 10, 6)
     assert JudgmentOptions.preset("default", method) == paper
     assert JudgmentOptions.preset("official", method, rounds=2, top_k=None).rounds == 2
@@ -189,7 +214,8 @@ def test_presets(method):
         ({"pseudo_answer": "none"}, "pseudo_answer must be one of explicit, implicit"),
         ({"rounds": 0}, "rounds must be at least 1, got 0"),
         ({"same_answer": 0.0}, r"same_answer must be in \(0, 1\], got 0.0"),
-        ({"method": "ar_s", "form": "pointwise"}, "method=ar_s puts them in order"),
+        ({"method": "ar_s", "form": "pointwise"}, "method=ar_s puts them in order; take vanilla or a_s"),
+        ({"method": "exp_a", "form": "pointwise"}, "method=exp_a answers from all of them in the same reply; take"),
     ],
 )
 def test_options_are_checked(changes, said):
@@ -197,6 +223,36 @@ def test_options_are_checked(changes, said):
         JudgmentOptions(**changes)
     with pytest.raises(ValueError, match="item_preset must be one of default, paper, official, got 'best'"):
         JudgmentOptions.preset("best", "a_s")
+
+
+def test_judges_with_options():
+    assert parse_judge("ar_r") == ("ar_r", {})
+    assert parse_judge("a_s:rounds=1,same_answer=0.9") == ("a_s", {"rounds": 1, "same_answer": 0.9})
+    for text in ("a_s:rounds=1.5", "a_s:turns=1", "a_s:rounds", "a_s:rounds=1,"):
+        with pytest.raises(ValueError, match=r"expected a_s:NAME=VALUE,... with some of rounds, top_k, samples"):
+            parse_judge(text)
+    with pytest.raises(ValueError, match=r"method must be one of vanilla, .*, got 'b'"):
+        parse_judge("b:rounds=1")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Answer: Ann Lee\nUseful: [2],[3]", ("Ann Lee", (2, 3))),
+        ("Needed: who built it.  \n\n useful: none.\n", ("who built it.", ())),
+        ("Answer: Ann\nUseful: [4]", None),
+        ("Answer:\nUseful: [2]", None),
+        ("Ann\nUseful: [2]", None),
+        ("Answer: Ann Lee. Useful: [2]", ("Ann Lee.", (2,))),
+        ("Answer: Ann. Useful: [1] Useful: [2]", None),
+        ("Answer: Ann.\nLee\nUseful: [2]", None),
+        ("Answer: Ann\nUseful: [1]\nUseful: [2]", None),
+        ("Answer: Ann\nUseful: [2]\nIt says so.", None),
+        ("Useful: [2]\nAnswer: Ann", None),
+    ],
+)
+def test_replies_with_an_answer_are_read_strictly(text, found):
+    assert text_and_numbers(text, 3) == found
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_questions_that_nobody_judged_have_no_marks(words, tmp_path):
     assert main(words("gold", "out")) == 0
     assert [row["id"] for row in labels_of(tmp_path / "out")] == ["q0"]
     (rejected,) = map(json.loads, (tmp_path / "out" / "rejected.jsonl").read_text().splitlines())
-    assert "expected 'relevant': true or false in its passages, got none" in rejected["reason"]
+    assert "expected 'relevant': true, false or a grade in its passages, got none" in rejected["reason"]
 
 
 def test_questions_without_answers_are_for_labelers_that_need_none(words, tmp_path, capsys):

@@ -284,7 +284,9 @@ def test_gold_marks():
     assert GoldLabeler().label(QUERY).labels == (1.0, 0.0, 0.0)
     roles = [Passage("x", metadata={"role": role}) for role in ("supporting", "misleading")]
     assert GoldLabeler().label(Query("q", "Who?", ("a",), tuple(roles))).labels == (1.0, 0.0)
-    with pytest.raises(BadRowError, match="expected 'relevant': true or false, got 'yes'"):
+    grades = [Passage("x", metadata={"relevant": grade}) for grade in (1, 3, 0, -2)]
+    assert GoldLabeler().label(Query("q", "Who?", ("a",), tuple(grades))).labels == (1.0, 3.0, 0.0, 0.0)
+    with pytest.raises(BadRowError, match=r"expected 'relevant': true, false or a grade \(0, 1, 2, ...\), got 'yes'"):
         GoldLabeler().label(Query("q", "Who?", ("a",), (Passage("x", metadata={"relevant": "yes"}),)))
 
 

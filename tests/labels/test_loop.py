@@ -81,7 +81,7 @@ def test_an_error_stands_in_the_place_of_labels(tiny_scorer):
     broken = as_query({**RECORD, "passages": [{"text": "a", "relevant": "yes"}, {"text": "b", "relevant": True}]})
     marked = as_query({**RECORD, "passages": [{"text": "a", "relevant": False}, {"text": "b", "relevant": True}]})
     (_, error), (query, labeled) = label_batches(GoldLabeler(), [[broken, marked]])
-    assert "expected 'relevant': true or false, got 'yes'" in str(error)
+    assert "expected 'relevant': true, false or a grade (0, 1, 2, ...), got 'yes'" in str(error)
     assert query is marked
     assert labeled.labels == (0.0, 1.0)
 

@@ -92,10 +92,10 @@ def with_ranking(queries: Iterable[Query], run: Run, corpus: Mapping[str, Passag
 
 
 def with_judgments(queries: Iterable[Query], qrels: Qrels, corpus: Mapping[str, Passage]) -> list[Query]:
-    """Return the questions that were judged, with marks on their passages: ``relevant``, and ``grade`` where judged.
+    """Return the questions that were judged, with their passages' grades as the mark ``relevant``.
 
-    As in TREC, what was not judged is not relevant. A question without passages gets the judged ones that the corpus
-    has.
+    As in TREC, a passage that was not judged is not relevant: its grade is 0. A question without passages gets the
+    judged ones that the corpus has.
     """
     return [
         replace(query, passages=tuple(_marks(query.passages or _judged(qrels[query.id], corpus), qrels[query.id])))
@@ -110,9 +110,7 @@ def _judged(grades: Mapping[str, int], corpus: Mapping[str, Passage]) -> list[Pa
 
 def _marks(passages: Iterable[Passage], grades: Mapping[str, int]) -> Iterator[Passage]:
     for passage in passages:
-        grade = grades.get(passage.id)
-        marks = {"relevant": False} if grade is None else {"relevant": grade > 0, "grade": grade}
-        yield replace(passage, metadata={**passage.metadata, **marks})
+        yield replace(passage, metadata={**passage.metadata, "relevant": grades.get(passage.id, 0)})
 
 
 def _judgments(source: str | Path) -> Iterator[tuple[str, list[Any]]]:

@@ -1,21 +1,21 @@
 """People's marks of relevance as labels."""
 
-from seper_reward.data.marks import is_relevant
+from seper_reward.data.marks import grade_of
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.types import LabeledQuery, Query
 
 
 class GoldLabeler(PassageLabeler):
-    """Labels a passage 1 if people marked it relevant, else 0; standard errors are 0."""
+    """Labels a passage with the grade that people gave it, 1 for ``true``; standard errors are 0."""
 
     name = "gold"
     needs_answers = False
 
     def label(self, query: Query) -> LabeledQuery:
-        """Return the mark of each passage; one without a mark is not relevant.
+        """Return the grade of each passage, 0 for one without a mark.
 
         Raises:
-            BadRowError: A mark is neither true nor false.
+            BadRowError: A mark is neither true, false nor a whole number.
         """
-        labels = tuple(float(is_relevant(passage)) for passage in query.passages)
+        labels = tuple(float(grade_of(passage)) for passage in query.passages)
         return LabeledQuery(query, labels, (0.0,) * len(labels))

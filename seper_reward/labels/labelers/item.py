@@ -9,7 +9,7 @@ from seper_reward.data.answers import rouge_l
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
 from seper_reward.labels.judgments import Ask, Judgment, JudgmentOptions, Reply, Similarity, judge
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.labels.replies import chosen_numbers, ordered_numbers, yes_or_no
+from seper_reward.labels.replies import chosen_numbers, ordered_numbers, text_and_numbers, yes_or_no
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reader.writer import Turn, Writer, first_text
 from seper_reward.scorer import SePerScorer
@@ -162,9 +162,15 @@ class _Conversation:
             return text
         if self._ask.task == "point":
             return yes_or_no(text)
+        if self._ask.task.endswith("_set"):
+            both = text_and_numbers(text, len(self._ask.shown))
+            return None if both is None else (both[0], self._places(both[1]))
         read = chosen_numbers if self._ask.task == "set" else ordered_numbers
         numbers = read(text, len(self._ask.shown))
-        return None if numbers is None else tuple(self._ask.shown[number - 1] for number in numbers)
+        return None if numbers is None else self._places(numbers)
+
+    def _places(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self._ask.shown[number - 1] for number in numbers)
 
 
 class _Question:
@@ -209,17 +215,23 @@ class _Question:
             self.query,
             labels=tuple(float(place in judged.chosen) for place in places),
             std_errors=(0.0,) * len(passages),
-            fields={"judgment": {**_told(judged, passages), "not_understood": self._unclear}},
-            details=tuple({"judged_rank": 1 + judged.order.index(place)} for place in places),
+            fields={"judgment": {**_judgment_row(judged, passages), "not_understood": self._unclear}},
+            details=tuple(
+                {name: 1 + order.index(place) for name, order in _orders(judged).items()} for place in places
+            ),
         )
 
 
-def _told(judged: Judgment, passages: Sequence[Passage]) -> dict[str, Any]:
-    return {
-        "chosen": [passages[place].id for place in judged.chosen],
-        "pseudo_answers": list(judged.pseudo_answers),
-        "stopped_by": judged.stopped_by,
-    }
+def _orders(judged: Judgment) -> dict[str, Sequence[int]]:
+    return {"judged_rank": judged.order, **({"relevance_rank": judged.relevance} if judged.relevance else {})}
+
+
+def _judgment_row(judged: Judgment, passages: Sequence[Passage]) -> dict[str, Any]:
+    def ids(places: Sequence[int]) -> list[str]:
+        return [passages[place].id for place in places]
+
+    rounds = [{"pseudo_answer": each.pseudo_answer, "chosen": ids(each.chosen)} for each in judged.rounds]
+    return {"chosen": ids(judged.chosen), "rounds": rounds, "stopped_by": judged.stopped_by}
 
 
 def _rouge_l() -> Similarity:

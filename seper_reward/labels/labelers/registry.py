@@ -6,7 +6,7 @@ from pathlib import Path
 
 from seper_reward.estimators.seper import check_choice
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
-from seper_reward.labels.judgments import Form, JudgmentOptions, JudgmentPreset, Method, PseudoAnswer
+from seper_reward.labels.judgments import Form, JudgmentOptions, JudgmentPreset, Method, PseudoAnswer, parse_judge
 from seper_reward.labels.labelers.base import PassageLabeler, ReaderLabeler
 from seper_reward.labels.labelers.contains import ContainsLabeler
 from seper_reward.labels.labelers.cross_encoder import CrossEncoderLabeler
@@ -69,27 +69,27 @@ class LabelerOptions:
         """Return eRAG's labeler with its options."""
         return ERAGLabeler(scorer, self.erag_metric, ERAGOptions.preset(self.erag_preset))
 
-    def judgments(self, method: Method | None = None) -> JudgmentOptions:
-        """Return the options of ITEM; ``method`` takes the place of theirs."""
-        return JudgmentOptions.preset(
-            self.item_preset,
-            method or self.item_method,
-            form=self.item_form,
-            pseudo_answer=self.item_pseudo_answer,
-            rounds=self.item_rounds,
-            top_k=self.item_top_k,
-            samples=self.item_samples,
-            same_answer=self.item_same_answer,
-        )
+    def judgments(self, judge: str | None = None) -> JudgmentOptions:
+        """Return the options of ITEM; a judge such as ``"a_s:rounds=1"`` (``parse_judge``) overrides them."""
+        method, changes = parse_judge(judge) if judge else (self.item_method, {})
+        options = {
+            "form": self.item_form,
+            "pseudo_answer": self.item_pseudo_answer,
+            "rounds": self.item_rounds,
+            "top_k": self.item_top_k,
+            "samples": self.item_samples,
+            "same_answer": self.item_same_answer,
+        }
+        return JudgmentOptions.preset(self.item_preset, method, **{**options, **changes})
 
-    def item(self, scorer: SePerScorer, method: Method | None = None) -> ItemLabeler:
-        """Return ITEM's labeler; ``method`` takes the place of its option's, and is the name of the labels."""
+    def item(self, scorer: SePerScorer, judge: str | None = None) -> ItemLabeler:
+        """Return ITEM's labeler; a judge overrides the options, and is the name of the labels."""
         return ItemLabeler(
             scorer,
-            self.judgments(method),
+            self.judgments(judge),
             JudgmentPrompts.load(self.item_prompts),
             max_new_tokens=self.item_max_new_tokens,
-            name=method or "item",
+            name=judge or "item",
         )
 
 

@@ -43,8 +43,8 @@ class CompareConfig(JudgedConfig):
     data: list[str] = setting(
         ["demo=demo"],
         "Data sets as NAME=FILE: questions as JSON, JSONL (also .gz) or Parquet, or 'demo'; their passages carry "
-        "'relevant': true or false. FILE#train, #dev or #test takes a split, by SHA-1 of the questions' ids. A file "
-        "that is absent is skipped.",
+        "'relevant': true, false or a grade. FILE#train, #dev or #test takes a split, by SHA-1 of the questions' ids. "
+        "A file that is absent is skipped.",
     )
     limit: int | None = setting(
         None, "Number of questions of each data set, evenly spread over its file; not given: all."

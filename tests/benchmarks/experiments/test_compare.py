@@ -100,7 +100,7 @@ def test_labelers_by_hand():
 
 
 def test_marks_and_a_depth_are_needed():
-    with pytest.raises(BadRowError, match="expected 'relevant': true or false in its passages, got none"):
+    with pytest.raises(BadRowError, match="expected 'relevant': true, false or a grade in its passages, got none"):
         compare([Query("q", "Who?", ("Ann",), (Passage("x"),))], {}, Answering(), depth=2)
     with pytest.raises(ValueError, match="depth must be at least 1, got 0"):
         compare(FILED, {}, Answering(), depth=0)
