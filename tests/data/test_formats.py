@@ -169,6 +169,24 @@ def test_ms_marco():
     assert "drop unanswerable" in examples.rejected[0].reason
 
 
+def test_classes_are_words_that_a_reader_says():
+    boolq = {"question": "is the mill open", "answer": False, "passage": "The mill has closed."}
+    (query,) = read_queries([boolq]).queries
+    assert (query.question, query.answers) == ("is the mill open?", ("no",))
+    assert [(each.text, each.metadata["relevant"]) for each in query.passages] == [("The mill has closed.", True)]
+    fever = {"id": 75397, "label": "SUPPORTS", "claim": "Ida runs the mill.", "passages": ["Ida is the miller."]}
+    examples = read_queries([fever, {**fever, "id": 2, "label": "NOT ENOUGH INFO"}])
+    (query,) = examples.queries
+    assert (query.question, query.answers) == ("True or false: Ida runs the mill.", ("true",))
+    assert "drop unanswerable" in examples.rejected[0].reason
+    mmlu = {"question": "Who grinds corn?", "choices": ["a miller", "a smith"], "answer": 0, "subject": "trades"}
+    (query,) = read_queries([{**mmlu, "passages": ["A miller."]}]).queries
+    assert query.question == "Who grinds corn? Choose one: a miller; a smith"
+    assert (query.answers, query.metadata) == (("a miller",), {"subject": "trades"})
+    with pytest.raises(ValueError, match="give a corpus to find passages in"):
+        read_queries([mmlu])
+
+
 def test_our_own_layout_says_nothing_and_stays_as_it_is():
     row = {"question": "Who?", "answers": ["Ann"], "passages": ["one"], "contexts": ["mine"], "reference": "mine"}
     examples = read_queries([row])

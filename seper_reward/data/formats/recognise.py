@@ -7,6 +7,7 @@ from typing import Any
 
 from seper_reward.data.formats import ragas, ragchecker
 from seper_reward.data.formats.beir import BeirQueries
+from seper_reward.data.formats.classes import BOOLQ, FEVER, MMLU
 from seper_reward.data.formats.hotpotqa import HotpotQA
 from seper_reward.data.formats.layout import FIELDS, Columns, Layout, Row
 from seper_reward.data.formats.ms_marco import MsMarco
@@ -25,6 +26,9 @@ LAYOUTS: tuple[Layout, ...] = (
     Squad(),
     HotpotQA(),
     MsMarco(),
+    BOOLQ,
+    FEVER,
+    MMLU,
     OURS,
     BeirQueries(),
     ragchecker.RAGCHECKER,
