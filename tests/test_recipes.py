@@ -108,7 +108,7 @@ def config_class(path):
     from seper_reward.commands import label
     from seper_reward.evaluate import correlation, retrievers
     from seper_reward.reward.configured import RewardConfig
-    from tests.benchmarks.experiments import compare, compare_labelers, gating, repeats, robustness, transfer
+    from tests.benchmarks.experiments import compare, compare_labelers, gating, llm_utility, repeats, robustness, transfer
     from trainers import policy_task, reranker, retriever, sft
 
     named = {
@@ -122,6 +122,7 @@ def config_class(path):
         "experiments/compare": compare.CompareConfig,
         "experiments/labelers-demo": compare.CompareConfig,
         "experiments/repeats": repeats.RepeatsConfig,
+        "experiments/llm-utility": llm_utility.LLMUtilityConfig,
         "experiments/robustness": robustness.RobustnessConfig,
         "experiments/transfer": transfer.TransferConfig,
         "experiments/transfer-labels": label.LabelConfig,
