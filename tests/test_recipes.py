@@ -108,7 +108,15 @@ def config_class(path):
     from seper_reward.commands import label
     from seper_reward.evaluate import correlation, retrievers
     from seper_reward.reward.configured import RewardConfig
-    from tests.benchmarks.experiments import compare, compare_labelers, gating, llm_utility, repeats, robustness, transfer
+    from tests.benchmarks.experiments import (
+        compare,
+        compare_labelers,
+        gating,
+        llm_utility,
+        repeats,
+        robustness,
+        transfer,
+    )
     from trainers import policy_task, reranker, retriever, sft
 
     named = {

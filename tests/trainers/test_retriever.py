@@ -241,7 +241,14 @@ def test_labels_of_sets_are_measured_to_be_learned_from():
         retriever.RetrieverConfig(list_size=1)
 
 
-@pytest.mark.parametrize("loss", ["kl", "margin_mse", "contrastive", "ranknet", "kl_regularized"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "contrastive",
+        "kl_regularized",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("kl", "margin_mse", "ranknet")),
+    ],
+)
 def test_every_loss_trains(settings, loss, tmp_path):
     settings += ["--labeler", "gold", "--eval_gains", "false", "--eval_strategy", "no", "--num_train_epochs", "4"]
     assert retriever.main([*settings, "--loss", loss]) == 0
@@ -250,7 +257,7 @@ def test_every_loss_trains(settings, loss, tmp_path):
     assert sum(losses[-3:]) < sum(losses[:3])
 
 
-@pytest.mark.parametrize("loss", ["reverse_kl", "kl_regularized"])
+@pytest.mark.parametrize("loss", ["kl_regularized", pytest.param("reverse_kl", marks=pytest.mark.slow)])
 def test_a_model_with_two_encoders_trains_both(settings, loss, tiny_encoder, tmp_path):
     folder = make_two_encoders(tiny_encoder, tmp_path / "two")
     retriever.main([*settings, "--model", str(folder), "--loss", loss])
