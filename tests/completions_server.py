@@ -31,6 +31,7 @@ class CompletionsServer:
     model: str = "tiny"
     window: int | None = 512
     names_ids: bool = True
+    echoes: bool = True
     fault: Callable[[dict], Answer | None] = lambda body: None
     spoil: Callable[[dict, dict], None] = lambda body, answer: None
     requests: list[dict] = field(default_factory=list)
@@ -68,11 +69,18 @@ class CompletionsServer:
         return 200, answer
 
     def echo(self, body: dict) -> dict:
+        if not self.echoes:
+            return {"choices": [{"index": 0, "text": "", "finish_reason": "length", "logprobs": None}]}
         ids = torch.tensor([body["prompt"]])
         with torch.no_grad():
-            found = self.sampler._model(input_ids=ids).logits[0, :-1].float().log_softmax(-1)
-        forced = found.gather(1, ids[0, 1:, None])[:, 0].tolist()
+            found = self.sampler._model(input_ids=ids).logits[0].float().log_softmax(-1)
+        forced = found[:-1].gather(1, ids[0, 1:, None])[:, 0].tolist()
         log_probs = {"tokens": self.named(body["prompt"]), "token_logprobs": [None, *forced]}
+        if body["max_tokens"]:
+            values, tokens = found[-1].topk(body["logprobs"])
+            likeliest = dict(zip(self.named(tokens.tolist()), values.tolist(), strict=True))
+            log_probs["token_logprobs"].append(float(values[0]))
+            log_probs["top_logprobs"] = [None] * len(body["prompt"]) + [likeliest]
         return {"choices": [{"index": 0, "text": "", "finish_reason": "length", "logprobs": log_probs}]}
 
     def draw(self, body: dict) -> dict:

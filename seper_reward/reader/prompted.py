@@ -16,9 +16,10 @@ from seper_reward.reader.thinking import ThinkingSampler, thoughts_problem
 from seper_reward.reader.tokens import usage
 from seper_reward.runtime.cache import Cache, answers_through, content_keys
 from seper_reward.runtime.profiling import count
-from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, all_or_error, attempt
+from seper_reward.types import Asked, Leaf, Passage, Query, Responses, UnscorableError, all_or_error, attempt
 
 Q = TypeVar("Q", Query, Asked)
+Leaves = Sequence[Leaf] | UnscorableError
 
 
 class _Work:
@@ -222,19 +223,43 @@ class PromptedReader:
 
         if not self.sampler.knows_leaves:
             given = {}
+        apart: Mapping[str, Leaves] = {}
+        if self.sampler.prompts_ahead:  # an engine samples before it is asked about answers
+            apart, given = self._leaves(given), {}
         keys = [(key, prompt, *given.get(prompt, ())) for prompt in prompts]
         rows = answers_through(self.cache, "responses", self.sampler, keys, compute)
         sampled: dict[str, Responses | UnscorableError] = {}
         for prompt, row in zip(prompts, rows, strict=True):
+            leaves = apart.get(prompt, ())
             if isinstance(row, UnscorableError):
                 sampled[prompt] = row
                 continue
-            sampled[prompt] = responses = Responses.from_json(row)
+            if isinstance(leaves, UnscorableError):
+                sampled[prompt] = leaves
+                continue
+            responses = Responses.from_json(row)
+            sampled[prompt] = responses = replace(responses, known_leaves=tuple(leaves)) if leaves else responses
             if reason := thoughts_problem(responses, self.sampler):
                 sampled[prompt] = UnscorableError(reason)
                 if prompt in closed_book:
                     raise ValueError(reason)
         return sampled
+
+    def _leaves(self, given: Mapping[str, Sequence[str]]) -> dict[str, Leaves]:
+        """Return the leaves of the texts of each prompt, from the cache if that has them."""
+        pairs = [(prompt, text) for prompt, texts in given.items() for text in texts]
+
+        def compute(missing: list[int]) -> list[dict[str, Any] | UnscorableError]:
+            found = self.sampler.leaves(*zip(*(pairs[at] for at in missing), strict=True))
+            return [leaf if isinstance(leaf, UnscorableError) else leaf.to_json() for leaf in found]
+
+        keys = [(self.sampling, *pair) for pair in pairs]
+        rows = iter(answers_through(self.cache, "leaf", self.sampler, keys, compute))
+        found = {prompt: all_or_error(list(itertools.islice(rows, len(texts)))) for prompt, texts in given.items()}
+        return {
+            prompt: own if isinstance(own, UnscorableError) else list(map(Leaf.from_json, own))
+            for prompt, own in found.items()
+        }
 
     def _prompts_or_error(self, asked: Query | Asked) -> list[str] | UnscorableError:
         return attempt(lambda: [self.prompts.build(asked.question, passages) for passages in asked.contexts])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.runtime.pretrained import LoadOptions
-from seper_reward.types import Responses, UnscorableError
+from seper_reward.types import Leaf, Responses, UnscorableError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -126,7 +126,6 @@ class Sampler(Protocol):
         options: How responses are sampled.
         max_batch_tokens: Most tokens in the reader's cache at once; 0 where a server decides.
         prompts_ahead: How many prompts ``expect`` can begin with before ``sample`` is called; 0 for none.
-        knows_leaves: Whether ``sample`` returns ``known_leaves`` of given texts.
     """
 
     backend: str
@@ -135,7 +134,10 @@ class Sampler(Protocol):
     options: SamplingOptions
     max_batch_tokens: int
     prompts_ahead: int
-    knows_leaves: bool
+
+    @property
+    def knows_leaves(self) -> bool:
+        """Whether the probabilities of given texts as responses are known."""
 
     @property
     def layout(self) -> Layout | None:
@@ -163,6 +165,9 @@ class Sampler(Protocol):
 
     def expect(self, prompts: Sequence[str]) -> None:
         """Begin with prompts that ``sample`` will be called with; only the time it takes changes."""
+
+    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> Sequence[Leaf | UnscorableError]:
+        """Return how likely a draw is to be exactly a given response, its end included, if ``knows_leaves``."""
 
     def reading_with(self, model: Any) -> "Sampler":
         """Return a sampler with the same options in this process, on a model that has the same tokenizer."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seper_reward.reader.chat import ThoughtFormat, begins_to_think
 from seper_reward.reader.sampler import Sampler, SamplingOptions, ThoughtOptions
-from seper_reward.types import Responses, UnscorableError
+from seper_reward.types import Leaf, Responses, UnscorableError
 
 _BEGINNING, _BEGINNING_TOKENS = 60, 12  # length of the prefix checked for a thinking tag, in characters and tokens
 _SPARE_TOKENS = 16  # a thought that is read again may have some tokens more than when it was sampled
@@ -129,6 +129,10 @@ class ThinkingSampler:
     def expect(self, prompts: Sequence[str]) -> None:
         """Begin with the thoughts of prompts that ``sample`` will be called with; only the time it takes changes."""
         self._thinker.expect(prompts)
+
+    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf | UnscorableError]:
+        """Return an error for each text: its probability is a mean over all thoughts."""
+        return [UnscorableError("the probability of a text behind thoughts is not known") for _ in texts]
 
     def reading_with(self, model: Any) -> "ThinkingSampler":
         """Return the same sampler in this process, on a model that has this one's tokenizer."""

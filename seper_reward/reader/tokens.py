@@ -1,9 +1,13 @@
 """Text to tokens and back: the tokens of prompts and given responses, and where a response ends."""
 
+import copy
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.types import UnscorableError
 
 
@@ -79,6 +83,78 @@ def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> list[bool]:
     last.add("\N{REPLACEMENT CHARACTER}")  # part of a character: it may complete any
     marks = [any(character in text for character in last) for text in texts]
     return marks + [False] * (size - len(marks))
+
+
+@dataclass(frozen=True)
+class GivenResponse:
+    """A text as the response that it would be.
+
+    Attributes:
+        text: The response.
+        token_ids: Its token ids, without an end; one more than ``max_new_tokens`` where it is too long.
+        read: Those of them that the reader is given.
+        ends: Tokens each of which ends the response right after these and leaves its text as it is; empty at the
+            greatest length, where none is needed, and ``None`` if the text cannot be a response.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    read: list[int]
+    ends: list[int] | None
+
+
+class ResponseEnds:
+    """Which tokens end a response, and where its text ends.
+
+    Args:
+        tokenizer: The reader's tokenizer.
+        options: What ends a response: stop strings, and the greatest length.
+        end_tokens: Ids of the tokens that end a response.
+        size: Number of token ids of the reader.
+
+    Attributes:
+        may_end_stop: For each token id, whether it can complete a stop string.
+    """
+
+    def __init__(self, tokenizer: Any, options: SamplingOptions, end_tokens: Collection[int], size: int) -> None:
+        self._tokenizer, self._options, self._end_tokens = tokenizer, options, frozenset(end_tokens)
+        self.may_end_stop = may_end_stop(tokenizer, options.stop, size)
+
+    def with_options(self, options: SamplingOptions) -> "ResponseEnds":
+        """Return the same for other options."""
+        other = copy.copy(self)
+        other._options = options
+        if options.stop != self._options.stop:
+            other.may_end_stop = may_end_stop(self._tokenizer, options.stop, len(self.may_end_stop))
+        return other
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Return the text of token ids."""
+        text: str = self._tokenizer.decode(token_ids, skip_special_tokens=not self._options.thought)
+        return text
+
+    def cut(self, text: str) -> str | None:
+        """Return the text before the first stop string; see ``cut_at_stop``."""
+        return cut_at_stop(text, self._options.stop, thought=self._options.thought)
+
+    def given(self, token_ids: Sequence[int]) -> GivenResponse:
+        """Return the response that given tokens would be, with what may end it."""
+        longest = self._options.max_new_tokens
+        text = self.decode(token_ids)
+        ends: list[int] | None = None
+        if len(token_ids) <= longest and not self._end_tokens & set(token_ids) and self.cut(text) is None:
+            ends = [] if len(token_ids) == longest else self._ends(token_ids, text)
+        return GivenResponse(text.strip(), tuple(token_ids), list(token_ids[:longest]), ends)
+
+    def _ends(self, token_ids: Sequence[int], text: str) -> list[int]:
+        """Return the end tokens, and those that complete a stop string behind given tokens and add nothing to them."""
+        may = list(itertools.compress(range(len(self.may_end_stop)), self.may_end_stop))
+        longer = self._tokenizer.batch_decode(
+            [[*token_ids, token] for token in may], skip_special_tokens=not self._options.thought
+        )
+        cut = map(self.cut, longer)
+        same = [before is not None and before.strip() == text.strip() for before in cut]
+        return sorted(self._end_tokens.union(itertools.compress(may, same)))
 
 
 def padding_id(tokenizer: Any) -> int:

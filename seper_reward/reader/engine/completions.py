@@ -74,21 +74,34 @@ def read_completions(
     return completions
 
 
+def read_next(answer: Mapping[str, Any]) -> dict[int, float]:
+    """Return the log-probabilities of the likeliest tokens behind an echoed prompt, by token id.
+
+    Raises:
+        UnscorableError: The server returned none, or names no token ids.
+    """
+    try:
+        likeliest = answer["choices"][0]["logprobs"]["top_logprobs"][-1]
+        return {int(token.removeprefix(_TOKEN_ID)): float(value) for token, value in likeliest.items()}
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise UnscorableError(f"engine gave half an answer: {type(error).__name__} {error}") from error
+
+
 def read_forced(answer: Mapping[str, Any], prompt: int, response: int) -> list[float]:
-    """Return the log-probabilities of the tokens at the end of an echoed prompt (teacher forcing).
+    """Return the log-probabilities of the last tokens of an echoed prompt (teacher forcing).
 
     Args:
         answer: The JSON object that the server returned.
         prompt: How many tokens come before them.
-        response: How many tokens at the end are scored, >= 1.
+        response: How many tokens behind these are scored, >= 1.
 
     Raises:
         UnscorableError: The server returned no log-probabilities of the prompt.
     """
     try:
         log_probs = answer["choices"][0]["logprobs"]["token_logprobs"]
-        if len(log_probs) == prompt + response:
-            return _numbers(log_probs[prompt:], response)
+        if len(log_probs) >= prompt + response:
+            return _numbers(log_probs[prompt : prompt + response], response)
     except (KeyError, IndexError, TypeError):
         pass
     raise UnscorableError("engine gives no log-probabilities of prompts (echo)")

@@ -10,6 +10,7 @@ import asyncio
 import copy
 import functools
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import MappingProxyType
@@ -21,15 +22,17 @@ from torch import Tensor
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.engine.completions import Completion, completion_request, read_completions
 from seper_reward.reader.engine.servers import ServerPool
-from seper_reward.reader.engine.verification import TOLERANCE, Verifier
+from seper_reward.reader.engine.verification import PROBE, TOLERANCE, Verifier
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
-from seper_reward.reader.tokens import cut_at_stop, encode_prompt, encode_response
+from seper_reward.reader.tokens import ResponseEnds, cut_at_stop, encode_prompt, encode_response
+from seper_reward.runtime.control_tokens import end_tokens
 from seper_reward.runtime.hashing import hash_with_tokenizer
+from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Responses, UnscorableError, attempt, unwrap
+from seper_reward.types import Leaf, Responses, UnscorableError, attempt, unwrap
 
 _EXPECTED = 8192  # most responses that are kept for who may never ask for them
 
@@ -54,7 +57,6 @@ class EngineSampler:
 
     backend = "engine"
     max_batch_tokens = 0
-    knows_leaves = False
     layout = None
     device: torch.device | None = None
 
@@ -133,7 +135,7 @@ class EngineSampler:
 
         Args:
             prompts: Texts, with the chat template already applied; equal ones are sampled once.
-            given: Has no effect: a server does not tell how likely a whole response is.
+            given: Has no effect: ``leaves`` are requests of their own.
 
         Returns:
             Per prompt, its ``Responses``, without ``token_ids`` if the server names none; or the error of a prompt
@@ -167,6 +169,42 @@ class EngineSampler:
         futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
         return [attempt(future.result) for future in futures]
 
+    @property
+    def knows_leaves(self) -> bool:
+        """Whether responses are drawn as they are, and servers return the log-probabilities of prompts."""
+        return self._draws_as_it_is and self._echoes
+
+    @functools.cached_property
+    def _echoes(self) -> bool:
+        probe = self._encode(PROBE)
+        futures = [
+            self._pool.start(self._verifier.forced_and_next(server, probe[:-1], probe[-1:]))
+            for server in self._pool.servers
+        ]
+        problems = [found for future in futures if isinstance(found := attempt(future.result), UnscorableError)]
+        for problem in problems:
+            say_once(f"probabilities of gold answers are not known: {problem}")
+        return not problems
+
+    @functools.cached_property
+    def _ends(self) -> ResponseEnds:
+        return ResponseEnds(self.tokenizer, self.options, end_tokens(None, self.tokenizer), len(self.tokenizer))
+
+    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf | UnscorableError]:
+        """Return how likely a draw is to be exactly a given response; see ``ResponseSampler.leaves``.
+
+        Of the ends that may follow a text those among the ``NEXT_TOKENS`` likeliest tokens count.
+
+        Returns:
+            One ``Leaf`` per pair, or the error of a prompt or a text that the server refuses.
+
+        Raises:
+            ConnectionError: No server answered, after all retries.
+        """
+        futures = [self._pool.start(self._leaf(*pair)) for pair in zip(prompts, texts, strict=True)]
+        with timed("prefill"):
+            return [attempt(future.result) for future in futures]
+
     def reading_with(self, model: Any) -> ResponseSampler:
         """Return a sampler with the same options in process, on a model that has this one's tokenizer."""
         return ResponseSampler(model, self.tokenizer, name=self.name, **vars(self.options))
@@ -180,6 +218,7 @@ class EngineSampler:
         """
         other = copy.copy(self)
         other.options, other._expected = options, {}
+        other.__dict__.pop("_ends", None)
         verified = (self.options.temperature, self.options.top_p) != (1, 1)
         if not verified and (options.temperature not in (0, 1) or options.top_p != 1):
             other._ask_servers()
@@ -213,6 +252,19 @@ class EngineSampler:
         tokens = encode_response(self.tokenizer, text, self.options.max_new_tokens)
         log_probs = await self._verifier.forced(self._pool, self._encode(prompt), tokens)
         return torch.tensor(log_probs, dtype=torch.float32)
+
+    async def _leaf(self, prompt: str, text: str) -> Leaf:
+        given = self._ends.given(encode_response(self.tokenizer, text, self.options.max_new_tokens + 1))
+        ids, ending = self._encode(prompt), 0.0
+        if given.ends:
+            log_probs, following = await self._verifier.forced_and_next(self._pool, ids, given.read)
+            ending = sum(math.exp(following[token]) for token in given.ends if token in following)
+        else:  # there is no room for an end
+            log_probs = await self._verifier.forced(self._pool, ids, given.read)
+        total = -math.inf
+        if given.ends == [] or ending > 0:
+            total = sum(log_probs) + (math.log(ending) if given.ends else 0.0)
+        return Leaf(given.text, given.token_ids, total, total, sum(log_probs) / len(log_probs))
 
     async def _sample(self, prompt: str) -> Responses:
         ids = self._encode(prompt)

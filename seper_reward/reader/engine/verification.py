@@ -5,12 +5,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from seper_reward.reader.engine.completions import Completion, completion_request, read_completions, read_forced
+from seper_reward.reader.engine.completions import (
+    Completion,
+    completion_request,
+    read_completions,
+    read_forced,
+    read_next,
+)
 from seper_reward.reader.sampler import SamplingOptions
 
-_PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"
+PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"
 # mean difference in nats; bf16 differs by some hundredths, log-probabilities at temperature 2 by several nats
 TOLERANCE = 0.25
+NEXT_TOKENS = 20  # as many as vLLM returns by default; an end that is not among them is a rare one
 
 
 class Completes(Protocol):
@@ -72,10 +79,22 @@ class Verifier:
         request = completion_request(self.model, [*prompt, *tokens], n=1, max_tokens=0)
         return read_forced(await server.complete({**request, "echo": True}), len(prompt), len(tokens))
 
+    async def forced_and_next(
+        self, server: Completes, prompt: list[int], tokens: Sequence[int]
+    ) -> tuple[list[float], dict[int, float]]:
+        """Return the log-probabilities of tokens as the end of a prompt, and of the likeliest tokens behind them.
+
+        Raises:
+            UnscorableError: The server returns no log-probabilities of prompts.
+        """
+        request = completion_request(self.model, [*prompt, *tokens], n=1, max_tokens=1)
+        answer = await server.complete({**request, "echo": True, "logprobs": NEXT_TOKENS})
+        return read_forced(answer, len(prompt), len(tokens)), read_next(answer)
+
     async def _names_token_ids(self, server: Completes) -> bool:
-        options, prompt = self.options, self.encode(_PROBE)
+        options, prompt = self.options, self.encode(PROBE)
         count = 1 if options.temperature == 0 else min(options.num_samples, 2)
-        request = completion_request(self.model, _PROBE, n=count, max_tokens=options.max_new_tokens, temperature=2.0)
+        request = completion_request(self.model, PROBE, n=count, max_tokens=options.max_new_tokens, temperature=2.0)
         request["extra_body"]["return_token_ids"] = True
         answer = await server.complete(request)
         completions = read_completions(answer, count, self.decode)

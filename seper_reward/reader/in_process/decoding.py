@@ -10,8 +10,9 @@ from torch import Tensor
 
 from seper_reward.reader.in_process.layout import cache_argument, has_lines, keep_logits, new_cache, rope_switch
 from seper_reward.reader.in_process.masks import attention_mask, left_pad
-from seper_reward.reader.in_process.rows import GivenResponse, Row
+from seper_reward.reader.in_process.rows import Row
 from seper_reward.reader.sampler import Layout
+from seper_reward.reader.tokens import GivenResponse
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.decoding import known_leaves, make_decoder
 from seper_reward.reader.in_process.layout import choose_layout, rope_switch, window_of
-from seper_reward.reader.in_process.rows import GivenResponse, RowWriter
+from seper_reward.reader.in_process.rows import RowWriter
 from seper_reward.reader.in_process.self_check import (
     PROBE_SAMPLES,
     PROBE_TOKENS,
@@ -30,7 +30,7 @@ from seper_reward.reader.in_process.self_check import (
 from seper_reward.reader.in_process.teacher_forcing import Forcing, forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Layout, ReaderOptions, SamplingOptions, isolated
-from seper_reward.reader.tokens import encode_prompt, encode_response, padding_id
+from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response, padding_id
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seper_reward.reader.in_process.gumbel import draw, noise, nucleus
 from seper_reward.reader.sampler import SamplingOptions
-from seper_reward.reader.tokens import cut_at_stop, may_end_stop
+from seper_reward.reader.tokens import GivenResponse, ResponseEnds
 from seper_reward.runtime.control_tokens import end_tokens as reader_end_tokens
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError
@@ -47,24 +47,6 @@ class Row:
     finished: bool = False
 
 
-@dataclass(frozen=True)
-class GivenResponse:
-    """A text as the response that it would be.
-
-    Attributes:
-        text: The response.
-        token_ids: Its token ids, without an end; one more than ``max_new_tokens`` where it is too long.
-        read: Those of them that the reader is given.
-        ends: Tokens each of which ends the response right after these and leaves its text as it is; empty at the
-            greatest length, where none is needed, and ``None`` if the text cannot be a response.
-    """
-
-    text: str
-    token_ids: tuple[int, ...]
-    read: list[int]
-    ends: list[int] | None
-
-
 class RowWriter:
     """Makes rows, draws their tokens from logits, ends them, and turns them into responses.
 
@@ -84,17 +66,15 @@ class RowWriter:
         options: SamplingOptions,
         end_tokens: Collection[int] | None = None,
     ) -> None:
-        self._tokenizer, self._name, self._options = tokenizer, name, options
+        self._name, self._options = name, options
         self._end_tokens = frozenset(reader_end_tokens(model, tokenizer) if end_tokens is None else end_tokens)
-        self._vocabulary: int = model.get_output_embeddings().weight.shape[0]
-        self._may_end_stop = may_end_stop(tokenizer, options.stop, self._vocabulary)
+        size: int = model.get_output_embeddings().weight.shape[0]
+        self._ends = ResponseEnds(tokenizer, options, self._end_tokens, size)
 
     def with_options(self, options: SamplingOptions) -> "RowWriter":
         """Return a writer for the same model with other options."""
         other = copy.copy(self)
-        other._options = options
-        if options.stop != self._options.stop:
-            other._may_end_stop = may_end_stop(self._tokenizer, options.stop, self._vocabulary)
+        other._options, other._ends = options, self._ends.with_options(options)
         return other
 
     def new(self, prompts: Sequence[str]) -> list[Row]:
@@ -146,12 +126,7 @@ class RowWriter:
 
     def given(self, token_ids: Sequence[int]) -> GivenResponse:
         """Return the response that given tokens would be, with what may end it."""
-        longest = self._options.max_new_tokens
-        text = self._decode(token_ids)
-        ends: list[int] | None = None
-        if len(token_ids) <= longest and not self._end_tokens & set(token_ids) and self._cut(text) is None:
-            ends = [] if len(token_ids) == longest else self._ends(token_ids, text)
-        return GivenResponse(text.strip(), tuple(token_ids), list(token_ids[:longest]), ends)
+        return self._ends.given(token_ids)
 
     def leaf(self, given: GivenResponse, logits: Tensor) -> Leaf:
         """Return how likely a given response is, end included.
@@ -168,19 +143,6 @@ class RowWriter:
                 totals[number] = float(total + rows[-1, given.ends].double().logsumexp(-1) if given.ends else total)
         mean = float(log_probs[range(len(given.read)), given.read].double().mean())
         return Leaf(given.text, given.token_ids, totals[0], totals[1], mean)
-
-    def _ends(self, token_ids: Sequence[int], text: str) -> list[int]:
-        """Return the end tokens, and those that complete a stop string behind given tokens and add nothing to them."""
-        may = list(itertools.compress(range(self._vocabulary), self._may_end_stop))
-        longer = self._tokenizer.batch_decode(
-            [[*token_ids, token] for token in may], skip_special_tokens=not self._options.thought
-        )
-        cut = map(self._cut, longer)
-        same = [before is not None and before.strip() == text.strip() for before in cut]
-        return sorted(self._end_tokens.union(itertools.compress(may, same)))
-
-    def _cut(self, text: str) -> str | None:
-        return cut_at_stop(text, self._options.stop, thought=self._options.thought)
 
     def _draw_log_probs(self, log_probs: Tensor) -> Tensor:
         """Return the log-probabilities that tokens are drawn with, ``(B, V)``, by those at temperature 1."""
@@ -202,23 +164,19 @@ class RowWriter:
         row.log_probs.append(log_prob)
         row.draw_log_prob += draw_log_prob
         if token in self._end_tokens:
-            row.text = self._decode(row.token_ids[:-1])
+            row.text = self._ends.decode(row.token_ids[:-1])
             row.finished = True
-        elif self._may_end_stop[token]:
-            text = self._cut(self._decode(row.token_ids))
+        elif self._ends.may_end_stop[token]:
+            text = self._ends.cut(self._ends.decode(row.token_ids))
             if text is not None:
                 row.text, row.finished = text, True
 
     def _responses(self, rows: Sequence[Row], leaves: tuple[Leaf, ...]) -> Responses:
         return Responses(
-            texts=tuple((row.text if row.finished else self._decode(row.token_ids)).strip() for row in rows),
+            texts=tuple((row.text if row.finished else self._ends.decode(row.token_ids)).strip() for row in rows),
             token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
             token_ids=tuple(tuple(row.token_ids) for row in rows),
             finished=tuple(row.finished for row in rows),
             draw_log_probs=tuple(row.draw_log_prob for row in rows),
             known_leaves=leaves,
         )
-
-    def _decode(self, token_ids: Sequence[int]) -> str:
-        text: str = self._tokenizer.decode(token_ids, skip_special_tokens=not self._options.thought)
-        return text

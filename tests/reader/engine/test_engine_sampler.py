@@ -538,3 +538,48 @@ def test_save_reader_merges_the_adapter(tmp_path, capsys):
     assert all(torch.equal(one[name], other[name]) for name in other)
     assert saved.tokenizer.chat_template == merged.tokenizer.chat_template
     assert reader_defaults(str(tmp_path / "reader")) == reader_defaults("embedded") != reader_defaults("org/model")
+
+
+def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
+    sampler = rebuilt(tiny_sampler, max_new_tokens=3, stop=(" ", "e"))
+    on_servers = engine(sampler, serve(rebuilt(sampler, num_samples=2)))
+    texts = [" honey", " wax", "a very long answer indeed", " 4 or so"]
+    pairs = [(prompt, text) for prompt in PROMPTS for text in texts]
+    found = on_servers.leaves(*zip(*pairs, strict=True))
+    finite = 0
+    for one, other in zip(found, sampler.leaves(*zip(*pairs, strict=True)), strict=True):
+        assert (one.text, one.token_ids) == (other.text, other.token_ids)
+        assert one.mean_log_prob == pytest.approx(other.mean_log_prob, abs=1e-3)
+        # ends that are not among the 20 likeliest tokens of this random reader do not count
+        assert one.log_prob <= other.log_prob + 1e-3
+        finite += one.log_prob > float("-inf")
+    assert finite
+    whole = [text for text in texts if len(sampler.tokenizer(text).input_ids) == 3]
+    for text in whole:  # needs no end
+        (one,), (other,) = on_servers.leaves(PROMPTS[:1], [text]), sampler.leaves(PROMPTS[:1], [text])
+        assert one.log_prob == pytest.approx(other.log_prob, abs=1e-3)
+
+
+def test_beliefs_of_servers_have_the_answers_probability(tiny_sampler, tiny_judge, serve, tmp_path):
+    cache = Cache(tmp_path / "cache.sqlite")
+    server = serve()
+    scorer = SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief", cache=cache)
+    plain = SePerScorer(tiny_sampler, tiny_judge, prompt="brief")
+    (here,), (there,) = plain.utilities([QUESTION]), scorer.utilities([QUESTION])
+    for one, other in zip(here, there, strict=True):
+        assert one.belief.answer_log_prob == pytest.approx(other.belief.answer_log_prob, abs=1e-3)
+        assert one.belief.unseen_mass == pytest.approx(other.belief.unseen_mass, abs=1e-3)
+        assert other.combined is not None
+    asked = len(server.requests)
+    scorer.reader.expect([as_query({**QUESTION, "id": "q"})])
+    assert [row[0].soft for row in [scorer.utilities([QUESTION])[0]]] == [there[0].soft]
+    assert len(server.requests) == asked  # all of it was in the cache
+
+
+@pytest.mark.parametrize("options", [{"echoes": False}, {"names_ids": False}])
+def test_servers_that_cannot_tell_are_asked_without_answers(tiny_sampler, tiny_judge, serve, options, capsys):
+    scorer = SePerScorer(engine(tiny_sampler, serve(**options)), tiny_judge, prompt="brief")
+    (rows,) = scorer.utilities([QUESTION])
+    assert all(row.combined is None for row in rows)
+    assert all(row.delta_seper is not None for row in rows)
+    assert ("probabilities of gold answers are not known" in capsys.readouterr().err) == ("echoes" in options)

@@ -7,7 +7,6 @@ import torch
 
 from seper_reward import ResponseSampler
 from seper_reward.reader.chat import ThoughtFormat
-from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process import decoding
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import ReaderOptions
@@ -15,7 +14,7 @@ from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Asked, Leaf, Passage, Responses, UnscorableError
-from tests.helpers import PROMPTS, engine_options, prompt_ids, rebuilt
+from tests.helpers import PROMPTS, prompt_ids, rebuilt
 from tests.reader.in_process.architectures import tokenizer
 from tests.reader.in_process.test_architectures import BY_FAMILY
 
@@ -250,12 +249,10 @@ def test_a_leaf_is_found_among_responses_by_its_tokens_and_an_end():
     assert Leaf("Paris", (5, 6), -1.0, -1.0, -0.5).among(Responses(texts, (), token_ids, finished)) == [0, 1, 6]
 
 
-def test_servers_and_readers_that_think_know_no_leaves(tiny_sampler, serve):
-    options, sampling = engine_options([serve().url], **vars(tiny_sampler.options))
-    engine = EngineSampler(options, tiny_sampler.tokenizer, **sampling)
+def test_a_reader_that_thinks_knows_no_leaves(tiny_sampler):
     thinking = ThinkingSampler(tiny_sampler, ThoughtFormat(start="", end="m", answer=" So:", closed=""), 8)
-    for sampler in (engine, thinking):
-        assert not sampler.knows_leaves
-        assert sampler.sample(PROMPTS[:1], given={PROMPTS[0]: ["Ann"]})[0].known_leaves == ()
-    served = PromptedReader(engine, prompt="brief")
+    assert not thinking.knows_leaves
+    assert thinking.sample(PROMPTS[:1], given={PROMPTS[0]: ["Ann"]})[0].known_leaves == ()
+    assert isinstance(thinking.leaves(PROMPTS[:1], ["Ann"])[0], UnscorableError)
+    served = PromptedReader(thinking, prompt="brief")
     assert served.responses([Asked("Who?", (), ((),))], [["Ann"]])[0][0].known_leaves == ()
