@@ -50,8 +50,8 @@ $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
 demo: setup  ## label the project's own questions with the embedded models, into runs/demo
 	$(BIN)/seper-reward label --config configs/label/demo.yaml
 
-retriever-demo: setup  ## what labels train: retrievers for one and two hops, and a gate, compared on held-out questions, into runs/retriever-demo
-	$(BIN)/python -m tests.benchmarks.experiments.retriever_demo
+retriever-demo: setup  ## which pairs of passages each kind of label chooses, and what a reader makes of them, into runs/retriever-demo
+	$(COMPARE) --config $(EXPERIMENTS)/compare-two-hop.yaml --table_only true --output_dir runs/retriever-demo
 
 baselines-demo: setup  ## ΔSePer next to eRAG, ITEM and EoR, on the demo corpus, into runs/baselines-demo
 	$(BIN)/python -m tests.benchmarks.experiments.baselines_demo
