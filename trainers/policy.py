@@ -260,14 +260,14 @@ def new_trainer(
 
 
 def new_reward(config: PolicyConfig, scorer: SePerScorer, weights: RewardWeights) -> SePerReward:
-    """Return a reward with the reader of the settings; ranks share its work.
+    """Return a reward with the reader of the settings.
 
     Args:
         config: Settings of the recipe.
         scorer: The reader.
         weights: Weights of the reward.
     """
-    return SePerReward(scorer, **asdict(weights), reader=config.reader, share_ranks=True)
+    return SePerReward(scorer, **asdict(weights), reader=config.reader)
 
 
 def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, Any]]) -> None:
