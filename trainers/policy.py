@@ -138,6 +138,15 @@ class PolicyArguments(ThisMachine, GRPOConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        gathers = self.vllm_mode == "server" or self.vllm_tensor_parallel_size > 1
+        if self.use_vllm and self.world_size > 1 and gathers:
+            # TRL ends the loop of searches on each rank alone, but generates its turns for several ranks together
+            raise ValueError(
+                f"a policy with a search tool on {self.world_size} processes would wait for ever with "
+                f"vllm_mode={self.vllm_mode!r} and vllm_tensor_parallel_size={self.vllm_tensor_parallel_size}: ranks "
+                "search for different numbers of turns; give vllm_mode 'colocate' with vllm_tensor_parallel_size 1, "
+                "or use AsyncGRPOTrainer"
+            )
         # TRL asks this only of runs that evaluate while they train; here every run is measured before and after
         size = self.per_device_eval_batch_size * self.world_size
         generations = self.num_generations_eval or self.num_generations
