@@ -116,6 +116,7 @@ class PromptedReader:
 
     Raises:
         ValueError: An option does not go with the reader's chat template or window.
+        WeightsMovedError: Servers have other weights than those whose responses the cache has.
     """
 
     def __init__(
@@ -131,6 +132,8 @@ class PromptedReader:
         if template.thought is not None:
             sampler = ThinkingSampler(sampler, template.thought, chat.max_thinking_tokens)
         self.sampler, self.cache = sampler, cache
+        if cache is not None:
+            sampler.remember(cache)
         self.prompts = PromptBuilder(
             sampler.tokenizer,
             prompt,
