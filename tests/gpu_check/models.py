@@ -158,7 +158,7 @@ def demo_questions(count: int) -> list[Query]:
     passages = list(corpus.values())
     asked = read_queries(QUESTIONS, corpus).queries[:count]
     return [
-        Query(each.query_id, each.question, each.answers, tuple(passages[2 * place : 2 * place + 2]))
+        Query(each.id, each.question, each.answers, tuple(passages[2 * place : 2 * place + 2]))
         for place, each in enumerate(asked)
     ]
 

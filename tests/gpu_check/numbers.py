@@ -1,4 +1,4 @@
-"""Checks of numbers: every layout against plain forward passes, labels against the CPU's, batches against one prompt."""
+"""Checks of numbers: every layout against plain forward passes, labels against the CPU's, and batches."""
 
 import time
 from typing import Any

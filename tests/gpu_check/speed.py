@@ -2,6 +2,8 @@
 
 import gc
 import time
+import warnings
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +25,7 @@ def memory(plan: Plan) -> dict[str, Any]:
     load_sampler(plan).sample(prompts[:1])  # workspaces are made once
     before = _allocated(plan.device)
     sampler = load_sampler(plan, max_batch_tokens=10**9)
-    peaks = {str(size): peak_memory(lambda count=size: sampler.sample(prompts[:count])) for size in plan.batch_sizes}
+    peaks = {str(size): peak_memory(partial(sampler.sample, prompts[:size])) for size in plan.batch_sizes}
     del sampler
     left = _allocated(plan.device) - before
     assert left <= _SLACK, f"{left} bytes stay allocated when the sampler is gone"
@@ -43,8 +45,6 @@ def halves(plan: Plan) -> dict[str, Any] | None:
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction((used + 0.6 * (peak - used)) / total)
     try:
-        import warnings
-
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = sampler.sample(prompts)
@@ -52,7 +52,8 @@ def halves(plan: Plan) -> dict[str, Any] | None:
         torch.cuda.set_per_process_memory_fraction(1.0)
     halved = sum("halved" in str(each.message) for each in caught)
     same = sum(one.token_ids == two.token_ids for one, two in zip(expected, found, strict=True))
-    assert halved and same >= 0.95 * len(prompts), {"halved": halved, "same": same}
+    assert halved, "the batch was not halved"
+    assert same >= 0.95 * len(prompts), {"halved": halved, "same": same}
     return {"halved": halved, "same_prompts": same, "prompts": len(prompts)}
 
 

@@ -81,8 +81,10 @@ def _grpo(plan: Plan, reader: str) -> dict[str, Any]:
         "failures": dict(reward.failures),
     }
     assert trainer.model.device.type == plan.device.type, found
-    assert len(log) == _STEPS and all(map(math.isfinite, found["rewards"])), found
-    assert 0 < moved < math.inf and not reward.failures, found
+    assert len(log) == _STEPS, found
+    assert all(map(math.isfinite, found["rewards"])), found
+    assert 0 < moved < math.inf, found
+    assert not reward.failures, found
     return found
 
 
@@ -97,7 +99,8 @@ def retriever(plan: Plan) -> dict[str, Any]:
 
     questions = plan.folder / "lane.jsonl"
     questions.write_text("".join(json.dumps(row) + "\n" for row in lane_rows()), encoding="utf-8")
-    output = plan.folder / "retriever"
+    output, held_out = plan.folder / "retriever", plan.folder / "held-out"
+    held_out.symlink_to(write_reader(plan))
     words = [
         "--input", questions, "--model", write_encoder(plan), "--reader", write_reader(plan),
         "--entailment", write_judge(plan), "--prompt", "brief", "--set", "reader.dtype=float32",
@@ -105,6 +108,7 @@ def retriever(plan: Plan) -> dict[str, Any]:
         "--top_k", 2, "--set", "targets.min_spread=0", "--set", "targets.heterogeneity=1",
         "--set", "targets.shrink=false", "--output_dir", output, "--bf16", "false", "--num_train_epochs", 1,
         "--per_device_train_batch_size", 4, "--learning_rate", 1e-3, "--logging_steps", 1, "--report_to", "none",
+        "--eval_readers", held_out,
     ]  # fmt: skip
     if plan.device.type == "cpu":
         words += ["--use_cpu", "true"]
@@ -120,7 +124,7 @@ def two_processes(plan: Plan) -> dict[str, Any]:
         "".join(
             json.dumps(
                 {
-                    "id": each.query_id,
+                    "id": each.id,
                     "question": each.question,
                     "answers": list(each.answers),
                     "passages": [{"id": str(place), "text": row.text} for place, row in enumerate(each.passages)],
@@ -131,7 +135,8 @@ def two_processes(plan: Plan) -> dict[str, Any]:
         ),
         encoding="utf-8",
     )
-    write_reader(plan), write_judge(plan)
+    write_reader(plan)
+    write_judge(plan)
     alone = _label(plan, questions, "alone")
     with ThreadPoolExecutor(2) as pool:
         both = list(pool.map(lambda name: _label(plan, questions, name), ("one", "two")))
@@ -142,8 +147,9 @@ def two_processes(plan: Plan) -> dict[str, Any]:
 def _label(plan: Plan, questions: Path, name: str) -> bytes:
     output = plan.folder / f"labels-{name}"
     words = [
-        "--input", questions, "--output_dir", output, "--reader", write_reader(plan), "--entailment", write_judge(plan),
-        "--prompt", "brief", "--num_samples", plan.samples, "--max_new_tokens", plan.new_tokens,
+        "--input", questions, "--output_dir", output, "--reader", write_reader(plan),
+        "--entailment", write_judge(plan), "--prompt", "brief",
+        "--num_samples", plan.samples, "--max_new_tokens", plan.new_tokens,
         "--set", "reader.dtype=float32", "--set", f"reader.device={plan.device}",
     ]  # fmt: skip
     done = subprocess.run(
