@@ -35,13 +35,13 @@ def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:
     check_choice("clusters", clusters, get_args(Clusters))
     if equivalent.ndim != 2 or equivalent.shape[0] != equivalent.shape[1]:
         raise ValueError(f"equivalent must be square (S, S), got {tuple(equivalent.shape)}")
-    linked = equivalent & equivalent.T | torch.eye(len(equivalent), dtype=torch.bool)
+    linked = equivalent & equivalent.T | torch.eye(len(equivalent), dtype=torch.bool, device=equivalent.device)
     return {"components": _components, "complete": _complete, "greedy": _greedy}[clusters](linked)
 
 
 def _components(linked: Tensor) -> Tensor:
     samples = len(linked)
-    first = torch.arange(samples)
+    first = torch.arange(samples, device=linked.device)
     for _ in range(samples):  # each round carries the smallest index of a component one link further
         reachable = torch.where(linked, first[None, :], samples)  # (S, S)
         smallest = reachable.min(dim=1).values if samples else first
@@ -54,7 +54,7 @@ def _components(linked: Tensor) -> Tensor:
 
 def _complete(linked: Tensor) -> Tensor:
     clusters: list[list[int]] = []
-    ids = torch.zeros(len(linked), dtype=torch.long)
+    ids = torch.zeros(len(linked), dtype=torch.long, device=linked.device)
     for sample, others in enumerate(linked):
         fitting = (cluster for cluster, members in enumerate(clusters) if bool(others[members].all()))
         ids[sample] = cluster = next(fitting, len(clusters))
@@ -65,7 +65,7 @@ def _complete(linked: Tensor) -> Tensor:
 
 
 def _greedy(linked: Tensor) -> Tensor:
-    ids = torch.full((len(linked),), -1)
+    ids = torch.full((len(linked),), -1, device=linked.device)
     clusters = 0
     for sample, others in enumerate(linked):
         if ids[sample] < 0:
