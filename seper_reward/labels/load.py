@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.labels.folder import SUMMARY
 from seper_reward.labels.forms import Form, form_rows
 from seper_reward.labels.hub import push_labels
+from seper_reward.labels.integrity import SUMMARY, check_labels
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_query
 from seper_reward.labels.targets import sure
@@ -114,11 +114,13 @@ def load_labels(source: str | Path) -> Labels:
 
     Raises:
         OSError: There are no labels.
-        ValueError: A row is no object; the message names file and row.
+        ValueError: A row is no object, or a file changed after the run ended; the message names it.
     """
     folder = Path(source)
     file = next((folder / name for name in (LABELS, LABELS_PARQUET) if (folder / name).is_file()), source)
     told = [read_json(folder / name) if (folder / name).is_file() else {} for name in (PROVENANCE, SUMMARY)]
+    if Path(file).is_file():
+        check_labels(Path(file).parent)
     rows = [dict(row) for _, row in read_valid_rows(file)]
     # JSON lines have the fields that there are; of other formats all rows have all
     return Labels(rows if str(file).endswith(LABELS) else list(map(without_none, rows)), *told)
