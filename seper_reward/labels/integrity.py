@@ -32,7 +32,7 @@ def check_labels(folder: Path) -> None:
     names = [name for name in _written_hashes(folder) if (folder / name).is_file()]
     if changed := changed_files(folder, names):
         raise ValueError(
-            f"{folder}: {' and '.join(changed)} changed after the run ended (the SHA-256 is not the one in {SUMMARY}); "
+            f"{folder}: {' and '.join(changed)} changed after the run ended (its SHA-256 is not in {SUMMARY}); "
             f"restore the file, label again, or delete {SUMMARY} to use the labels as they are"
         )
 

@@ -58,7 +58,7 @@ def test_python_refuses_edited_labels_and_files(folder):
         with pytest.raises(ValueError, match=r"labels\.jsonl changed after the run ended"):
             read(source)
     (folder / "summary.json").unlink()  # the way out
-    assert [row.labels for row in read_labels(folder)][0] == (1.0, 0.9)
+    assert read_labels(folder)[0].labels == (1.0, 0.9)
     assert len(load_labels(folder)) == 3
 
 
