@@ -4,6 +4,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -22,7 +23,7 @@ from seper_reward.estimators.belief import (
 from seper_reward.estimators.entailment import RULES, entailed_in_parts
 from seper_reward.estimators.rules import decide, holds, reading_without_echo, settle, states_another
 from seper_reward.estimators.seper import Estimator, no_contradiction
-from seper_reward.runtime.cache import Cache, answers_through
+from seper_reward.runtime.cache import Cache, answers_through, open_cache
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Answers, Belief, Estimate, Responses, answer_aliases, answer_items
 
@@ -76,14 +77,14 @@ class BeliefJudge:
     Args:
         entailment: The model that judges.
         estimator: The options of SePer.
-        cache: Where entailment scores are kept between runs.
+        cache: Cache of entailment scores between runs, or the path of its file, made if absent.
 
     Raises:
         ValueError: ``match="no_contradiction"`` with an entailment model of two classes.
     """
 
-    def __init__(self, entailment: EntailmentModel, estimator: Estimator, cache: Cache | None) -> None:
-        self._entailment, self._options, self._cache = entailment, estimator, cache
+    def __init__(self, entailment: EntailmentModel, estimator: Estimator, cache: Cache | str | Path | None) -> None:
+        self._entailment, self._options, self._cache = entailment, estimator, open_cache(cache)
         if estimator.match == "no_contradiction":  # it refuses two classes: here, before anything is sampled
             no_pair = entailment.class_probs([])
             no_contradiction(no_pair, no_pair)
