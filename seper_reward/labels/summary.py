@@ -30,16 +30,18 @@ def summarize(
         margin: Labels within this distance of 0 neither help nor harm.
 
     Returns:
-        Numbers of ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows; ``helpful`` and
-        ``harmful``, how many passages have a label whose whole 95 % interval is above ``margin`` or below its
-        negative; ``unmoved``, how many questions no passage helps (all intervals end at or below ``margin``), and
-        ``uncovered``, how many of these the reader does not know without a passage (for ΔSePer only: no order of
-        these passages can help there); ``contexts`` whose responses the rows hold, and how many of them are ``unfinished`` (half of their
-        responses were cut at their greatest length), ``empty`` (half say nothing) and ``all_equal`` (one text);
-        ``long_answers``, how many questions have no gold answer as short as a response, where a reader tells that;
-        ``sets``, where sets were labelled: ``labels`` of passages beside given ones, ``reader_calls``, and what
-        ``order_effect`` returns; and ``groups``, each with ``questions``, ``baseline_seper`` (for ΔSePer only), the
-        mean label by role and the number of ``passages`` by role.
+        - ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows;
+        - ``helpful`` and ``harmful``: passages whose whole 95 % interval is above ``margin`` or below its negative;
+        - ``unmoved``: questions that no passage helps (all intervals end at or below ``margin``), and ``uncovered``:
+          those of them that the reader does not know without a passage (for ΔSePer only);
+        - ``contexts`` with responses in the rows, and how many of them are ``unfinished`` (half of their responses
+          were cut at the greatest length), ``empty`` (half are empty) and ``all_equal`` (one text);
+        - ``long_answers``: questions without a gold answer as short as a response, if the reader's probabilities show
+          it;
+        - ``sets``, if sets were labelled: ``labels`` of passages next to given ones, ``reader_calls``, and the result
+          of ``order_effect``;
+        - ``groups``: each with ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the
+          number of ``passages`` by role.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in labels:

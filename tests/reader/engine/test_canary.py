@@ -145,7 +145,7 @@ def test_no_echo_reaches_a_server_with_adapters(tiny_sampler, serve, capsys, con
     assert "serves LoRA adapters, and an echo request can end" in capsys.readouterr().err
     (refused,) = sampler.log_probs(PROMPTS[:1], ["a"])
     assert isinstance(refused, UnscorableError)
-    with pytest.raises(ValueError, match="cannot be used with temperature=0.5"):
+    with pytest.raises(ValueError, match=r"cannot be used with temperature=0\.5"):
         engine(tiny_sampler, server, temperature=0.5)
     assert not any(body.get("echo") for body in server.requests)
 
