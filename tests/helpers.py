@@ -122,6 +122,9 @@ class ScriptedSampler:
             for text, ids in zip(texts, tokens, strict=True)
         ]
 
+    def remember(self, cache):
+        pass
+
     def with_options(self, options):
         other = copy.copy(self)
         other.options = options

@@ -33,7 +33,8 @@ class PolicyReader:
             raise ValueError(f"reader must be {', '.join(get_args(Weights))}, got {weights!r}")
         if isinstance(scorer, SePerClient) and weights != "separate":
             raise ValueError(
-                f"reader={weights!r} reads with the trainer's weights, a server with its own; leave out one"
+                f"reader={weights!r} reads with the trainer's weights, a server with its own; leave out one "
+                "(AsyncGRPOTrainer with LoRA: its vLLM serves the base, so start the server with it as --engine)"
             )
         self.weights = weights
         self._scorer, self._given = scorer, scorer is not None

@@ -9,9 +9,12 @@ import torch
 from seper_reward.reader.engine.canary import TOLERANCE, Canary, Reading, WeightsMovedError
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompted import PromptedReader
+from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.cache import Cache
+from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, UnscorableError
 from tests.helpers import PROMPTS, engine_options
+from tests.serving.helpers import ServerThread
 
 PUSHED = {"weight_transfer_config": {"backend": "nccl"}}  # as AsyncGRPOTrainer's servers are started
 LORA = {"max_loras": 8, "max_lora_rank": 16}
@@ -90,9 +93,7 @@ def test_a_run_stops_when_weights_move(tiny_sampler, serve, tmp_path, by):
         reader.responses(asked[1])
         return
     for each in asked[1:]:
-        with pytest.raises(
-            WeightsMovedError, match=r"model 'tiny', has other weights than before: .* AsyncGRPOTrainer"
-        ):
+        with pytest.raises(WeightsMovedError, match=r"has other weights than before: .* AsyncGRPOTrainer"):
             reader.responses(each)
     assert cache._database.execute("SELECT count(*) FROM entries").fetchone() == entries
     reader.responses(asked[0])  # what is in the cache is right
@@ -100,6 +101,20 @@ def test_a_run_stops_when_weights_move(tiny_sampler, serve, tmp_path, by):
         PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=Cache(tmp_path / "cache.sqlite"))
     server.sampler = tiny_sampler
     PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=Cache(tmp_path / "cache.sqlite"))
+
+
+def test_a_trainer_behind_a_server_stops(tiny_sampler, tiny_judge, serve):
+    """Rewards of replaced weights are errors, and no rollouts that cannot be scored."""
+    engine_server = serve()
+    scorer = SePerScorer(engine(tiny_sampler, engine_server), tiny_judge, prompt="brief")
+    with ServerThread(scorer) as server:
+        reward = SePerReward(server.url, answer_weight=0.0, price=0.0)
+        columns = {"answers": [["Ida Voss"]], "passages": [["Ida Voss lives there."]]}
+        assert reward(question=["Who lives in the mill?"], **columns) != [None]
+        engine_server.sampler, engine_server._drawn = moved(tiny_sampler, 0.3), {}
+        with pytest.raises(ConnectionError, match=r"answered 500: .*has other weights than before"):
+            reward(question=["Who built the mill?"], **columns)
+        assert not reward.failures
 
 
 def test_what_was_sent_ahead_is_confirmed_too(tiny_sampler, serve):

@@ -107,8 +107,7 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(tiny_sampler, 
     monkeypatch.setenv("SEPER_ENGINE_API_KEY", "secret")
     scorer = SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief")
     scorer.utilities([QUESTION])
-    assert server.keys[0] == "Bearer EMPTY"
-    assert set(server.keys[1:]) == {"Bearer secret"}
+    assert server.keys == ["Bearer EMPTY"] * 2 + ["Bearer secret"] * (len(server.keys) - 2)
     assert "secret" not in json.dumps(scorer.fingerprint)
     assert scorer.fingerprint["reader"] == "tiny"
 

@@ -4,8 +4,12 @@ import json
 import math
 
 import pytest
+import requests
 import torch
+from peft import LoraConfig, get_peft_model
 from scipy.stats import chisquare
+from transformers import AutoModelForCausalLM
+from trl.experimental.async_grpo.vllm_client import VLLMClient
 
 from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
 from seper_reward.cli import main
@@ -137,3 +141,40 @@ def test_prompts_of_the_builder_fit_the_servers_window(local, url):
     assert engine.max_prompt_tokens == 2048 - 12
     long = PromptBuilder(engine.tokenizer, "brief", max_prompt_tokens=engine.max_prompt_tokens)
     assert engine.sample([long.build("Who? " * 200 + "why?")])[0].texts
+
+
+def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkeypatch):
+    """As AsyncGRPOTrainer starts and synchronises its server for a LoRA policy; nothing echoes a prompt."""
+    model = AutoModelForCausalLM.from_pretrained(folder / "reader")
+    torch.manual_seed(0)
+    policy = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    policy.save_pretrained(folder / "policy")
+    monkeypatch.setenv("VLLM_SERVER_DEV_MODE", "1")
+    monkeypatch.setenv("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1")
+    flags = ("--enable-lora", "--max-loras", "2", "--max-lora-rank", "8", "--logprobs-mode", "processed_logprobs")
+    with vllm_server(folder / "reader", folder / "lora.txt", *flags) as url:
+        client = VLLMClient(url.removesuffix("/v1"))
+        assert client.get_server_info()["lora_config"] is not None
+        engine = on_engine(local, url)
+        assert not engine.knows_leaves
+        before = engine.sample(PROMPTS)
+        for version in range(2):
+            client.load_lora_adapter(f"trl-policy-v{version}", str(folder / "policy"))
+            policies = EngineOptions((url,), model=f"trl-policy-v{version}")
+            with pytest.raises(ValueError, match="is a policy in training"):
+                EngineSampler(policies, local.tokenizer)
+            played = requests.post(
+                f"{url}/completions",
+                json={"model": f"trl-policy-v{version}", "prompt": "Who?", "max_tokens": 4},
+                timeout=60,
+            )
+            assert played.ok
+            if version:
+                client.unload_lora_adapter("trl-policy-v0")
+        again = on_engine(local, url)  # it names the base by itself
+        assert again.weights_hash == engine.weights_hash
+        after = again.sample(PROMPTS)
+        for prompt, one, other in zip(PROMPTS, before, after, strict=True):
+            assert one.token_ids == other.token_ids  # the same seeds
+            for log_probs, token_ids in zip(other.token_log_probs, other.token_ids, strict=True):
+                torch.testing.assert_close(log_probs, teacher_forced(local, prompt, token_ids), atol=5e-3, rtol=1e-3)
