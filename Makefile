@@ -24,9 +24,10 @@ UVFLAGS ?=
 NEWEST ?= .venv-newest
 
 # wheels that `make gpu-check` installs on a machine with torch, transformers, sentence-transformers and their needs, but
-# without a registry: our own, and these with the versions of $(LOCK); at most 60 MB
+# without a registry (dill needs a folder of the name site-packages): our own, and these with the versions of $(LOCK); at most 60 MB
 GPU_WHEELS ?= runs/gpu-wheels
-GPU_NEEDS  := trl datasets dill multiprocess gguf httpx2 httpcore2 truststore bm25s pystemmer ir-measures
+GPU_NEEDS  := trl datasets dill multiprocess gguf httpx2 httpcore2 truststore bm25s pystemmer faiss-cpu ir-measures \
+              pytrec-eval-terrier
 GPU_PYTHON ?= python3
 
 # two jobs of `make tables` side by side
@@ -161,8 +162,8 @@ gpu-wheels: setup  ## wheels for `make gpu-check` on a machine without a registr
 	test $$(du -sm $(GPU_WHEELS) | cut -f1) -le 60
 
 gpu-check:  ## checks on an accelerator, into runs/gpu-check.json; at most 8 minutes, on a machine that needs only $(GPU_WHEELS)
-	$(if $(wildcard $(GPU_WHEELS)/*.whl),$(GPU_PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --upgrade --target runs/gpu-site $(GPU_WHEELS)/*.whl)
-	PYTHONPATH=$(CURDIR):$(CURDIR)/runs/gpu-site timeout 480 $(GPU_PYTHON) -m tests.gpu_check --output runs/gpu-check.json
+	$(if $(wildcard $(GPU_WHEELS)/*.whl),$(GPU_PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --upgrade --target runs/gpu/site-packages $(GPU_WHEELS)/*.whl)
+	PYTHONPATH=$(CURDIR):$(CURDIR)/runs/gpu/site-packages timeout 480 $(GPU_PYTHON) -m tests.gpu_check --output runs/gpu-check.json
 
 golden: setup  ## compare labels, exports, rewards, server answers and training steps with the frozen ones, tests/golden
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m tests.golden $(GOLDEN)
