@@ -236,7 +236,7 @@ def test_verl_itself(server, monkeypatch, tmp_path_factory):
             return Data(super().__getitem__(place)) if isinstance(place, slice) else super().__getitem__(place)
 
     def row(answers):
-        batch = {"responses": torch.tensor([1, 2, 3]), "attention_mask": torch.ones(5)}
+        batch = {"responses": torch.tensor([1, 2, 3]), "attention_mask": torch.ones(5, dtype=torch.long)}
         more = {"data_source": "nq", "reward_model": {"ground_truth": {"target": answers}}}
         more["extra_info"] = {"question": QUESTION}
         return Data([types.SimpleNamespace(batch=batch, non_tensor_batch=more)])
@@ -303,7 +303,7 @@ def test_skyrl_itself(server, monkeypatch, tmp_path_factory):
     """Its search environment with a retriever that a stand-in of the tool replaces."""
     folder = unpacked("skyrl==0.3.0", tmp_path_factory) / "skyrl-gym"
     monkeypatch.syspath_prepend(str(folder))
-    pytest.importorskip("omegaconf")
+    install(monkeypatch, **({} if _installed("omegaconf") else {"omegaconf": {"DictConfig": dict}}))
     environment = run("seper_skyrl", server).SePerSearchEnv
     monkeypatch.setattr(environment, "_execute_tool", lambda *_: f"\n<information>{MILL}</information>\n")
     config = types.SimpleNamespace(search_url="http://127.0.0.1:9/retrieve", topk=1, timeout=1, log_requests=False)
