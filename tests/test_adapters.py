@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from seper_reward.reward.formula import RewardWeights
+from seper_reward.reward.logs import read_rollout_log
 from seper_reward.serving.contracts import Reading
 from tests.serving.helpers import ServerThread
 
@@ -310,3 +312,33 @@ def test_skyrl_itself(server, monkeypatch, tmp_path_factory):
     assert play(environment, config, ANSWERS) == [0, pytest.approx(1 - PRICE)]
     with pytest.raises(ValueError, match=GONE):
         play(environment, config, None)
+
+
+@pytest.mark.slow
+def test_verifiers_itself(server, tmp_path):
+    """Its task runs the judge, nodes get credit by token, a trace without a score has no reward; the audit reads it."""
+    python = os.environ.get("SEPER_VERIFIERS_PYTHON")
+    if not python:
+        pytest.skip("SEPER_VERIFIERS_PYTHON names no Python with verifiers 0.4; make adapters-test has one")
+    for name in ("seper_judge", "seper_credit"):
+        block = BLOCKS[name].replace("http://scorer:8100", server.url)
+        (tmp_path / f"{name}.py").write_text(block, encoding="utf-8")
+    output, root = tmp_path / "traces.jsonl", Path(__file__).parents[1]
+    path = os.pathsep.join(filter(None, [str(tmp_path), str(root), os.environ.get("SEPER_VERIFIERS_PATH")]))
+    done = subprocess.run(
+        [python, str(root / "tests" / "verifiers_traces.py"), str(output)],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert [row["reward"] for row in rows] == [pytest.approx(1 - PRICE), pytest.approx(0.0, abs=0.05), None]
+    assert GONE in rows[2]["info"]["error"]
+    searched, answered, failed = ([node["advantages"] for node in row["nodes"] if node["sampled"]] for row in rows)
+    assert [len(each) for each in searched] == [3, 2]
+    assert sum(searched[0]) / 3 == pytest.approx(-sum(answered[0]), abs=1e-3)  # two traces: credit sums to 0
+    assert failed == [None, None]
+    logged = read_rollout_log(output)
+    assert [each.rollout.question for each in logged[:2]] == [QUESTION] * 2
+    assert [len(each.rollout.turns) for each in logged[:2]] == [1, 0]
+    assert logged[0].rollout.answer == "Ida Voss"
+    assert GONE in logged[2].rollout.problem
