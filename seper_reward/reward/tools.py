@@ -91,7 +91,7 @@ class SearchTools:
         """
         for completion in completions:
             try:
-                results = read_results(completion) if is_list(completion) else []
+                results = read_results(as_messages(completion)) if is_list(completion) else []
             except UnscorableError:  # its rollout says so
                 continue
             self.seen.update(each.tool for group in results for each in group if each.tool and not each.failed)
@@ -129,6 +129,30 @@ def counted(seen: Mapping[str, int], tools: Iterable[str] = ()) -> str:
     """
     numbers = dict.fromkeys(tools, 0) | dict(seen)
     return ", ".join(f"{tool} ({count})" for tool, count in sorted(numbers.items(), key=lambda each: -each[1]))
+
+
+def as_messages(completion: Iterable[Any]) -> list[Any]:
+    """Return a completion as messages: items of OpenAI's Responses API (NeMo Gym) are rewritten, messages are kept.
+
+    >>> as_messages([{"type": "function_call", "call_id": "1", "name": "search", "arguments": "{}"}])
+    [{'role': 'assistant', 'tool_calls': [{'id': '1', 'name': 'search', 'arguments': '{}'}]}]
+    >>> as_messages([{"type": "function_call_output", "call_id": "1", "output": "Rain."}])
+    [{'role': 'tool', 'tool_call_id': '1', 'content': 'Rain.'}]
+    """
+    return [_as_message(each) for each in completion if not _is_of_type(each, "reasoning")]
+
+
+def _as_message(item: Any) -> Any:
+    if _is_of_type(item, "function_call"):
+        call = {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments")}
+        return {"role": "assistant", "tool_calls": [call]}
+    if _is_of_type(item, "function_call_output"):
+        return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
+    return item
+
+
+def _is_of_type(item: Any, name: str) -> bool:
+    return isinstance(item, Mapping) and "role" not in item and item.get("type") == name
 
 
 def read_results(messages: Iterable[Any]) -> list[list[Result]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Header, HTTPException, Request
+from fastapi import FastAPI, Header, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import generate_latest
@@ -21,8 +21,8 @@ from seper_reward.reader.engine.canary import WeightsMovedError
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, Score
-from seper_reward.serving.bodies import BeliefsBody, OpenRLHFBody, QueryBody, RewardsBody, UtilitiesBody, VerifyBody
-from seper_reward.serving.contracts import DEFAULT_READING, Reading, read_bodies, read_openrlhf, read_verify
+from seper_reward.serving.bodies import BeliefsBody, QueryBody, RewardsBody, UtilitiesBody
+from seper_reward.serving.contracts import DEFAULT_READING, Reading, read_bodies
 from seper_reward.serving.middleware import Numbers, RequestGuard
 from seper_reward.serving.scoring import RETRY, Limits, Scoring
 from seper_reward.serving.worker import Worker
@@ -37,7 +37,6 @@ def build_app(
     limits: Limits,
     weights: RewardWeights,
     token: str | None = None,
-    unscored: float | None = None,
     reading: Reading = DEFAULT_READING,
 ) -> FastAPI:
     """Return the app.
@@ -47,23 +46,11 @@ def build_app(
         limits: What is accepted.
         weights: Weights of rewards whose requests do not give others.
         token: Bearer token that all requests but ``/health`` must carry; ``None`` asks for none.
-        unscored: Number that stands for a rollout that cannot be scored where a trainer's contract has no null;
-            ``None`` refuses such a request.
         reading: How completions are read.
     """
     app = FastAPI(title="seper-reward", version=version("seper-reward"), description=__doc__)
     numbers, scoring = Numbers(worker), Scoring(worker, limits)
     app.add_middleware(RequestGuard, token=token, most_bytes=limits.body, numbers=numbers)
-
-    def number(score: Score | None, reason: str | None) -> float:
-        """Return the reward for a contract that has no null."""
-        if score is not None:
-            return score.reward
-        if unscored is None:
-            raise HTTPException(
-                422, f"a rollout cannot be scored: {reason}; drop it, or start the server with --unscored"
-            )
-        return unscored
 
     @app.post("/utilities")
     async def utilities(body: UtilitiesBody, deadline: Deadline = None) -> JSONResponse:
@@ -88,30 +75,6 @@ def build_app(
             "scores": [None if each is None else _parts(each) for each, _ in scored],
             "turn_rewards": [_turn_rewards(*pair) for pair in zip(rollouts, scored, strict=True)],
         }
-
-    @app.post("/openrlhf")
-    async def openrlhf(body: OpenRLHFBody, deadline: Deadline = None) -> dict[str, Any]:
-        """OpenRLHF's remote reward: rewards, scores for its dynamic sampling, and numbers for its log."""
-        scored = await scoring.score(read_openrlhf(body, reading), weights, deadline)
-        found = [number(*pair) for pair in scored]
-        logs = {"unscored": [float(each is None) for each, _ in scored], "cost": [_cost(each) for each, _ in scored]}
-        return {"rewards": found, "scores": found, "extra_logs": logs, "reasons": [reason for _, reason in scored]}
-
-    @app.post("/verify")
-    async def verify(body: VerifyBody, deadline: Deadline = None) -> dict[str, Any]:
-        """NeMo Gym's `verify`: the request with its reward; a rollout that cannot be scored is masked."""
-        ((found, reason),) = await scoring.score([read_verify(body, reading)], weights, deadline)
-        masked = {"mask_sample": True, "failure_kind": "seper:unscored", "failure_reason": reason}
-        return {
-            **body.model_dump(exclude_unset=True),
-            "reward": number(found, reason),
-            **(masked if found is None else _parts(found)),
-        }
-
-    @app.post("/seed_session")
-    async def seed_session() -> dict[str, Any]:
-        """NeMo Gym's `seed_session`: nothing is kept between requests."""
-        return {}
 
     @app.get("/health")
     async def health() -> JSONResponse:
@@ -195,7 +158,3 @@ def _parts(score: Score) -> dict[str, Any]:
 def _turn_rewards(rollout: Rollout, scored: tuple[Score | None, str | None]) -> list[float] | None:
     credit = credit_of(rollout, scored[0])
     return None if isinstance(credit, str) else turn_rewards(credit)
-
-
-def _cost(score: Score | None) -> float:
-    return 0.0 if score is None else score.cost

@@ -1,6 +1,6 @@
 """Bodies of requests: what clients may send, checked field by field, and the questions that it asks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Annotated, Any, Self
 
@@ -137,47 +137,6 @@ class RewardsBody(_Body):
         """Return the weights of this request."""
         given = {each.name: getattr(self, each.name) for each in fields(RewardWeights)}
         return replace(default, **{name: value for name, value in given.items() if value is not None})
-
-
-class OpenRLHFBody(BaseModel):
-    """What OpenRLHF sends to ``--remote_rm_url``; fields beside these are not read."""
-
-    query: list[str] = Field(min_length=1, description="Prompts with responses, as the policy saw and wrote them.")
-    prompts: list[str]
-    labels: list[Any] = Field(description="A row each: {question, answers, passages?}, as an object or as JSON text.")
-
-    @model_validator(mode="after")
-    def _same_length(self) -> Self:
-        if not len(self.query) == len(self.prompts) == len(self.labels):
-            raise ValueError(
-                f"expected as many prompts and labels as queries, got {len(self.query)} queries, {len(self.prompts)} "
-                f"prompts and {len(self.labels)} labels; start OpenRLHF with --label_key"
-            )
-        return self
-
-
-class _Params(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-    input: str | list[Mapping[str, Any]] = []
-
-
-class _Response(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-    output: list[Mapping[str, Any]] = []
-
-
-class VerifyBody(BaseModel):
-    """What NeMo Gym's agents send to a resources server; the row's fields stand beside ``response``."""
-
-    model_config = ConfigDict(extra="allow")
-
-    responses_create_params: _Params
-    response: _Response
-    question: Any = Field(None, description="Not given: the text of the user's last message.")
-    answers: Any = Field(None, description="Aliases of the gold answer; not given: `expected_answer`.")
-    expected_answer: Any = None
 
 
 def _records(answers: Sequence[str] | Sequence[Sequence[str]]) -> Answers:

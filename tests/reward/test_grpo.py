@@ -1,6 +1,5 @@
 """The reward and the environment inside TRL's GRPOTrainer, on a tiny policy."""
 
-import json
 import threading
 from pathlib import Path
 
@@ -108,12 +107,9 @@ def test_training_does_not_notice_the_reward(tmp_path, tiny_reader, tiny_scorer,
 
 
 def test_trainers_of_two_kinds_share_a_server(tmp_path, tiny_reader, tiny_scorer):
-    """TRL trains with the server's rewards while requests come as OpenRLHF sends them; both get what is right."""
-    body = {
-        "query": [f"Who owns house {at}?Owner 1" for at in range(4)],
-        "prompts": [row["question"] for row in QUESTIONS],
-        "labels": [json.dumps({**row, "passages": [CORPUS[str(at)].text]}) for at, row in enumerate(QUESTIONS)],
-    }
+    """TRL trains with the server's rewards while another trainer posts rollouts; both get the right rewards."""
+    rollouts = [{"question": row["question"], "answers": row["answers"], "completion": "Owner 1"} for row in QUESTIONS]
+    body = {"rollouts": [{**row, "passages": [CORPUS[str(at)].text]} for at, row in enumerate(rollouts)]}
     columns = {name: [row[name] for row in QUESTIONS] for name in ("question", "answers")}
     expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(
         **columns, passages=[[CORPUS[str(at)].text] for at in range(4)]
@@ -121,12 +117,12 @@ def test_trainers_of_two_kinds_share_a_server(tmp_path, tiny_reader, tiny_scorer
     in_process = train(tmp_path / "in_process", tiny_reader, [SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)])
     found, trained = [], threading.Event()
 
-    def openrlhf():
+    def post():
         while not trained.is_set():
-            found.append(httpx2.post(f"{server.url}/openrlhf", json=body, timeout=60).json()["rewards"])
+            found.append(httpx2.post(f"{server.url}/rewards", json=body, timeout=60).json()["rewards"])
 
     with ServerThread(tiny_scorer) as server:
-        other = threading.Thread(target=openrlhf)
+        other = threading.Thread(target=post)
         other.start()
         by_url = train(tmp_path / "by_url", tiny_reader, [SePerReward(server.url, answer_weight=0.0, price=0.1)])
         trained.set()

@@ -45,6 +45,20 @@ LAYOUTS = {
 }  # fmt: skip
 
 
+LAYOUTS["a trace of verifiers 0.4"] = {
+    "task": {"type": "Mill", "data": {"prompt": QUESTION, "answers": ["Ida Voss"]}},
+    "nodes": [
+        {"parent": None, "message": PROMPT[-1], "sampled": False},
+        {"parent": 0, "message": {"role": "assistant", "content": "Answer: Bob"}, "sampled": True},  # given up
+        {"parent": 0, "message": MESSAGES[0], "sampled": True},
+        {"parent": 2, "message": MESSAGES[1], "sampled": False},
+        {"parent": 3, "message": MESSAGES[2], "sampled": True},
+    ],
+    "rewards": {"seper_judge": {"score": 0.9, "weight": 1.0}},
+    "info": {},
+}
+
+
 # how Search-R1's tables hold it: its template, with examples of the tags, and then what the policy wrote
 TEMPLATE = (
     "<|im_start|>user\nReason inside <think> and </think>. If you lack knowledge, search by <search> query </search>, "

@@ -208,7 +208,6 @@ def test_async_clients_of_one_loop(server, tiny_scorer):
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "answer_weight": -1}, "answer_weight"),
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "price": -1}, "greater than or equal to 0"),
         ("/rewards", {"rollouts": [{"question": "x", "answers": ["x"]}], "gain_weight": -1}, "gain_weight"),
-        ("/openrlhf", {"query": ["x"], "prompts": [], "labels": []}, "as many prompts and labels as queries"),
     ],
 )
 def test_an_unusable_body_is_told_field_by_field(server, path, body, message):
@@ -389,16 +388,9 @@ def test_metrics_and_what_serves(tiny_scorer):
     assert told["reader_weights"] == tiny_scorer.sampler.weights_hash
 
 
-def test_openrlhf(tiny_scorer):
-    """As ``openrlhf/utils/remote_rm_utils.py`` posts it, with the prompt and the response decoded as one text."""
-    label = json.dumps({"question": QUESTION, "answers": ANSWERS})
-    prompt = "<|im_start|>user\nWho runs the mill?<|im_end|>\n<|im_start|>assistant\n"
+def test_passages_between_tags(tiny_scorer):
     searched = f"<search>mill</search><information>{MILL}</information>\nAnswer: Ida Voss<|im_end|>"
-    body = {
-        "query": [prompt + searched, prompt + "Ida Voss<|im_end|>"],
-        "prompts": [prompt] * 2,
-        "labels": [label] * 2,
-    }
+    rollouts = [{"question": QUESTION, "answers": ANSWERS, "completion": said} for said in (searched, "Ida Voss")]
     columns = {
         "question": [QUESTION] * 2,
         "answers": [ANSWERS] * 2,
@@ -409,83 +401,48 @@ def test_openrlhf(tiny_scorer):
         expected = near(SePerReward(tiny_scorer, **VARIANTS[name], price=0.1)(**columns))
         weights = RewardWeights(**VARIANTS[name], price=0.1)
         with ServerThread(tiny_scorer, weights=weights, reading=Reading("information")) as server:
-            found = post(server, "/openrlhf", body).json()
-        assert found["rewards"] == found["scores"] == expected
-        assert found["extra_logs"]["cost"] == [0.1, 0.0]
-    unusable = {**body, "labels": [label, "Ida Voss"]}
-    with ServerThread(tiny_scorer) as server:
-        assert post(server, "/openrlhf", body).json()["rewards"] == [0.0, 0.0]  # without a tag nothing was found
-        refused = post(server, "/openrlhf", unusable)
-        assert refused.status_code == 422
-        assert "a label must be {question, answers, passages?}" in refused.json()["detail"]
-    with ServerThread(tiny_scorer, unscored=-1.0) as server:
-        found = post(server, "/openrlhf", unusable).json()
-        assert found["rewards"] == [0.0, -1.0]
-        assert found["extra_logs"]["unscored"] == [0.0, 1.0]
+            found = post(server, "/rewards", {"rollouts": rollouts}).json()
+        assert found["rewards"] == expected
+        assert [score["cost"] for score in found["scores"]] == [0.1, 0.0]
+    with ServerThread(tiny_scorer) as server:  # without a tag nothing was found
+        assert post(server, "/rewards", {"rollouts": rollouts}).json()["rewards"] == [0.0, 0.0]
 
 
-def test_nemo_gym(tiny_scorer):
-    """As a NeMo Gym agent posts it: the row, the request to the policy, and the Responses API's output."""
-    request = {
-        "responses_create_params": {"input": [{"role": "user", "content": QUESTION}], "tools": []},
-        "response": {
-            "id": "resp_1",
-            "output": [
-                {"type": "reasoning", "summary": []},
-                {"type": "function_call", "name": "search", "arguments": '{"query": "mill"}', "call_id": "1"},
-                {"type": "function_call_output", "call_id": "1", "output": MILL},
-                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Ida Voss"}]},
-            ],
-        },
-        "expected_answer": "Ida Voss",
-        "task": "mill",
-    }
+def test_items_of_the_responses_api(tiny_scorer):
+    """A function's output is a search; of several functions, the results of the named one are."""
+    output = [
+        {"type": "reasoning", "summary": []},
+        {"type": "function_call", "name": "search", "arguments": '{"query": "mill"}', "call_id": "1"},
+        {"type": "function_call_output", "call_id": "1", "output": MILL},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Ida Voss"}]},
+    ]
     (expected,) = SePerReward(tiny_scorer, gain_weight=0.0, closed_book=True, price=0.1)(
         question=[QUESTION], answers=[ANSWERS], completions=["Ida Voss"], passages=[[MILL]]
     )
+    body = {"rollouts": [{"question": QUESTION, "answers": ANSWERS, "completion": output}]}
     with ServerThread(tiny_scorer, weights=RewardWeights(gain_weight=0.0, closed_book=True, price=0.1)) as server:
-        assert post(server, "/seed_session", {}).json() == {}
-        found = post(server, "/verify", request).json()
-        assert found["reward"] == pytest.approx(expected, abs=1e-5)
-        assert found["cost"] == 0.1
-        assert {name: found[name] for name in ("response", "responses_create_params", "task")} == {
-            name: request[name] for name in ("response", "responses_create_params", "task")
-        }
-        assert "question" not in found  # only what came goes back
-        assert post(server, "/verify", {**request, "answers": []}).status_code == 422
-    output = [
-        {"type": "function_call", "name": "search", "arguments": "{}", "call_id": "1"},
-        {"type": "function_call", "name": "python", "arguments": "{}", "call_id": "2"},
-        {"type": "function_call_output", "call_id": "2", "output": MILL},
-        {"type": "function_call_output", "call_id": "1", "output": SHEEP},
+        found = post(server, "/rewards", body).json()
+        assert found["rewards"] == [pytest.approx(expected, abs=1e-5)]
+        assert found["scores"][0]["cost"] == 0.1
+    several = [
+        *(
+            {"type": "function_call", "name": name, "arguments": "{}", "call_id": name}
+            for name in ("search", "python")
+        ),
+        {"type": "function_call_output", "call_id": "python", "output": MILL},
+        {"type": "function_call_output", "call_id": "search", "output": SHEEP},
         {"type": "message", "role": "assistant", "content": "Said: Ida Voss."},
     ]
-    several = {**request, "response": {"output": output}}
-    rows = [
-        {"question": QUESTION, "answers": ANSWERS, "completion": [called, {"role": "tool", "content": MILL}]}
-        for called in (
-            {"role": "assistant", "tool_calls": [{"function": {"name": name}}]} for name in ("search", "python")
-        )
-    ]
+    body["rollouts"][0]["completion"] = several
     weights = RewardWeights(answer_weight=0.0, price=0.1)
     with ServerThread(tiny_scorer, weights=weights) as server:
-        refused = post(server, "/verify", several)
-        assert refused.status_code == 422
-        assert "got tools python (1), search (1): name those that search" in refused.json()["detail"]
-        reasons = post(server, "/rewards", {"rollouts": rows}).json()["reasons"]
-        assert [reason.partition(": name")[0] for reason in reasons] == [
-            "which results are searches is not known, got tools search (1), python (1)"
-        ] * 2
+        (reason,) = post(server, "/rewards", body).json()["reasons"]
+        assert "got tools python (1), search (1): name those that search" in reason
     reading = Reading(None, "Said: (.*)", ("search",))
     with ServerThread(tiny_scorer, weights=weights, reading=reading) as server:
-        found = post(server, "/verify", several).json()
         expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)(
             question=[QUESTION], answers=[ANSWERS], passages=[[SHEEP]]
         )
-        assert [found["reward"]] == pytest.approx(expected, abs=1e-5)
-        assert [each["cost"] for each in post(server, "/rewards", {"rollouts": rows}).json()["scores"]] == [0.1, 0.0]
+        assert post(server, "/rewards", body).json()["rewards"] == pytest.approx(expected, abs=1e-5)
     with ServerThread(tiny_scorer, weights=RewardWeights(gain_weight=0.0, price=0.0), reading=reading) as server:
-        assert post(server, "/verify", several).json()["reward"] == 1.0
-    with ServerThread(tiny_scorer, unscored=0.5) as server:
-        found = post(server, "/verify", {**request, "answers": []}).json()
-        assert (found["reward"], found["mask_sample"], found["failure_reason"]) == (0.5, True, "no gold answer")
+        assert post(server, "/rewards", body).json()["rewards"] == [1.0]
