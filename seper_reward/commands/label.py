@@ -236,13 +236,15 @@ def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin:
     """Print what a label folder holds, and what its reader should know."""
     from seper_reward.labels.rows import LABELS
     from seper_reward.labels.summary import summary_warnings
-    from seper_reward.reports.tables import placebo_line, sets_line, summary_table
+    from seper_reward.reports.tables import coverage_line, placebo_line, sets_line, summary_table
 
     print(f"\n{summary_table(summary, labeler)}\n")
     print(
         f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
         f"{summary['harmful']} harm, their 95 % intervals beyond ±{margin:g}; {summary['rejected']} rows rejected"
     )
+    if summary["unmoved"]:
+        print(coverage_line(summary))
     if "sets" in summary:
         print(sets_line(summary["sets"]))
     if "placebo" in summary:

@@ -24,6 +24,7 @@ _TITLES = {
     "search_rate_not_needed": "of the others searched",
     "decision_f1": "F1 of the decision to search",
     "unsure_before": "searches before which the reader was unsure",
+    "uncovered": "questions that need a search and for which none found a helpful passage",
     "break_even_price": "price at which the searches break even (mean ΔSePer)",
     "break_even_price_needed": "the same where a search is needed",
     "break_even_price_not_needed": "the same where none is needed",
@@ -99,7 +100,9 @@ class SearchAudit:
             agent's answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts
             whose question needs a search), ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of
             the decision to search, right where it is needed), ``unsure_before`` (share of searches before which SePer
-            was below ``needed_below``), ``break_even_price`` (mean ΔSePer of a search: at this price, in units of
+            was below ``needed_below``), ``uncovered`` (share of the questions with searches that need one of which no
+            search helped: all intervals end at or below ``margin``, a bound for every policy on this corpus),
+            ``break_even_price`` (mean ΔSePer of a search: at this price, in units of
             belief, the searches earn what they cost, failed calls apart) and that of questions that ``_needed`` one
             and did ``_not_needed``.
         kinds: Share of searches that were ``helpful``, ``useless`` (within ``margin``) and ``harmful``, and how many
@@ -222,7 +225,7 @@ def audit_searches(
         left_out=len(rollouts) - len(kept),
         needed_below=needed,
         margin=margin,
-        measures=_measures([each for each, _ in kept], [own[()].seper < needed for _, own in kept], rows),
+        measures=_measures([each for each, _ in kept], [own[()].seper < needed for _, own in kept], rows, margin),
         kinds=_kinds(rows),
         by_search=rows,
     )
@@ -232,7 +235,9 @@ def _kind(gain: float, margin: float) -> str:
     return "helpful" if gain > margin else "harmful" if gain < -margin else "useless"
 
 
-def _measures(rollouts: Sequence[Played], needs: Sequence[bool], rows: Sequence[Search]) -> dict[str, Any]:
+def _measures(
+    rollouts: Sequence[Played], needs: Sequence[bool], rows: Sequence[Search], margin: float
+) -> dict[str, Any]:
     ids = [each.query.id for each in rollouts]
     pairs = list(zip(rollouts, needs, strict=True))
 
@@ -243,6 +248,9 @@ def _measures(rollouts: Sequence[Played], needs: Sequence[bool], rows: Sequence[
         return ratio_over_questions([row.id for row in chosen], [(part(row), 1.0) for row in chosen])
 
     of_need = {need: [row for row in rows if needs[row.rollout] == need] for need in (True, False)}
+    highest: dict[str, float] = {}
+    for row in of_need[True]:
+        highest[row.id] = max(row.high, highest.get(row.id, row.high))
     right = over_rollouts(lambda each, _: (exact_match(each.answer, each.query.answers), 1.0))
     return {
         **({"accuracy": right} if any(each.answer for each in rollouts) else {}),
@@ -253,6 +261,7 @@ def _measures(rollouts: Sequence[Played], needs: Sequence[bool], rows: Sequence[
         "search_rate_not_needed": over_rollouts(lambda each, need: (not need and bool(each.found), not need)),
         "decision_f1": over_rollouts(lambda each, need: (2 * (need and bool(each.found)), need + bool(each.found))),
         "unsure_before": over_searches(rows, lambda row: row.unsure_before),
+        "uncovered": ratio_over_questions(list(highest), [(high <= margin, 1.0) for high in highest.values()]),
         "break_even_price": over_searches(rows, lambda row: row.delta_seper),
         "break_even_price_needed": over_searches(of_need[True], lambda row: row.delta_seper),
         "break_even_price_not_needed": over_searches(of_need[False], lambda row: row.delta_seper),

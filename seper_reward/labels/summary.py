@@ -11,6 +11,7 @@ from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, baseline_error
 from seper_reward.types import LabeledQuery
 
 MARGIN = 0.05  # labels nearer to 0 are no help and no harm, however sure
+KNOWN = 0.5  # baseline SePer from which a reader needs no passage
 _MANY = 0.1  # share of contexts with unfinished or empty responses that a run warns of
 _DIGITS = 6
 
@@ -29,14 +30,18 @@ def summarize(
         margin: Labels within this distance of 0 neither help nor harm.
 
     Returns:
-        Numbers of ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows; ``helpful`` and
-        ``harmful``, how many passages have a label whose whole 95 % interval is above ``margin`` or below its
-        negative; ``contexts`` whose responses the rows hold, and how many of them are ``unfinished`` (half of their
-        responses were cut at their greatest length), ``empty`` (half say nothing) and ``all_equal`` (one text);
-        ``long_answers``, how many questions have no gold answer as short as a response, where a reader tells that;
-        ``sets``, where sets were labelled: ``labels`` of passages beside given ones, ``reader_calls``, and what
-        ``order_effect`` returns; and ``groups``, each with ``questions``, ``baseline_seper`` (for ΔSePer only), the
-        mean label by role and the number of ``passages`` by role.
+        - ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows;
+        - ``helpful`` and ``harmful``: passages whose whole 95 % interval is above ``margin`` or below its negative;
+        - ``unmoved``: questions that no passage helps (all intervals end at or below ``margin``), and ``uncovered``:
+          those of them that the reader does not know without a passage (for ΔSePer only);
+        - ``contexts`` with responses in the rows, and how many of them are ``unfinished`` (half of their responses
+          were cut at the greatest length), ``empty`` (half are empty) and ``all_equal`` (one text);
+        - ``long_answers``: questions without a gold answer as short as a response, if the reader's probabilities show
+          it;
+        - ``sets``, if sets were labelled: ``labels`` of passages next to given ones, ``reader_calls``, and the result
+          of ``order_effect``;
+        - ``groups``: each with ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the
+          number of ``passages`` by role.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in labels:
@@ -50,9 +55,21 @@ def summarize(
         "rejected": rejected,
         "helpful": sum(low > margin for low, _ in intervals),
         "harmful": sum(high < -margin for _, high in intervals),
+        **_coverage(labels, column, margin),
         **_response_counts(labels),
         **_set_counts(labels, column),
         "groups": {name: _summarize_group(rows, column) for name, rows in groups.items()},
+    }
+
+
+def _coverage(labels: Sequence[Mapping[str, Any]], column: str, margin: float) -> dict[str, int]:
+    unmoved = [
+        row for row in labels if all(label_interval(passage, column)[1] <= margin for passage in row["passages"])
+    ]
+    baselines = [row["baseline"]["seper"] for row in unmoved if "seper" in row.get("baseline", {})]
+    return {
+        "unmoved": len(unmoved),
+        **({"uncovered": sum(seper < KNOWN for seper in baselines)} if column == DELTA_SEPER else {}),
     }
 
 

@@ -11,6 +11,7 @@ from seper_reward.estimators.clustering import heaviest_clusters
 from seper_reward.labels.audit import FALSE_NEGATIVES
 from seper_reward.labels.forecast import Forecast
 from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.labels.summary import KNOWN
 from seper_reward.runtime.profiling import Profile
 
 _DELTA_SEPER = (DELTA_SEPER, f"{DELTA_SEPER}_hard")  # labels that the tables call ΔSePer
@@ -112,6 +113,17 @@ def sets_line(sets: Mapping[str, Any]) -> str:
         f"{line}; {effect['pairs']} pairs in both orders differ by {effect['mean_change']:.3f} "
         f"({effect['by_chance']:.3f} by chance)"
     )
+
+
+def coverage_line(summary: Mapping[str, Any]) -> str:
+    """Return how many questions no passage helps, and what follows for retrievers over these passages."""
+    line = f"no passage helps in {summary['unmoved']} of {summary['questions']} questions"
+    if "uncovered" in summary:
+        line += (
+            f"; {summary['uncovered']} of these the reader cannot answer alone (SePer below {KNOWN:g}), and no "
+            "ranking of these passages changes that"
+        )
+    return line
 
 
 def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:

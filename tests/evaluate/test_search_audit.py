@@ -26,6 +26,7 @@ def played(name, *found, answer="Ida"):
 #: SePer by question and what was found.
 KNOWN = {
     ("new", ()): 0.1, ("new", (A,)): 0.9, ("new", (B,)): 0.12, ("new", (B, A)): 0.7,
+    ("lone", ()): 0.1, ("lone", (B,)): 0.05,
     ("old", ()): 0.8, ("old", (B,)): 0.3,
 }  # fmt: skip
 
@@ -59,7 +60,7 @@ def test_by_hand(scripted):
         {
             "accuracy": 0.8, "searches_per_rollout": 0.8, "needed": 0.6, "search_rate_needed": 2 / 3,
             "search_rate_not_needed": 0.5, "decision_f1": 2 * 2 / (3 + 3), "unsure_before": 0.75,
-            "failed_calls_per_rollout": 0.0,
+            "failed_calls_per_rollout": 0.0, "uncovered": 0.0,
             "break_even_price": sum(gains) / 4, "break_even_price_needed": sum(gains[:3]) / 3,
             "break_even_price_not_needed": -0.5,
         },
@@ -67,6 +68,13 @@ def test_by_hand(scripted):
     )  # fmt: skip
     kinds = {kind: (row["searches"], row["mean"], row.get("surely")) for kind, row in found.kinds.items()}
     assert kinds == {"helpful": (2, 0.5, 2), "useless": (1, 0.25, None), "harmful": (1, 0.25, 1)}
+
+
+def test_a_question_is_uncovered_if_no_search_of_any_rollout_helped(scripted):
+    rollouts = [played("new", A), played("new", B), played("lone", B), played("old", B)]
+    measures = audit_searches(None, rollouts).measures
+    assert measures["needed"]["mean"] == 0.75
+    assert measures["uncovered"]["mean"] == 0.5
 
 
 def test_at_the_break_even_price_searches_earn_what_they_cost(scripted):

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from seper_reward.labels.summary import order_effect, summarize, summary_warnings
+from seper_reward.reports.tables import coverage_line
 
 
 def test_contexts_whose_responses_tell_little_are_counted_and_warned_of():
@@ -40,6 +41,24 @@ def test_answers_that_no_response_can_be_are_counted_and_warned_of():
     assert warning.startswith("the answers of 1 questions are longer than a response can be")
     assert "delta_belief" in warning
     assert not summary_warnings(summarize([row(None), *[row(-2.0)] * 9]))
+
+
+def test_questions_that_no_passage_helps_are_counted_and_those_of_them_that_are_unknown():
+    def row(seper, *highs):
+        passages = [{"delta_seper": high - 0.1, "low": high - 0.2, "high": high} for high in highs]
+        return {"baseline": {"seper": seper}, "passages": passages}
+
+    labels = [row(0.2, 0.05, -0.3), row(0.9, 0.01), row(0.2, 0.06, 0.0), row(0.1)]
+    summary = summarize(labels)
+    assert (summary["unmoved"], summary["uncovered"]) == (3, 2)
+    assert summarize(labels, margin=0.1)["unmoved"] == 4
+    assert coverage_line(summary) == (
+        "no passage helps in 3 of 4 questions; 2 of these the reader cannot answer alone (SePer below 0.5), and no "
+        "ranking of these passages changes that"
+    )
+    likelihood = summarize([{"passages": [{"likelihood": -0.2}]}], "likelihood")
+    assert likelihood["unmoved"] == 1
+    assert coverage_line(likelihood) == "no passage helps in 1 of 1 questions"
 
 
 def test_what_order_does_beyond_chance_by_hand():

@@ -67,6 +67,17 @@ def test_log_probs_of_given_texts(local, url):
         torch.testing.assert_close(one, other, atol=5e-3, rtol=1e-3)
 
 
+def test_probabilities_of_gold_answers_are_those_in_process(local, url):
+    engine = on_engine(local, url)
+    assert engine.knows_leaves
+    texts = [" honey", " in 1840", " 4 or so"]
+    for one, other in zip(engine.leaves(PROMPTS, texts), local.leaves(PROMPTS, texts), strict=True):
+        assert (one.text, one.token_ids) == (other.text, other.token_ids)
+        assert one.log_prob == pytest.approx(other.log_prob, abs=0.02)
+        assert one.draw_log_prob == pytest.approx(other.draw_log_prob, abs=0.02)
+        assert one.mean_log_prob == pytest.approx(other.mean_log_prob, abs=5e-3)
+
+
 def test_first_tokens_follow_the_readers_distribution(local, url):
     engine = on_engine(local, url, num_samples=200, max_new_tokens=1, temperature=0.7, stop=())
     first = torch.tensor([ids[0] for ids in engine.sample(PROMPTS[:1])[0].token_ids])
