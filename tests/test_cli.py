@@ -159,7 +159,7 @@ def test_the_next_command_finds_the_labels_without_a_word(words, tmp_path, monke
     assert cli.main(["export", "--format", "trec", "--output", "qrels"]) == 0
     assert capsys.readouterr().err == "next: ir_measures qrels RUN.trec nDCG@10\n"
     assert cli.main(["report"]) == 2
-    assert "runs/label holds labels of 'gold'" in capsys.readouterr().err
+    assert "runs/label has labels of 'gold'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("rank", "said"), [("0", "next: run this\n"), ("1", "")])
