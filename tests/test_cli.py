@@ -47,7 +47,7 @@ def test_an_interrupted_command_says_that_it_goes_on(words, tmp_path, monkeypatc
     monkeypatch.setattr(GoldLabeler, "label", interrupted)
     assert cli.main(words) == 130
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "seper-reward label: interrupted; what is finished stays on disk, and the same command goes on"
+    assert last == "seper-reward label: interrupted; finished work stays on disk, and the same command resumes"
     monkeypatch.undo()
     assert cli.main(words) == 0
     assert "2/3" in capsys.readouterr().err  # it went on
