@@ -589,7 +589,7 @@ def test_help_teaches(capsys):
         main(["label", "--help"])
     text = capsys.readouterr().out
     assert "--num_samples" in text
-    assert "Responses per prompt" in text
+    assert "responses per prompt" in text
     assert main([]) == 2
     assert main(["lable"]) == 2
 
