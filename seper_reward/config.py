@@ -26,7 +26,6 @@ from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompts import Baseline, PromptStyle, prompt_style
 from seper_reward.reader.sampler import EngineOptions, Layout, ReaderOptions
-from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.settings import check_types, setting
 from seper_reward.scorer import SePerScorer
@@ -536,7 +535,7 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         chat=chat_options(config),
         estimator=config.estimator_options,
         max_passage_tokens=config.max_passage_tokens,
-        cache=Cache(config.cache) if config.cache else None,
+        cache=config.cache or None,
         reader_options=reader_options(config),
         entailment_options=entailment_options(config),
         engine=EngineOptions(

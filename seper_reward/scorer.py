@@ -5,6 +5,7 @@ import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from seper_reward.data.queries import as_query
@@ -18,7 +19,7 @@ from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompted import PromptedReader, ahead
 from seper_reward.reader.prompts import Baseline, PromptStyle
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, Sampler
-from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.cache import Cache, open_cache
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
 from seper_reward.types import (
@@ -46,7 +47,7 @@ class SePerScorer:
         chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
         estimator: The options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
         max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
-        cache: Cache of responses and entailment scores between runs.
+        cache: Cache of responses and entailment scores between runs, or the path of its file, made if absent.
 
     Attributes:
         reader: The prompted reader: its responses, and how likely it finds given answers.
@@ -65,8 +66,9 @@ class SePerScorer:
         chat: ChatOptions = ChatOptions(),
         estimator: Estimator | None = None,
         max_passage_tokens: int | None = None,
-        cache: Cache | None = None,
+        cache: Cache | str | Path | None = None,
     ) -> None:
+        cache = open_cache(cache)
         self.reader = PromptedReader(
             sampler, prompt=prompt, chat=chat, max_passage_tokens=max_passage_tokens, cache=cache
         )
@@ -83,7 +85,7 @@ class SePerScorer:
         chat: ChatOptions = ChatOptions(),
         estimator: Estimator | None = None,
         max_passage_tokens: int | None = None,
-        cache: Cache | None = None,
+        cache: Cache | str | Path | None = None,
         reader_options: ReaderOptions = ReaderOptions(),
         entailment_options: LoadOptions = LoadOptions(),
         engine: EngineOptions | Sequence[str] = (),
@@ -101,6 +103,7 @@ class SePerScorer:
             ConnectionError: A server does not answer.
             ValueError: An option is out of range, or a server cannot be used as this reader.
         """
+        cache = open_cache(cache)  # fail early: loading the models is slow
         defaults = reader_defaults(reader.name if isinstance(reader, LoadedModel) else reader)
         sampler = load_sampler(
             reader,

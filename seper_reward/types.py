@@ -5,6 +5,7 @@ Axis letters used everywhere: Q questions, P passages, S samples, A answers, C c
 
 from __future__ import annotations
 
+import html
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -67,6 +68,15 @@ def answer_text(answers: Answers) -> str:
     'Ida Voss, Bob'
     """
     return ", ".join(aliases[0] for aliases in answer_items(answers))
+
+
+def excerpt(text: str, most: int = 60) -> str:
+    """Return a text of at most ``most`` characters, cut with an ellipsis.
+
+    >>> excerpt("Ida Voss built the mill", 10)
+    'Ida Voss …'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 @dataclass(frozen=True)
@@ -242,8 +252,11 @@ class Estimate:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Belief:
     """How strongly the reader believes in the gold answer in one context.
 
@@ -300,8 +313,27 @@ class Belief:
         """The texts of the L distinct responses."""
         return self.sampled.texts
 
+    def __repr__(self) -> str:
+        """Return SePer with its interval, and the heaviest responses with their weights."""
+        return f"Belief(seper={self.soft}, {len(self.responses)} responses{self._heaviest(': ', 3)})"
 
-@dataclass(frozen=True)
+    def _repr_html_(self) -> str:
+        columns = (self.responses, self.counts, self.weights, self.cluster_ids, self.best_support)
+        rows = sorted(itertools.zip_longest(*columns, fillvalue=0), key=lambda row: -row[2])
+        return html_table(
+            f"SePer {self.soft}, hard {self.hard}",
+            ("response", "drawn", "weight", "cluster", "support"),
+            [(text, drawn, f"{weight:.3f}", cluster, f"{best:.3f}") for text, drawn, weight, cluster, best in rows],
+        )
+
+    def _heaviest(self, before: str, most: int) -> str:
+        """Return the responses with the greatest weights, after ``before`` if there are any."""
+        pairs = sorted(zip(self.responses, self.weights, strict=False), key=lambda pair: -pair[1])
+        texts = [f"{excerpt(text)!r} {weight:.2f}" for text, weight in pairs[:most]]
+        return before * bool(texts) + ", ".join(texts) + ", …" * (len(pairs) > most)
+
+
+@dataclass(frozen=True, repr=False)
 class Utility:
     """What one passage (or one set of passages) did to the reader's belief in the gold answer.
 
@@ -352,6 +384,19 @@ class Utility:
     def baseline_seper(self) -> float:
         """Soft SePer without any passage."""
         return self.baseline.seper
+
+    def __repr__(self) -> str:
+        """Return ΔSePer with its interval, and SePer without and with the passage."""
+        named = f", passage_id={self.passage_id!r}" if self.passage_id else ""
+        return f"Utility(delta_seper={self.soft}, seper {self.baseline_seper:.3f} → {self.seper:.3f}{named})"
+
+    def _repr_html_(self) -> str:
+        contexts = (("no passage", self.baseline), (f"passage {self.passage_id}".strip(), self.belief))
+        return html_table(
+            f"ΔSePer {self.soft}, hard {self.hard}",
+            ("context", "SePer", "hard", "responses"),
+            [(name, belief.soft, belief.hard, belief._heaviest("", 3)) for name, belief in contexts],
+        )
 
 
 @dataclass(frozen=True)
@@ -467,3 +512,11 @@ class Measured:
 
 #: Measures questions, such as ``SePerScorer.measure``.
 Measure = Callable[[Sequence[Asked]], Sequence[Measured | UnscorableError]]
+
+
+def html_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a table for notebooks; texts are escaped."""
+    from tabulate import tabulate  # only notebooks need it
+
+    cells = [[str(cell) for cell in row] for row in rows]
+    return f"<p>{html.escape(caption)}</p>{tabulate(cells, header, tablefmt='html', disable_numparse=True)}"

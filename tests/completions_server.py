@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from seper_reward import ResponseSampler
+from seper_reward.reader.engine import canary
 
 Answer = tuple[int, Any]  # status, and a JSON value or raw bytes
 
@@ -34,7 +35,10 @@ class CompletionsServer:
     echoes: bool = True
     fault: Callable[[dict], Answer | None] = lambda body: None
     spoil: Callable[[dict, dict], None] = lambda body, answer: None
+    adapters: tuple[str, ...] = ()
+    vllm_config: dict | None = None  # what a server in development mode shows
     requests: list[dict] = field(default_factory=list)
+    canaries: list[dict] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     in_flight: int = 0
     most_in_flight: int = 0
@@ -55,9 +59,14 @@ class CompletionsServer:
             http.server_close()
 
     def models(self) -> dict:
-        return {"data": [{"id": self.model, "root": f"/models/{self.model}", "max_model_len": self.window}]}
+        base = {"id": self.model, "root": f"/models/{self.model}", "max_model_len": self.window, "parent": None}
+        return {"data": [base, *({"id": name, "root": "/tmp", "parent": self.model} for name in self.adapters)]}
 
     def complete(self, body: dict) -> Answer:
+        if body["prompt"] == canary.PROBE:
+            self.canaries.append(body)
+            with self._lock:
+                return 200, self.greedy(body)
         self.requests.append(body)
         if body["model"] != self.model:
             return 404, {"error": {"message": f"The model {body['model']} does not exist"}}
@@ -82,6 +91,19 @@ class CompletionsServer:
             log_probs["token_logprobs"].append(float(values[0]))
             log_probs["top_logprobs"] = [None] * len(body["prompt"]) + [likeliest]
         return {"choices": [{"index": 0, "text": "", "finish_reason": "length", "logprobs": log_probs}]}
+
+    def greedy(self, body: dict) -> dict:
+        ids, tokens, rows = list(self.sampler.tokenizer(body["prompt"]).input_ids), [], []
+        for _ in range(body["max_tokens"]):
+            with torch.no_grad():
+                found = self.sampler._model(input_ids=torch.tensor([ids])).logits[0, -1].float().log_softmax(-1)
+            values, likeliest = found.topk(body["logprobs"])
+            rows.append(dict(zip(self.named(likeliest.tolist()), values.tolist(), strict=True)))
+            tokens += self.named(likeliest[:1].tolist())
+            ids.append(int(likeliest[0]))
+        log_probs = [max(row.values()) for row in rows]
+        found = {"tokens": tokens, "token_logprobs": log_probs, "top_logprobs": rows}
+        return {"choices": [{"index": 0, "text": "", "finish_reason": "length", "logprobs": found}]}
 
     def draw(self, body: dict) -> dict:
         tokenizer, prompt = self.sampler.tokenizer, body["prompt"]
@@ -137,7 +159,12 @@ def handler(server: CompletionsServer):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self):
-            self.reply(200, server.models())
+            if self.path.startswith("/v1/models"):
+                self.reply(200, server.models())
+            elif self.path == "/server_info?config_format=json" and server.vllm_config is not None:
+                self.reply(200, {"vllm_config": server.vllm_config})
+            else:
+                self.reply(404, {"detail": "Not Found"})
 
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -154,6 +154,19 @@ def test_a_cache_saves_all_work_and_changes_nothing(tiny_scorer, monkeypatch, tm
     assert first == again
 
 
+def test_a_cache_is_named_by_its_path(tiny_scorer, tmp_path):
+    path = tmp_path / "sub" / "cache.sqlite"
+    scorer = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", cache=str(path))
+    expected = scorer.utilities([RECORD])
+    assert scorer.cache.misses > 0
+    again = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", cache=path)
+    assert again.utilities([RECORD]) == expected
+    assert again.cache.misses == 0
+    # before the models, which are slow to load, and of which there is none of this name
+    with pytest.raises(TypeError, match="cache must be a path"):
+        SePerScorer.from_pretrained("nowhere/none", cache=3)
+
+
 def test_a_question_longer_than_the_window_cannot_be_scored(tiny_scorer):
     with pytest.raises(UnscorableError, match="question has no room"):
         tiny_scorer.utilities([{**RECORD, "question": "why " * 600}])

@@ -138,6 +138,15 @@ class PolicyArguments(ThisMachine, GRPOConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        gathers = self.vllm_mode == "server" or self.vllm_tensor_parallel_size > 1
+        if self.use_vllm and self.world_size > 1 and gathers:
+            # TRL ends the loop of searches on each rank alone, but generates its turns for several ranks together
+            raise ValueError(
+                f"a policy with a search tool on {self.world_size} processes would wait for ever with "
+                f"vllm_mode={self.vllm_mode!r} and vllm_tensor_parallel_size={self.vllm_tensor_parallel_size}: ranks "
+                "search for different numbers of turns; give vllm_mode 'colocate' with vllm_tensor_parallel_size 1, "
+                "or use AsyncGRPOTrainer"
+            )
         # TRL asks this only of runs that evaluate while they train; here every run is measured before and after
         size = self.per_device_eval_batch_size * self.world_size
         generations = self.num_generations_eval or self.num_generations
@@ -260,14 +269,14 @@ def new_trainer(
 
 
 def new_reward(config: PolicyConfig, scorer: SePerScorer, weights: RewardWeights) -> SePerReward:
-    """Return a reward with the reader of the settings; ranks share its work.
+    """Return a reward with the reader of the settings.
 
     Args:
         config: Settings of the recipe.
         scorer: The reader.
         weights: Weights of the reward.
     """
-    return SePerReward(scorer, **asdict(weights), reader=config.reader, share_ranks=True)
+    return SePerReward(scorer, **asdict(weights), reader=config.reader)
 
 
 def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, Any]]) -> None:

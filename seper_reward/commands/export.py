@@ -1,6 +1,7 @@
 """Write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from seper_reward.command import parse
 from seper_reward.config import LEARN_FROM_HELP, LearnFrom
@@ -19,7 +20,7 @@ class ExportConfig:
         "sentence-transformers-flat (query, passage, label: CoSENT, MSE), tevatron, flagembedding (with distillation "
         "scores), or trec (qrels).",
     )
-    output: str = setting("", "File to write, Parquet if its name ends in .parquet. Required.")
+    output: str = setting("", "File to write, Parquet if its name ends in .parquet, CSV if in .csv. Required.")
     label: str | None = setting(
         None,
         "Field of the labels; not given: the labeler's own field (delta_seper for the labeler delta_seper, whose rows "
@@ -77,5 +78,5 @@ def command(arguments: list[str]) -> str:
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from == "paths" else "questions"
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}")
-    kind = "parquet" if config.output.endswith(".parquet") else "json"
+    kind = {".parquet": "parquet", ".csv": "csv"}.get(Path(config.output).suffix, "json")
     return _AFTER_EXPORT.get(config.format, "").format(output=config.output, kind=kind)

@@ -55,9 +55,11 @@ def command(arguments: list[str]) -> str:
         print(f"{config.output}: open it in a browser")
         return f"seper-reward export --labels {config.labels} --output lists.jsonl" if config.labels else ""
     from seper_reward.data.rows import read_valid_rows
+    from seper_reward.labels.integrity import check_labels
     from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of
     from seper_reward.reports.figures import plot_belief
 
+    check_labels(Path(str(config.labels)))
     rows = {row["id"]: row for _, row in read_valid_rows(Path(str(config.labels)) / LABELS)}
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
         raise ValueError(f"{config.labels} has labels of {labeler!r}; a figure of beliefs needs labels of ΔSePer")

@@ -6,7 +6,6 @@ from pathlib import Path
 from seper_reward.command import check_margin, parse
 from seper_reward.commands.label import MARGIN_HELP, after_labels, show_summary
 from seper_reward.config import EstimatorConfig, entailment_options
-from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.settings import setting
 
 
@@ -33,7 +32,7 @@ def command(arguments: list[str]) -> str:
     from seper_reward.labels.rows import DELTA_SEPER
 
     entailment = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
-    judge = BeliefJudge(entailment, config.estimator_options, Cache(config.cache) if config.cache else None)
+    judge = BeliefJudge(entailment, config.estimator_options, config.cache or None)
     summary = rescore(config.labels, config.output_dir, judge, asdict(config), config.margin)
     show_summary(summary, DELTA_SEPER, Path(config.output_dir), config.margin)
     return after_labels(Path(config.output_dir), DELTA_SEPER)

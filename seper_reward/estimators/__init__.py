@@ -1,4 +1,4 @@
-"""From responses to a belief. This module exports the formulas only, which need tensors and no model."""
+"""From responses to a belief. This module exports only the formulas, which work on tensors without a model."""
 
 from seper_reward.estimators.entropy import predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import (

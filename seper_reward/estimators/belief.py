@@ -1,4 +1,4 @@
-"""The pairs of texts that a judge must score, and the belief that follows from the scores: pure functions."""
+"""The pairs of texts to be scored for entailment, and the belief computed from the scores: pure functions."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -32,20 +32,20 @@ Pair = tuple[str, str]  # premise, hypothesis
 
 
 def support_pairs(options: Estimator, sampled: Responses, answers: Answers) -> set[Pair]:
-    """Return the pairs that tell how far responses, drawn or known, support answers."""
+    """Return the pairs needed to score how far responses, drawn or known, support answers."""
     texts, aliases = {*sampled.texts, *(leaf.text for leaf in sampled.known_leaves)}, answer_aliases(answers)
     backward = set(itertools.product(aliases, texts)) if _reads_backward(options) else set()
     return backward | set(itertools.product(texts, aliases))
 
 
 def first_pairs(options: Estimator, sampled: Responses, answers: Answers) -> set[Pair]:
-    """Return the pairs to be judged first: those for support, and those of drawn responses in one direction."""
+    """Return the pairs to be judged first: support pairs, and pairs of drawn responses in one direction."""
     among = itertools.combinations(sorted(sampled.texts), 2)  # a text that occurs twice is paired with itself
     return support_pairs(options, sampled, answers) | set(among)
 
 
 def second_pairs(options: Estimator, sampled: Responses, probs: Mapping[Pair, Tensor]) -> set[Pair]:
-    """Return the reverse of those pairs of responses whose first direction entails; equivalence needs both."""
+    """Return the reverse of each pair of responses whose first direction entails; equivalence needs both."""
     pairs = itertools.combinations(sorted(set(sampled.texts)), 2)
     return {(two, one) for one, two in pairs if _entails(options, probs[one, two])}
 
@@ -100,7 +100,7 @@ def response_clusters(options: Estimator, texts: Sequence[str], probs: Mapping[P
 
 
 def soft_estimate(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> Estimate:
-    """Return the soft SePer that ``belief`` would have, from the pairs of ``support_pairs`` alone."""
+    """Return the same soft SePer as ``belief``, from the pairs of ``support_pairs`` alone."""
     draws = weigh(options, sampled)
     support, _ = _support(options, draws.responses.texts, answers, probs)
     items = list(map(len, answer_items(answers)))
@@ -108,7 +108,7 @@ def soft_estimate(options: Estimator, sampled: Responses, answers: Answers, prob
 
 
 def weigh(options: Estimator, sampled: Responses) -> Draws:
-    """Return the distinct ones among sampled responses, weighted as the options say."""
+    """Return the distinct responses of a sample, weighted according to the options."""
     if _by_mass(options, sampled):
         return drawn_by_mass(sampled)
     log_probs: Sequence[Tensor] = sampled.token_log_probs
@@ -119,19 +119,19 @@ def weigh(options: Estimator, sampled: Responses) -> Draws:
 
 
 def _drawn(options: Estimator, sampled: Responses, draws: Draws) -> Draws:
-    """Return the draws weighed without the gold answer's own probability: entropies know nothing of that."""
+    """Return the draws weighed without the gold answer's own probability, which entropies do not use."""
     return drawn_by_mass(replace(sampled, known_leaves=())) if _by_mass(options, sampled) else draws
 
 
 def _by_mass(options: Estimator, sampled: Responses) -> bool:
-    """Return whether responses are weighted by their own mass; where it is not known, all count the same."""
+    """Return whether responses are weighted by their own mass; if it is unknown, all weigh the same."""
     return options.weighting == "mass" and has_mass(sampled)
 
 
 def _support(
     options: Estimator, responses: Sequence[str], answers: Answers, probs: Mapping[Pair, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return how far each response supports each alias, for soft SePer and for hard SePer, ``(S, A)`` each."""
+    """Return the support of each alias by each response, for soft and for hard SePer, ``(S, A)`` each."""
     aliases = answer_aliases(answers)
     forward = _table(probs, responses, aliases)  # (S, A, K)
     backward = _table(probs, aliases, responses).transpose(0, 1) if _reads_backward(options) else None
@@ -152,7 +152,7 @@ def _reads_backward(options: Estimator) -> bool:
 
 
 def _equivalent(options: Estimator, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
-    # a pair is not judged if its first direction does not entail, or a text was not drawn
+    # pairs whose first direction does not entail, and pairs with a text that was not drawn, are not in probs
     both = [[(one, two) in probs and _entails(options, probs[one, two]) for two in responses] for one in responses]
     return torch.tensor(both)  # (S, S) bool
 
@@ -166,7 +166,7 @@ def _agreement(options: Estimator) -> Callable[[Tensor], Tensor]:
 
 
 def _threshold(options: Estimator) -> float:
-    """Return the least agreement that counts; where it is 0 or 1, half of a cluster's members are enough."""
+    """Return the minimum agreement of a match; 0.5 if agreement is 0 or 1: half of a cluster's members are enough."""
     return options.threshold if options.match in ("threshold", "equivalent") else 0.5
 
 

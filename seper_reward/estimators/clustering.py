@@ -12,11 +12,10 @@ from seper_reward.estimators.seper import Clusters, check_choice
 def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:
     """Group responses that mean the same, by mutual entailment.
 
-    ``components`` are the connected components, whatever the order of the samples. The others go through the samples
-    in their order. With ``complete`` a sample joins the first cluster if it is linked to all of its members, else the
-    next, or opens one: all pairs of a cluster are equivalent (arXiv:2503.01478, eq. 4). With ``greedy``, as in the
-    official code, each that has no cluster yet opens one, and all later samples linked to it join, even those that an
-    earlier cluster had.
+    ``components`` are the connected components, in any order of the samples. ``complete`` and ``greedy`` depend on the
+    order. With ``complete``, a sample joins the first cluster with all of whose members it is linked, or opens a new
+    one: all pairs of a cluster are equivalent (arXiv:2503.01478, eq. 4). With ``greedy``, as in the official code,
+    each sample without a cluster opens one, and all later samples linked to it join, even from an earlier cluster.
 
     Args:
         equivalent: ``(S, S)`` bool, whether response i entails response j; a link needs both directions, and each
@@ -35,13 +34,13 @@ def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:
     check_choice("clusters", clusters, get_args(Clusters))
     if equivalent.ndim != 2 or equivalent.shape[0] != equivalent.shape[1]:
         raise ValueError(f"equivalent must be square (S, S), got {tuple(equivalent.shape)}")
-    linked = equivalent & equivalent.T | torch.eye(len(equivalent), dtype=torch.bool)
+    linked = equivalent & equivalent.T | torch.eye(len(equivalent), dtype=torch.bool, device=equivalent.device)
     return {"components": _components, "complete": _complete, "greedy": _greedy}[clusters](linked)
 
 
 def _components(linked: Tensor) -> Tensor:
     samples = len(linked)
-    first = torch.arange(samples)
+    first = torch.arange(samples, device=linked.device)
     for _ in range(samples):  # each round carries the smallest index of a component one link further
         reachable = torch.where(linked, first[None, :], samples)  # (S, S)
         smallest = reachable.min(dim=1).values if samples else first
@@ -54,7 +53,7 @@ def _components(linked: Tensor) -> Tensor:
 
 def _complete(linked: Tensor) -> Tensor:
     clusters: list[list[int]] = []
-    ids = torch.zeros(len(linked), dtype=torch.long)
+    ids = torch.zeros(len(linked), dtype=torch.long, device=linked.device)
     for sample, others in enumerate(linked):
         fitting = (cluster for cluster, members in enumerate(clusters) if bool(others[members].all()))
         ids[sample] = cluster = next(fitting, len(clusters))
@@ -65,7 +64,7 @@ def _complete(linked: Tensor) -> Tensor:
 
 
 def _greedy(linked: Tensor) -> Tensor:
-    ids = torch.full((len(linked),), -1)
+    ids = torch.full((len(linked),), -1, device=linked.device)
     clusters = 0
     for sample, others in enumerate(linked):
         if ids[sample] < 0:
@@ -75,7 +74,7 @@ def _greedy(linked: Tensor) -> Tensor:
 
 
 def heaviest_clusters(cluster_ids: Sequence[int], weights: Sequence[float]) -> list[tuple[float, list[int]]]:
-    """Return each cluster's probability mass and the places of its members, the heaviest cluster first.
+    """Return each cluster's probability mass and the positions of its members, heaviest cluster first.
 
     Args:
         cluster_ids: Cluster of each of S responses.

@@ -1,8 +1,8 @@
-"""What draws tell of all responses that the reader could give: pure functions on tensors.
+"""Estimates over all possible responses of a reader, from a sample: pure functions on tensors.
 
-A drawn response is a leaf of the reader's token tree, and its probability is known. So the mass of what was never
-drawn is known, too: 1 less the probabilities of the leaves seen. Only the share of this unseen mass that supports the
-answer has to be estimated, from the draws that come nearest to it.
+A drawn response is a leaf of the reader's token tree, and its probability is known. So the mass of the responses that
+were never drawn is known, too: 1 minus the probabilities of the leaves seen. Only the share of this unseen mass that
+supports the answer has to be estimated, from the draws nearest to it.
 """
 
 import math
@@ -15,20 +15,20 @@ from torch import Tensor
 from seper_reward.types import Estimate, Leaf, Responses
 
 CONFIDENCE = 0.95
-_PRIOR = 0.5  # of Jeffreys: half an observation that supports the answer, and half a one that does not
-_LEAST_ODDS = 0.02  # of a sample's resolution: a few tens of responses tell nothing finer
+_PRIOR = 0.5  # Jeffreys' prior: half an observation that supports the answer, and half a one that does not
+_MIN_ODDS = 0.02  # the resolution of a few tens of responses
 
 
 @dataclass(frozen=True)
 class Draws:
-    """The distinct responses among S draws, and how the mass of all responses falls on them.
+    """The distinct responses among S draws, and the probability mass that each represents.
 
     Attributes:
         responses: The L distinct responses, in order of their first draw, then the known leaves that were not drawn.
-        counts: ``(L,)`` integers: how often each was drawn.
-        weights: ``(L,)`` estimated probabilities of what each response stands for; they sum to 1.
-        seen: ``(L,)`` the part of ``weights`` that is known: the responses' own probabilities, or 0.
-        stand_ins: ``(L,)`` how many draws from the unknown part each response is worth, >= 0.
+        counts: ``(L,)`` integers: number of times each was drawn.
+        weights: ``(L,)`` estimated mass that each response represents; the weights sum to 1.
+        seen: ``(L,)`` known part of ``weights``: the responses' own probabilities, or 0.
+        stand_ins: ``(L,)`` number of draws from the unseen part that each response is worth, >= 0.
     """
 
     responses: Responses
@@ -39,29 +39,29 @@ class Draws:
 
     @property
     def unseen_mass(self) -> float:
-        """The mass of weights that is not known, in [0, 1]."""
+        """The mass of all responses that were not drawn, in [0, 1]."""
         return max(0.0, 1.0 - float(self.seen.sum()))
 
 
 def has_mass(sampled: Responses) -> bool:
-    """Return whether the probability that each response was drawn with is known, and which draws were the same."""
+    """Return whether the probability of each draw is known, and which draws were equal."""
     return bool(sampled.token_ids) and bool(sampled.draw_log_probs)
 
 
 def drawn_by_mass(sampled: Responses) -> Draws:
-    """Weigh each distinct response by its own probability, and give the unseen mass to those that stand for it.
+    """Weigh each distinct response by its own probability, and divide the unseen mass among responses drawn once.
 
-    These are the responses drawn once (Good and Turing's estimate: Good, Biometrika 1953). Known leaves stand for
-    themselves alone: they were not chosen by chance.
+    Responses drawn once represent the unseen ones (Good-Turing estimate: Good, Biometrika 1953). Known leaves get no
+    unseen mass, since they were not drawn at random.
 
     Args:
-        sampled: S responses with the probabilities that they were drawn with (``has_mass``).
+        sampled: S responses with their draw probabilities (``has_mass``).
     """
     responses, probs, counts, known = _with_known_leaves(sampled)
     probs = probs / max(1.0, float(probs.sum()))  # rounding of the reader's dtype
     unseen = max(0.0, 1.0 - float(probs.sum()))
     stand_ins = ((counts == 1) & ~known).double()
-    # where nothing stands for the unseen, it is taken for the like of what was drawn, the gold answer last
+    # without responses drawn once, the unseen mass goes to other draws; known leaves (gold answers) come last
     drawn = (counts > 0).double()
     candidates = (stand_ins, probs * drawn * ~known, probs * drawn, drawn)
     share = next(each for each in candidates if float(each.sum()) > 0)
@@ -69,12 +69,12 @@ def drawn_by_mass(sampled: Responses) -> Draws:
 
 
 def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -> Draws:
-    """Take the draws as a plain sample, each with a given weight; nothing is known of their probabilities.
+    """Treat the draws as a plain weighted sample whose probabilities are unknown.
 
     Args:
         sampled: S independent draws.
-        weights: ``(S,)`` weights that sum to 1. They are worth 1 / Σ weights² equal ones (Kish's effective size).
-        join: Whether equal draws are one response; otherwise each is one of its own (official code).
+        weights: ``(S,)`` weights that sum to 1, worth 1 / Σ weights² equal draws (Kish's effective sample size).
+        join: Whether equal draws are merged into one response; the official code keeps them apart.
     """
     places, number, counts = _distinct(_keys(sampled) if join else range(len(weights)))
     joined = torch.zeros(len(places), dtype=torch.float64).index_add(0, number, weights.double())
@@ -83,20 +83,21 @@ def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -
 
 
 def estimate(draws: Draws, values: Tensor) -> Estimate:
-    """Estimate the mean of a number over all responses, by its values on the distinct ones.
+    """Estimate the mean of a value over all responses, from its values on the distinct ones.
 
-    What is seen is known. The mean over the unseen part has a posterior, after the stand-ins as observations and
+    The seen part is exact. The mean over the unseen part has a posterior, with the stand-ins as observations and
     Jeffreys' prior (half an observation of 0 and half a one of 1): a Beta distribution with the posterior's mean and
-    variance. Where all draws are 0 or 1 and nothing is known, this is Jeffreys' interval of a proportion (Brown, Cai
-    and DasGupta, Statistical Science 2001).
+    variance. If all values are 0 or 1 and no probability is known, the interval is Jeffreys' interval of a proportion
+    (Brown, Cai and DasGupta, Statistical Science 2001).
 
     Args:
         draws: The distinct responses.
         values: ``(L,)`` numbers in [0, 1].
 
     Returns:
-        The weighted mean, the posterior's standard deviation (where nothing is known, the standard error of a mean,
-        with the prior's observations in the variance), and the posterior's central 95 %, widened to hold the mean.
+        The weighted mean, the posterior's standard deviation (if no probability is known, the standard error of a
+        mean, with the prior's observations in the variance), and the posterior's central 95 %, widened if necessary to
+        contain the mean.
     """
     from scipy.stats import beta
 
@@ -105,7 +106,7 @@ def estimate(draws: Draws, values: Tensor) -> Estimate:
     mean, spread = _unseen(draws.stand_ins, values)
     count = float(draws.stand_ins.sum())
     variance = spread / (count + 2)
-    total = mean * (1 - mean) / variance - 1  # observations of 0 or 1 that the posterior is worth
+    total = mean * (1 - mean) / variance - 1  # the posterior's equivalent number of observations of 0 or 1
     tail = (1 - CONFIDENCE) / 2
     low, high = beta.ppf([tail, 1 - tail], mean * total, (1 - mean) * total)
     value = min(max(float(draws.weights @ values), 0.0), 1.0)
@@ -123,14 +124,14 @@ def log_odds(probability: float) -> float:
     >>> round(log_odds(0.5), 6), round(log_odds(1.0), 2)
     (0.0, 3.93)
     """
-    return math.log((probability + _LEAST_ODDS) / (1 - probability + _LEAST_ODDS))
+    return math.log((probability + _MIN_ODDS) / (1 - probability + _MIN_ODDS))
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:
-    """Return an estimate less an independent one.
+    """Return one estimate minus another, independent one.
 
-    The distances of the interval's ends are those of the two intervals, squared and added (MOVER: Newcombe, Statistics
-    in Medicine 1998; Zou and Donner, 2008).
+    The distance of each end of the interval is the root of the summed squares of the two intervals' distances (MOVER:
+    Newcombe, Statistics in Medicine 1998; Zou and Donner, 2008).
 
     >>> difference(Estimate(0.7, 0.3, 0.4, 0.9), Estimate(0.2, 0.4, 0.1, 0.6)).std_error
     0.5
@@ -145,19 +146,19 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
 
 
 def _unseen(stand_ins: Tensor, values: Tensor) -> tuple[float, float]:
-    """Return mean and variance of a number over the unseen, by the stand-ins and the prior's observations."""
+    """Return mean and variance of a value over the unseen part, from the stand-ins and the prior's observations."""
     observations = float(stand_ins.sum()) + 2 * _PRIOR
     mean = (float(stand_ins @ values) + _PRIOR) / observations
     return mean, (float(stand_ins @ values.square()) + _PRIOR) / observations - mean**2
 
 
 def _error_of_mean(spread: float, count: float) -> float:
-    """Return the standard error of the mean of so many draws, by their variance with the prior's observations."""
+    """Return the standard error of the mean of ``count`` draws; their variance includes the prior's observations."""
     return min(math.sqrt(spread * (count + 2 * _PRIOR) / count**2), 0.5)  # the largest deviation of a number in [0, 1]
 
 
 def _keys(sampled: Responses) -> Sequence[object]:
-    """Return what is equal of equal draws; after unlike thoughts, equal responses have unlike probabilities."""
+    """Return a key per draw, shared by equal draws; equal responses after other thoughts differ in probability."""
     said: Sequence[object] = sampled.token_ids or sampled.texts
     if has_mass(sampled) or not sampled.token_log_probs:
         return said
@@ -165,7 +166,7 @@ def _keys(sampled: Responses) -> Sequence[object]:
 
 
 def _with_known_leaves(sampled: Responses) -> tuple[Responses, Tensor, Tensor, Tensor]:
-    """Return the distinct responses, drawn or known, and of each its probability, its count, and whether it is known.
+    """Return the distinct responses, drawn or known, with the probability and count of each, and whether it is known.
 
     A known leaf is one response, whatever token ends it.
     """
@@ -191,7 +192,7 @@ def _with_known_leaves(sampled: Responses) -> tuple[Responses, Tensor, Tensor, T
 
 
 def _distinct(keys: Sequence[object]) -> tuple[list[int], Tensor, Tensor]:
-    """Return the first place of each distinct key, the number of each key among these, and their counts."""
+    """Return the first position of each distinct key, each key's index among the distinct ones, and their counts."""
     numbers: dict[object, int] = {}
     number = [numbers.setdefault(key, len(numbers)) for key in keys]
     counts = torch.bincount(torch.tensor(number), minlength=len(numbers))

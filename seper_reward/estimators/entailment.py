@@ -1,4 +1,4 @@
-"""EntailmentScorer: pairs of texts in, entailment probabilities out."""
+"""EntailmentScorer: entailment probabilities of pairs of texts."""
 
 import functools
 import warnings
@@ -30,9 +30,9 @@ from seper_reward.runtime.pretrained import (
 )
 from seper_reward.runtime.profiling import timed
 
-RULES = 4  # raise it when rules change: cached scores are then computed again
+RULES = 4  # version of the rules, part of cache keys: raise it with every change of a rule
 _LABELS = ("entailment", "neutral", "contradiction")
-_BATCH_TOKENS = 8192  # per forward pass, unless the options say otherwise
+_BATCH_TOKENS = 8192  # default, per forward pass
 
 
 class EntailmentScorer:
@@ -42,7 +42,7 @@ class EntailmentScorer:
         model: Classifier in eval mode whose ``config.id2label`` names an entailment class.
         tokenizer: Its tokenizer.
         name: Name of the model in provenance files.
-        max_batch_tokens: Most tokens (pairs times padded length) per forward pass.
+        max_batch_tokens: Maximum number of tokens (pairs times padded length) per forward pass.
 
     Raises:
         ValueError: ``id2label`` names no entailment class.
@@ -75,7 +75,7 @@ class EntailmentScorer:
         return device
 
     def score(self, pairs: Sequence[tuple[str, str]], questions: Sequence[str] | None = None) -> Tensor:
-        """Return P(premise entails hypothesis), ``(n,)`` in [0, 1], of the pairs and questions of ``class_probs``."""
+        """Return P(premise entails hypothesis), ``(n,)`` in [0, 1]; for the arguments see ``class_probs``."""
         return self.class_probs(pairs, questions)[:, 0]
 
     def class_probs(
@@ -84,20 +84,20 @@ class EntailmentScorer:
         """Return class probabilities of pairs; the model scores each distinct pair once.
 
         Rules decide many pairs without the model (``rules.decide``): values are compared, texts that are equal in
-        normal form entail each other, and words of the question alone entail nothing. A text longer than the model
-        reads well is judged in parts: a premise entails what one of its parts entails, and a hypothesis is entailed if
-        each of its parts is.
+        normal form entail each other, and words of the question alone entail nothing. Texts that are too long for the
+        model are judged in parts: a hypothesis is entailed if each of its parts is entailed by some part of the
+        premise.
 
         Args:
             pairs: The n ``(premise, hypothesis)`` texts.
-            questions: For each pair, the question that both texts answer; its asking sentence is put in front of them
-                (``statements``). ``None`` scores the texts by themselves.
-            verbatim: Whether the model scores every pair, without rules, of questions and texts as they are, as in
-                the official code of SePer: only ``?`` is added to a question that does not end in one.
+            questions: For each pair, the question that both texts answer; its asking sentence is prepended
+                (``statements``). ``None`` scores the texts without a question.
+            verbatim: Whether the model scores all pairs unchanged and without rules, as in the official code of SePer;
+                only ``?`` is added to a question without one.
 
         Returns:
-            ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's own label order.
-            Three-way models give neutral and contradiction in columns 1 and 2.
+            ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's label order. For three-way
+            models, columns 1 and 2 are neutral and contradiction.
         """
         if questions is None:
             questions = [""] * len(pairs)
@@ -131,7 +131,7 @@ class EntailmentScorer:
         return torch.stack([by_row[row] for row in rows]) if rows else torch.empty(0, len(self._columns))
 
     def _certain(self, entails: bool) -> Tensor:
-        """Return the probabilities of a pair that a rule decides: entailment, else contradiction."""
+        """Return the class probabilities of a pair decided by a rule: entailment, else contradiction."""
         return torch.nn.functional.one_hot(
             torch.tensor(0 if entails else len(self._columns) - 1), len(self._columns)
         ).float()
@@ -152,10 +152,10 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
     Args:
         name: ``"embedded"`` (MiniLM with the adapter trained by ``trainers/entailment.py``), a folder with such
             an adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder.
-        options: Revision, dtype, device, and whether the model's own code may run.
+        options: Revision, dtype, device, and whether custom code of the model may run.
 
     Raises:
-        OSError: The model is neither a folder nor known to the hub; the message says what to do.
+        OSError: The model is neither a folder nor on the hub; the message names the fix.
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -164,7 +164,9 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
     adapter = ENTAILMENT_ADAPTER if name == EMBEDDED else Path(name)
     base = base_of_adapter(adapter)
     if base is not None and base.name != ENCODER_HUB_ID:
-        raise ValueError(f"{name}: expected an adapter for {ENCODER_HUB_ID}, got one for {base.name}; merge it there")
+        raise ValueError(
+            f"{name}: expected an adapter for {ENCODER_HUB_ID}, got one for {base.name}; merge the adapter first"
+        )
     with helpful_errors("entailment", name, f"{EMBEDDED!r}, a local folder or a hub id"):
         if base:
             model, tokenizer = new_entailment_model()
@@ -180,7 +182,7 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
 
 
 def _failure(model: Any, tokenizer: Any) -> str | None:
-    """Return why a model cannot judge a pair, or ``None``."""
+    """Return the error that a model raises for a pair, or ``None``."""
     try:
         with torch.no_grad():
             model(**tokenizer("one", "two", return_tensors="pt"))
@@ -190,7 +192,7 @@ def _failure(model: Any, tokenizer: Any) -> str | None:
 
 
 def new_entailment_model() -> tuple[Any, Any]:
-    """Return all-MiniLM-L6-v2 with an untrained three-way head, where training starts, and its tokenizer."""
+    """Return all-MiniLM-L6-v2 with an untrained three-way head, the start of training, and its tokenizer."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
     from transformers.utils import logging
 
@@ -212,12 +214,12 @@ def new_entailment_model() -> tuple[Any, Any]:
 
 
 def entailed_in_parts(probs: Sequence[Sequence[Tensor]]) -> Tensor:
-    """Join the class probabilities of a pair of texts that was judged in parts.
+    """Combine the class probabilities of a pair of texts that was judged in parts.
 
-    A premise entails what one of its parts entails, and a hypothesis is entailed if each of its parts is.
+    A hypothesis is entailed if each of its parts is entailed by some part of the premise.
 
     Args:
-        probs: Per part of the hypothesis, those of each part of the premise: ``(K,)``, entailment first.
+        probs: Per part of the hypothesis and part of the premise, class probabilities ``(K,)``, entailment first.
     """
 
     def entailment(row: Tensor) -> float:
@@ -227,12 +229,12 @@ def entailed_in_parts(probs: Sequence[Sequence[Tensor]]) -> Tensor:
 
 
 def _with_question_mark(question: str) -> str:
-    """Return the question as sepermetric/seper shows it to the entailment model."""
+    """Return the question in the form that sepermetric/seper passes to the entailment model."""
     return f"{question}?" if question and not question.endswith("?") else question
 
 
 def _surface(text: str) -> str:
-    """Drop what never changes an answer, so that "Paris." and "Paris" are one pair."""
+    """Drop quotes, spaces and full stops at the ends, so "Paris." and "Paris" are scored once."""
     return " ".join(text.split()).strip("\"'“”‘’").rstrip(" .,;:\"'“”‘’")
 
 
@@ -242,7 +244,7 @@ def _label_columns(id2label: dict[int, str], name: str) -> list[int]:
     if "entailment" not in names:
         raise ValueError(
             f"entailment={name!r}: config.id2label must name a class 'entailment', got {dict(id2label)}; "
-            "take a model trained on NLI, or set id2label in its config.json"
+            "use a model trained on NLI, or set id2label in its config.json"
         )
     others = [names[label] for label in _LABELS[1:] if label in names]
     rest = [index for label, index in names.items() if label != "entailment" and index not in others]

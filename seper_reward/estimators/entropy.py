@@ -19,7 +19,7 @@ def predictive_entropy(token_log_probs: Sequence[Tensor]) -> Tensor:
         ValueError: There is no response.
     """
     if not token_log_probs:
-        raise ValueError("token_log_probs must hold at least one response, got none")
+        raise ValueError("token_log_probs must contain at least one response, got none")
     return -torch.stack([row.double().sum() for row in token_log_probs]).mean()
 
 

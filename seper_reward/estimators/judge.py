@@ -1,9 +1,10 @@
-"""BeliefJudge: sampled responses in, beliefs in the gold answer out, by entailment and the estimator."""
+"""BeliefJudge: computes beliefs in the gold answer from sampled responses, by entailment and the estimator."""
 
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -22,16 +23,16 @@ from seper_reward.estimators.belief import (
 from seper_reward.estimators.entailment import RULES, entailed_in_parts
 from seper_reward.estimators.rules import decide, holds, reading_without_echo, settle, states_another
 from seper_reward.estimators.seper import Estimator, no_contradiction
-from seper_reward.runtime.cache import Cache, answers_through
+from seper_reward.runtime.cache import Cache, answers_through, open_cache
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Answers, Belief, Estimate, Responses, answer_aliases, answer_items
 
 _TITLE = re.compile(r"^(?:Sir|Dame|Lord|Lady|Dr|Mr|Mrs|Ms|Prof)\b\.?\s+(?=[A-Z])")
-_MOST_PARTS = 3  # of a list that are judged, per item of the answer
+_MAX_PARTS = 3  # judged parts of a text, per item of the answer
 
 
 class EntailmentModel(Protocol):
-    """What tells how far one text entails another: ``EntailmentScorer``, or a similarity of texts in its place.
+    """A model that scores how far one text entails another: ``EntailmentScorer``, or a text similarity in its place.
 
     Attributes:
         name: Name of the model in provenance files.
@@ -57,7 +58,7 @@ class SampledQuestion:
         question: The question.
         answers: Its gold answer.
         responses: The sampled responses, per context.
-        known: Class probabilities of the pairs judged so far; ``BeliefJudge`` adds those that it judges.
+        known: Class probabilities of the pairs judged so far; ``BeliefJudge`` adds to them.
     """
 
     question: str
@@ -67,30 +68,30 @@ class SampledQuestion:
 
 
 class BeliefJudge:
-    """Judges what responses say, by entailment, and returns beliefs.
+    """Judges responses by entailment and returns beliefs.
 
-    Where the answer is a list, responses are judged in parts (``stated_parts``): one supports an item that one of its
-    parts entails, and two mean the same if each part of either is entailed by a part of the other. An entailment model
-    for short answers takes a list for an answer that is none. Verbatim texts are not cut.
+    If the answer is a list, responses are judged in parts (``stated_parts``), since an entailment model for short
+    answers misjudges lists. A response supports an item that one of its parts entails. Two responses mean the same if
+    each part of either is entailed by a part of the other. Verbatim texts are not cut.
 
     Args:
-        entailment: The model that judges.
+        entailment: The entailment model.
         estimator: The options of SePer.
-        cache: Where entailment scores are kept between runs.
+        cache: Cache of entailment scores between runs, or the path of its file, made if absent.
 
     Raises:
         ValueError: ``match="no_contradiction"`` with an entailment model of two classes.
     """
 
-    def __init__(self, entailment: EntailmentModel, estimator: Estimator, cache: Cache | None) -> None:
-        self._entailment, self._options, self._cache = entailment, estimator, cache
-        if estimator.match == "no_contradiction":  # it refuses two classes: here, before anything is sampled
+    def __init__(self, entailment: EntailmentModel, estimator: Estimator, cache: Cache | str | Path | None) -> None:
+        self._entailment, self._options, self._cache = entailment, estimator, open_cache(cache)
+        if estimator.match == "no_contradiction":  # fail early: it raises for two classes
             no_pair = entailment.class_probs([])
             no_contradiction(no_pair, no_pair)
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """What decides a belief beside the responses: the entailment model and the options of SePer; JSON-able."""
+        """The entailment model and the options of SePer, which decide a belief of given responses; JSON-able."""
         return {
             "entailment": self._entailment.name,
             "entailment_weights": self._entailment.weights_hash,
@@ -98,7 +99,7 @@ class BeliefJudge:
         }
 
     def beliefs(self, questions: Sequence[SampledQuestion]) -> list[list[Belief]]:
-        """Return the belief in each context of each question; all questions are judged in the same batches."""
+        """Return the belief in each context of each question; the questions share batches."""
         options = self._options
         self._learn(
             questions,
@@ -121,17 +122,17 @@ class BeliefJudge:
             ]
 
     def soft_estimates(self, question: SampledQuestion) -> list[Estimate]:
-        """Return soft SePer alone in each context, which needs no clusters and so far fewer judgements."""
+        """Return soft SePer alone in each context, which needs no clusters and therefore far fewer judged pairs."""
         options, answers, known = self._options, question.answers, question.known
         pairs = _union(support_pairs(options, row, answers) for row in question.responses)
         self._learn([question], [pairs])
         return [soft_estimate(options, row, answers, known) for row in question.responses]
 
     def entailment(self, question: str, pairs: set[Pair]) -> dict[Pair, float]:
-        """Return of each pair of answers to a question how surely the first entails the second, in [0, 1].
+        """Return for each pair of answers to a question the probability that the first entails the second.
 
         Args:
-            question: The question; ``""`` for texts by themselves.
+            question: The question; ``""`` for texts without one.
             pairs: The pairs.
         """
         asked = SampledQuestion(question, (), ())
@@ -149,19 +150,19 @@ class BeliefJudge:
         return ids
 
     def mutual_support(self, question: str, text: str, answers: Answers) -> float:
-        """Return how surely a text and the gold answer it fits best say the same; for text that wants to be right.
+        """Return how strongly a text and the gold answer entail each other; a strict score for texts of a policy.
 
-        A policy that trains on a reward finds texts that seem to entail anything. So rules refuse a text that names
-        another answer of the kind, denies or changes the answer, or rambles (``rules.states_another``), both
-        directions have to hold (a text that says more than the answer is not entailed by it), and only probabilities
-        above .75 count: max_a max(0, 4 · min(E(text → a), E(a → text)) − 3). The text is also read without the
-        question's words. The better of both readings counts if the text holds the answer, else the lesser: a question
-        given back in parts comes near to any answer.
+        A policy trained on a reward finds texts that seem to entail anything. So rules reject a text that names
+        another answer of the same kind, denies or changes the answer, or rambles (``rules.states_another``).
+        Entailment is required in both directions, since an answer does not entail a text with further claims, and only
+        probabilities above .75 count: max_a max(0, 4 · min(E(text → a), E(a → text)) − 3). The text is also read
+        without the question's words. The higher of the two readings counts if the text contains the answer, else the
+        lower one: a repeated question scores high for any answer.
 
-        Where the answer is a list, this is the support of one item by one part of the text (``stated_parts``). Parts
-        and items are paired one to one, so that the sum is greatest, and it is divided by the number of items or of
-        parts, whichever is greater: a list that leaves items out earns the share of them that it has, and one of more
-        guesses than there are items the share of guesses that is right.
+        If the answer is a list, each part of the text (``stated_parts``) is scored against each item. Parts and items
+        are paired one to one to maximise the sum, which is divided by the number of items or of parts, whichever is
+        greater. So a list with missing items earns its share of the items, and a list with too many guesses the share
+        of right guesses.
 
         Args:
             question: The question.
@@ -174,14 +175,14 @@ class BeliefJudge:
         return self.mutual_supports([(question, text, answers)])[0]
 
     def mutual_supports(self, stated: Sequence[tuple[str, str, Answers]]) -> list[float]:
-        """Return ``mutual_support`` of several questions, texts and gold answers, judged in the same batches."""
+        """Return ``mutual_support`` of several questions, texts and gold answers, which share batches."""
         texts = [_StatedText(*each) for each in stated]
         sampled = [SampledQuestion(each.question, each.answers, ()) for each in texts]
         self._learn(sampled, [each.pairs for each in texts])
         return [each.support(asked.known) for each, asked in zip(texts, sampled, strict=True)]
 
     def _learn(self, questions: Sequence[SampledQuestion], pair_sets: Sequence[set[Pair]]) -> None:
-        """Judge those pairs of each question that are not in its ``known``, and add them there."""
+        """Judge the pairs of each question that are missing in its ``known``, and add them."""
         verbatim = self._options.judged_texts == "verbatim"
         rows = [
             (question, pair, grid)
@@ -205,7 +206,7 @@ class BeliefJudge:
             question.known[pair] = entailed_in_parts([[by_key[key] for key in claim] for claim in grid])
 
     def _in_parts(self, question: SampledQuestion, pairs: set[Pair]) -> dict[Pair, list[list[tuple[str, str, str]]]]:
-        """Return for each pair, per part of its hypothesis, the question and that part with each of the premise's."""
+        """Return for each pair, per part of its hypothesis, (question, part of the premise, this part) triples."""
         whole = self._options.judged_texts == "verbatim"
         parts = {
             text: [text] if whole else stated_parts(text, question.answers)
@@ -220,13 +221,13 @@ class BeliefJudge:
 
 
 class _StatedText:
-    """A text that states an answer: its parts, each in both readings of every alias (``mutual_support``)."""
+    """A text that states an answer, in parts, each with two readings per alias (see ``mutual_support``)."""
 
     def __init__(self, question: str, text: str, answers: Answers) -> None:
         self.question, self.answers = question, answers
         self._parts, self._items = stated_parts(text, answers), answer_items(answers)
         aliases = answer_aliases(answers)
-        judged = self._parts[: _MOST_PARTS * len(self._items)]  # more parts than items lower the reward anyway
+        judged = self._parts[: _MAX_PARTS * len(self._items)]  # further parts only lower the score
         self._claims = {
             (part, alias): reading
             for part in judged
@@ -240,7 +241,7 @@ class _StatedText:
         return _union(reading.pairs for reading in self._claims.values())
 
     def support(self, known: Mapping[Pair, Tensor]) -> float:
-        """Return how surely the text and the answer say the same, in [0, 1]."""
+        """Return the mutual support of text and answer, in [0, 1]."""
         agreement = {claim: reading.agreement(known) for claim, reading in self._claims.items()}
         support = [
             [max(0.0, 4 * max(agreement.get((part, alias), 0.0) for alias in item) - 3) for item in self._items]
@@ -251,12 +252,12 @@ class _StatedText:
 
 @dataclass(frozen=True)
 class _Reading:
-    """How a text is read that may state an alias.
+    """The two readings of a text that may state an alias.
 
     Attributes:
         alias: The alias, with values spelled as in the texts.
         texts: The text, and the text without the question's words.
-        holds: Whether the text holds the alias: then it may say more, and the better of both texts counts.
+        holds: Whether the text contains the alias; then the higher score of both texts counts, else the lower.
     """
 
     alias: str
@@ -275,7 +276,7 @@ class _Reading:
 
 
 def _reading(question: str, text: str, alias: str, aliases: Sequence[str]) -> _Reading | None:
-    """Return how a text is read; ``None`` for a text that a rule refuses."""
+    """Return the readings of a text; ``None`` for a text that a rule rejects."""
     if decide(text, alias, "") is True:
         return _Reading(alias, (text,), holds=True)
     claim = settle(text, _TITLE.sub("", alias))
@@ -290,7 +291,7 @@ def _reading(question: str, text: str, alias: str, aliases: Sequence[str]) -> _R
 
 
 def _paired(support: Sequence[Sequence[float]]) -> float:
-    """Return the greatest sum of a table's numbers of which no two share a row or a column."""
+    """Return the greatest sum over one-to-one assignments of rows to columns."""
     from scipy.optimize import linear_sum_assignment
 
     rows, columns = linear_sum_assignment(support, maximize=True)

@@ -1,7 +1,7 @@
-"""What rules decide about answers before the entailment model does: equal texts, values, and texts of one answer.
+"""Rules about answers that come before the entailment model: equal texts, values, and texts with a second answer.
 
-A model of word pieces takes 85 for 87, and a policy that trains on a reward finds every text that a model takes for
-the answer. So values are compared, and a text that names, lists or denies more than the answer is refused.
+Models of word pieces confuse 85 with 87, and a policy trained on a reward finds every text that fools the model. So
+values are compared by rule, and texts that name, list or deny more than the answer are rejected.
 """
 
 import functools
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from seper_reward.data.answers import normalize_answer
 from seper_reward.data.values import Value, in_digits, names_table, values_of, words_named
 
-_SHORT = 8  # words of a text in which a word before the answer changes the whole
+_SHORT = 8  # words; in a text up to this length a word before the answer changes the meaning of the whole
 _LONGEST_PARAPHRASE = 4  # words of a text that shares no word with an answer of one or two words
 _STEM = 4  # first letters by which Norway and Norwegian are one word
 
@@ -56,7 +56,7 @@ _STARTS = _FUNCTION_WORDS | words_named("starts")
 
 
 class Claim(NamedTuple):
-    """A pair of texts whose values are in one spelling.
+    """A pair of texts whose values have the same spelling.
 
     Attributes:
         premise: The text that may entail.
@@ -68,16 +68,16 @@ class Claim(NamedTuple):
 
 
 def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
-    """Return whether a premise entails a hypothesis, both answers to a question; what rules leave open, as a claim.
+    """Return whether a premise entails a hypothesis, both answers to a question, or a claim if no rule decides.
 
-    Texts that are equal in normal form entail each other. Values are compared (``settle``), and a yes with a no. Texts
-    that are equal without the question's words and function words entail each other, too, and words of the question
-    alone entail nothing.
+    Texts that are equal in normal form entail each other, and so do texts that are equal without function words and
+    the question's words. Values are compared (``settle``), and a yes with a no. Words of the question alone entail
+    nothing.
 
     Args:
-        premise: The answer that may entail.
+        premise: The answer that may entail the hypothesis.
         hypothesis: The answer that may be entailed.
-        question: The question; blank for texts by themselves, whose values are not compared.
+        question: The question; blank for texts without one, whose values are not compared.
     """
     if not (premise and hypothesis):
         return premise == hypothesis
@@ -109,7 +109,7 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
 
 
 def _in_order(claim: Claim, asked: frozenset[str]) -> bool:
-    """Return whether two texts have the same own words in the same order; "Austen, Jane" is in order, too."""
+    """Return whether two texts have the same words in the same order, without the question's; or "Austen, Jane"."""
 
     def own(text: str) -> list[str]:
         return [word for word in _plain_words(text) if word not in _FUNCTION_WORDS and word not in asked]
@@ -121,10 +121,10 @@ def _in_order(claim: Claim, asked: frozenset[str]) -> bool:
 
 
 def settle(premise: str, hypothesis: str) -> Claim | None:
-    """Return both texts with equal values and initials in one spelling; ``None`` if the premise lacks a value.
+    """Return both texts with the same spelling of equal values and initials; ``None`` if the premise lacks a value.
 
-    It lacks a value if it states another one of its kind, or if the hypothesis is nothing but values.
-    A less precise one, such as the year of a day, is left to the model.
+    It lacks a value if it states another one of this kind, or if the hypothesis consists of values only. Less precise
+    values, such as the year of a day, are left to the model.
 
     >>> settle("It is 2340 m high", "2,340 metres"), settle("It is 2350 m high", "2,340 metres")
     (Claim(premise='It is 2,340 metres high', hypothesis='2,340 metres'), None)
@@ -153,17 +153,17 @@ def settle(premise: str, hypothesis: str) -> Claim | None:
 
 
 def states_another(text: str, question: str, answer: str, aliases: Sequence[str] = ()) -> bool:
-    """Return whether a text does not state an answer alone: it denies, changes or joins it, or is no answer at all.
+    """Return whether a text denies or changes an answer, adds a second one, or is no answer at all.
 
-    It joins it if it has a second value of the answer's kind, or a second name or item, that neither the question nor
-    the answer has. What a detail after the answer names is none ("Elmwick, where Ruth Okoro was born"), nor is the
-    country or region of a place.
+    A second answer is another value of the answer's kind, or another name or item, that occurs neither in the question
+    nor in the answer. Names in a detail after the answer do not count ("Elmwick, where Ruth Okoro was born"), nor does
+    the country or region of a place.
 
     Args:
         text: A text in which a policy states its answer.
         question: The question.
         answer: An alias of the gold answer, with values spelled as in the text (``settle``).
-        aliases: All aliases of the gold answer, which are no second answers.
+        aliases: All aliases of the gold answer, which do not count as second answers.
     """
     text, answer = re.sub(r"[^\S\n]+", " ", _without_diacritics(text)), _without_diacritics(answer)
     said = [_words(each) for each in (question, answer, *map(_without_diacritics, aliases))]
@@ -191,9 +191,10 @@ def states_another(text: str, question: str, answer: str, aliases: Sequence[str]
 
 
 def _without_details(text: str, answer: str) -> str:
-    """Return a text without the clauses that say more of the answer before them: "(it burnt down)", "which ...".
+    """Return a text without clauses that add a detail to the answer before them: "(it burnt down)", "which ...".
 
-    They begin with a word in lower case and do not doubt or join, or they begin with "not" and name something else.
+    Such a clause begins with a word in lower case and expresses no doubt and no second answer, or it begins with "not"
+    and names something else.
     """
     clauses = _CLAUSES.split(text)
     first = next((at for at in range(0, len(clauses), 2) if _as_words(answer).search(clauses[at])), None)
@@ -211,7 +212,7 @@ def _without_details(text: str, answer: str) -> str:
 
 
 def holds(text: str, answer: str) -> bool:
-    """Return whether a text holds an answer word for word; one word in lower case has to be a clause of its own."""
+    """Return whether a text contains an answer word for word; a single word in lower case must be a whole clause."""
     if not (values_of(answer) or answer != answer.lower() or " " in answer):
         clauses = re.split(r"[,;(.]|\s(?:in|at|from|who|which|where)\s", text)
         return len(clauses) > 1 and normal_form(clauses[0]) == normal_form(answer)
@@ -234,7 +235,7 @@ def reading_without_echo(text: str, question: str, answer: str) -> str:
 
 
 def same(one: str, other: str) -> bool:
-    """Return whether two texts are equal in normal form, but for spaces and a plural's s.
+    """Return whether two texts are equal in normal form, except for spaces and a plural's s.
 
     >>> same("**New-York**", "the city of New York"), same("Oslo", "Bergen")
     (True, False)
@@ -246,10 +247,11 @@ def same(one: str, other: str) -> bool:
 
 @functools.lru_cache(maxsize=65536)
 def normal_form(text: str) -> str:
-    """Return a text without what changes no answer.
+    """Return a text without features that change no answer.
 
-    That is case, markup, quotes, diacritics, punctuation, articles, "the city of", titles such as Mr, the legal form
-    of a company, and which of its common names a country, city, war or currency is given (``names.yaml``).
+    It drops case, markup, quotes, diacritics, punctuation, articles, "the city of", titles such as Mr and the legal
+    form of a company, and replaces countries, cities, wars and currencies by one of their common names
+    (``names.yaml``).
 
     >>> normal_form("**São Paulo**"), normal_form("the U.S."), normal_form("the city of Oslo")
     ('sao paulo', 'united states', 'oslo')
@@ -286,7 +288,7 @@ def _capitals() -> frozenset[str]:
 
 
 def _other_capital(text: str, answer: str) -> bool:
-    """Return whether a text names a capital, and not the answer, which is another one."""
+    """Return whether the answer is a capital and the text names another capital instead."""
     wanted = normal_form(answer)
     if wanted not in _capitals():
         return False
@@ -313,9 +315,9 @@ def _asks_who(question: str) -> bool:
 
 
 def _same_person(short: str, name: str) -> bool | None:
-    """Return whether two names are one person's: a last name, or that with initials or one of the first names.
+    """Return whether two names are the same person's: a last name, or a last name with initials or a first name.
 
-    Other first names are those of another person. ``None`` if the texts are no two names with one last name.
+    Different first names mean different persons. ``None`` if the texts are not two names with the same last name.
     """
     words = normal_form(name).split()
     if not (2 <= len(words) <= 4 and all(word[0].isupper() for word in name.split()) and not values_of(name)):
@@ -352,7 +354,7 @@ def _only_values(text: str) -> bool:
 
 @functools.lru_cache(maxsize=65536)
 def _content(text: str) -> frozenset[str]:
-    """Return the words of a text that are no function words."""
+    """Return the words of a text that are not function words."""
     return _words(text) - _FUNCTION_WORDS
 
 
@@ -372,8 +374,8 @@ def _plain_words(text: str) -> list[str]:
 def _polarity(text: str, question: str) -> bool | None:
     """Return whether a text is a yes or a no; ``None`` if no rule decides.
 
-    It is one in normal form, by its first or last word, as a reply such as "They can't", or as a statement in the
-    question's words and order: "Ostriches cannot fly" is a no to "Can ostriches fly?".
+    It is a yes or a no in normal form, by its first or last word, as a reply such as "They can't", or as a statement
+    in the question's words and order: "Ostriches cannot fly" is a no to "Can ostriches fly?".
     """
     for clause in (text, _CLAUSES.split(text)[0]):
         words = _plain_words(clause)
@@ -399,7 +401,7 @@ def _polarity(text: str, question: str) -> bool | None:
 
 
 def _rambles(text: str, wanted: frozenset[str], known: frozenset[str]) -> bool:
-    """Return whether a text repeats its words, or is long or in several sentences without a word of the answer."""
+    """Return whether a text repeats words, or has many words or sentences without a word of the answer."""
     content = [word for word in _plain_words(text) if word not in _FUNCTION_WORDS]
     own = [word for word in content if word not in known]
     if 3 * (len(own) - len(set(own))) >= max(3, len(content)):
@@ -419,7 +421,7 @@ def _has_other_value(text: str, question: str, answer: str) -> bool:
 
 
 def _rival(one: Value, other: Value) -> bool:
-    """Return whether only one of two values can be the answer: not a year and a count, nor a number and a 1st."""
+    """Return whether two values exclude each other as answers: not a year and a count, nor a number and a 1st."""
     return (
         one.comparable(other)
         and one.bare == other.bare
@@ -428,7 +430,7 @@ def _rival(one: Value, other: Value) -> bool:
 
 
 def _changes(text: str, answer: str, known: frozenset[str]) -> bool:
-    """Return whether the words around the answer make it another one."""
+    """Return whether the words around the answer turn it into another answer."""
     found = _as_words(answer).search(text)
     if found is None:
         names = [word for word in answer.split() if word[0].isupper() and "'" not in answer]
@@ -458,7 +460,7 @@ def _changes(text: str, answer: str, known: frozenset[str]) -> bool:
 
 
 def _has_other_name(text: str, question: str, answer: str, said: Sequence[frozenset[str]]) -> bool:
-    """Return whether a text has a name apart from the answer, where the answer is a name that the text has."""
+    """Return whether a text has another name in addition to the answer, if the answer is a name."""
     if answer == answer.lower() or text in (text.lower(), text.upper()):
         return False
     region = normal_form(answer) in _regions()
@@ -477,9 +479,9 @@ def _has_other_name(text: str, question: str, answer: str, said: Sequence[frozen
 
 
 def _other_names(text: str, answer: str) -> Iterator[tuple[list[str], bool]]:
-    """Yield the words of each name in a text apart from the answer, and whether only a space is between them.
+    """Yield the words of each other name in a text, and whether only a space separates it from the answer.
 
-    The first word of a sentence is no name by its capital alone, nor is "English" in "the English novelist".
+    The first word of a sentence is not a name by its capital alone, nor is "English" in "the English novelist".
     """
     parts = _as_words(answer).split(text)
     for at, part in enumerate(parts if len(parts) > 1 else ()):
@@ -494,7 +496,7 @@ def _other_names(text: str, answer: str) -> Iterator[tuple[list[str], bool]]:
             )
             noun = _NATIONALITY.match(f"{words[-1]}{after}") if words else None
             if touches and found.group().endswith(("'s", "’s")):
-                continue  # whose it is: Tchaikovsky's Nutcracker
+                continue  # the owner: Tchaikovsky's Nutcracker
             if (
                 len(words) > bool(begins and not joined)
                 and not noun
@@ -504,7 +506,7 @@ def _other_names(text: str, answer: str) -> Iterator[tuple[list[str], bool]]:
 
 
 def _has_other_item(text: str, answer: str, known: frozenset[str]) -> bool:
-    """Return whether a text lists the answer with another item of its form."""
+    """Return whether a text lists the answer together with another item of the same form."""
     parts = [part for part in _SEPARATORS.split(text) if re.search(r"\w", part)]
     wanted = normal_form(answer)
     if not any(normal_form(part) == wanted for part in parts):

@@ -2,11 +2,11 @@
 
 Paper and official code (sepermetric/seper) differ. Each difference is a named option, and both are presets:
 
-| option         | paper        | official           | what it decides                                      |
+| option         | paper        | official           | meaning                                              |
 |----------------|--------------|--------------------|------------------------------------------------------|
 | `weighting`    | `sequence`   | `mean_token`       | the probability of a sampled response (eq. 7)        |
 | `end_token`    | `counted`    | `left_out`         | whether the token that ends a response is part of it |
-| `aliases`      | `mean`       | `max`              | how several gold answers are joined (eq. 10)         |
+| `aliases`      | `mean`       | `max`              | how several gold answers are combined (eq. 10)       |
 | `hard_aliases` | as `aliases` | `any`              | the same for hard SePer                              |
 | `kernel`       | `forward`    | `max`              | which direction of entailment supports an answer     |
 | `match`        | `equivalent` | `no_contradiction` | when a response matches an answer (hard SePer)       |
@@ -35,34 +35,33 @@ Preset = Literal["default", "paper", "official"]
 
 @dataclass(frozen=True)
 class Estimator:
-    """The options of SePer; the defaults are those that agree best with people's relevance marks (docs/results.md).
+    """The options of SePer; the defaults agree best with human relevance marks (docs/results.md).
 
     Attributes:
-        weighting: How the probability of a response is estimated. ``"mass"`` takes the probability that it was drawn
-            with, and gives the mass of what was not drawn to the responses nearest to it (``draws.drawn_by_mass``);
-            where these probabilities are not known, it is ``"uniform"``. The others are those of
-            ``response_weights``.
-        end_token: Whether the token that ends a response, end-of-sequence or that of a stop string, counts in its
+        weighting: Estimate of the probability of a response. ``"mass"`` uses the probability of its draw, and divides
+            the mass of undrawn responses among the nearest ones (``draws.drawn_by_mass``); it falls back to
+            ``"uniform"`` if the probabilities are unknown. For the other values see ``response_weights``.
+        end_token: Whether the token that ends a response (end-of-sequence or the end of a stop string) counts in its
             probability (``"counted"``) or not (``"left_out"``, see ``without_end_token``).
         aliases: For each response the gold answer that it supports best (``"any"``), the mean over the answers
-            (``"mean"``, eq. 10), or the one answer with the most mass (``"max"``), which takes right responses that
-            name two aliases for half right. Where the answer is a list, this is done for each of its items, and their
-            mean is taken.
-        hard_aliases: The same for hard SePer, where ``"any"`` sums the mass of all clusters that match some answer;
-            ``None`` takes ``aliases``.
-        kernel: Which direction of entailment supports an answer, one of those of ``entailment_kernel``.
-        floor: Support, in [0, 1), that says nothing: soft SePer takes max(0, (k - floor) / (1 - floor)) for k.
-        match: For hard SePer, a response matches an answer when the kernel reaches ``threshold``, when each entails
-            the other with at least that probability (``"equivalent"``, Definition 2 and eq. 8), when entailment is
-            the most probable class (``"argmax"``), or by the rule of ``no_contradiction``. The second and the last
-            read both directions whatever the kernel. Two responses mean the same when each entails the other, with
-            probability ``threshold`` or as the most probable class.
+            (``"mean"``, eq. 10), or the single answer with the most mass (``"max"``), which scores right responses
+            with two different aliases as half right. If the answer is a list, its items are scored one by one and
+            averaged.
+        hard_aliases: The same for hard SePer, where ``"any"`` sums the mass of all clusters that match some answer
+            (default: ``aliases``).
+        kernel: Direction of entailment that supports an answer; see ``entailment_kernel``.
+        floor: Support, in [0, 1), that counts as 0: soft SePer uses max(0, (k - floor) / (1 - floor)) for k.
+        match: Condition under which a response matches an answer in hard SePer: the kernel reaches ``threshold``;
+            each entails the other with at least that probability (``"equivalent"``, Definition 2 and eq. 8);
+            entailment is the most probable class (``"argmax"``); or ``no_contradiction``. ``"equivalent"`` and
+            ``"no_contradiction"`` read both directions whatever the kernel. Two responses mean the same if each
+            entails the other, with probability ``threshold`` or as the most probable class.
         threshold: The threshold τ of ``match="threshold"`` and ``"equivalent"``, in (0, 1].
-        clusters: How responses that mean the same are grouped, one of those of ``cluster_ids``.
-        judged_by: Which members decide whether a cluster is gold, one of those of ``match_clusters``.
-        judged_texts: ``"cleaned"`` drops what never changes an answer (quotes, a full stop at the end) and decides
-            about equal and blank texts without the entailment model; ``"verbatim"`` shows it all texts as they are,
-            after the question, which gets a ``?`` where it does not end in one.
+        clusters: Grouping of responses that mean the same; see ``cluster_ids``.
+        judged_by: Members that decide whether a cluster is gold; see ``match_clusters``.
+        judged_texts: ``"cleaned"`` drops characters that never change an answer (quotes, a full stop at the end) and
+            decides about equal and blank texts without the entailment model. ``"verbatim"`` passes all texts
+            unchanged, after the question, which gets a ``?`` if it has none.
     """
 
     weighting: Weighting = "mass"
@@ -131,22 +130,22 @@ _PRESETS: dict[str, dict[str, object]] = {
 
 
 def without_end_token(token_log_probs: Sequence[Tensor], finished: Sequence[bool]) -> list[Tensor]:
-    """Leave out the last token of each response that ended by itself (official code).
+    """Drop the last token of each response that was not cut off at the maximum length (official code).
 
-    That token is the end-of-sequence token or the one that completes a stop string; of a stop string of several tokens
-    the first ones stay. A response of one token keeps it.
+    This is the end-of-sequence token or the last token of a stop string; earlier tokens of a stop string stay. A
+    response of one token keeps it.
 
     Args:
         token_log_probs: S tensors ``(T_s,)`` of natural-log token probabilities.
-        finished: Whether each response ended by itself, rather than by length.
+        finished: Whether each response ended with end-of-sequence or a stop string.
 
     Raises:
         ValueError: The two differ in length.
     """
     if len(finished) != len(token_log_probs):
         raise ValueError(
-            f"finished must say of each of {len(token_log_probs)} responses whether it ended by itself, got "
-            f"{len(finished)}; end_token='counted' does without"
+            f"finished must have one entry for each of {len(token_log_probs)} responses, got {len(finished)}; "
+            "end_token='counted' works without it"
         )
     return [row[:-1] if ended and len(row) > 1 else row for row, ended in zip(token_log_probs, finished, strict=True)]
 
@@ -154,18 +153,17 @@ def without_end_token(token_log_probs: Sequence[Tensor], finished: Sequence[bool
 def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tensor:
     """Estimate p(r | q) over the sampled responses, normalised to sum to 1 (eq. 7-8).
 
-    ``sequence`` multiplies the token probabilities, ``mean_token`` takes their geometric mean (official code),
-    ``uniform`` gives each sample 1/S: likely responses are already sampled more often, so that weighting them by p
-    again counts probability twice.
+    ``sequence`` multiplies the token probabilities, and ``mean_token`` uses their geometric mean (official code).
+    ``uniform`` gives each sample 1/S: likely responses are already sampled more often, and weighting them by p would
+    count probability twice.
 
     Args:
-        token_log_probs: S tensors ``(T_s,)`` of natural-log token probabilities; an empty one is an empty
-            product, with probability 1.
+        token_log_probs: S tensors ``(T_s,)`` of natural-log token probabilities; an empty tensor has probability 1.
         weighting: ``"uniform"``, ``"sequence"`` or ``"mean_token"``.
 
     Returns:
-        ``(S,)`` weights that sum to 1, in the inputs' dtype (float32 at least; computed in float64); equal ones
-        if every response has probability 0.
+        ``(S,)`` weights that sum to 1, in the inputs' dtype (float32 at least; computed in float64); equal weights if
+        every response has probability 0.
 
     Raises:
         ValueError: There is no response, a log-probability is NaN, or the weighting is unknown.
@@ -175,9 +173,9 @@ def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tenso
     """
     check_choice("weighting", weighting, ("uniform", "sequence", "mean_token"))
     if not token_log_probs:
-        raise ValueError("token_log_probs must hold at least one response, got none")
+        raise ValueError("token_log_probs must contain at least one response, got none")
     if any(bool(torch.isnan(log_probs).any()) for log_probs in token_log_probs):
-        raise ValueError("token_log_probs must not hold NaN; the reader's logits are broken (try dtype='float32')")
+        raise ValueError("token_log_probs must not contain NaN; the reader's logits are broken (try dtype='float32')")
     if weighting == "uniform":
         log_scores = torch.zeros(len(token_log_probs), dtype=torch.float64)
     else:
@@ -202,7 +200,7 @@ def entailment_kernel(forward: Tensor, backward: Tensor | None, kernel: str) -> 
         ``(S, A)`` support in [0, 1].
 
     Raises:
-        ValueError: The kernel is unknown, or ``backward`` is missing where it is needed.
+        ValueError: The kernel is unknown, or it needs ``backward``, which is missing.
     """
     check_choice("kernel", kernel, get_args(Kernel))
     if kernel == "forward":
@@ -215,11 +213,11 @@ def entailment_kernel(forward: Tensor, backward: Tensor | None, kernel: str) -> 
 def no_contradiction(forward: Tensor, backward: Tensor) -> Tensor:
     """Decide whether two texts match by the official code's rule for gold answers.
 
-    The likeliest class must not be contradiction in either direction, and not be neutral in both.
+    The likeliest class must not be contradiction in either direction, nor neutral in both.
 
     Args:
         forward: ``(..., K)`` class probabilities of one direction: entailment, neutral, contradiction, any others.
-        backward: ``(..., K)`` those of the other direction.
+        backward: ``(..., K)`` class probabilities of the other direction.
 
     Returns:
         ``(...)`` bool.
@@ -236,25 +234,24 @@ def no_contradiction(forward: Tensor, backward: Tensor) -> Tensor:
     if forward.shape[-1] < 3:
         raise ValueError(
             "match='no_contradiction' needs an entailment model with classes for neutral and contradiction, got one "
-            f"with {forward.shape[-1]} classes; take match='argmax' or another entailment model"
+            f"with {forward.shape[-1]} classes; use match='argmax' or another entailment model"
         )
     classes, others = forward.argmax(-1), backward.argmax(-1)
     return (classes != 2) & (others != 2) & ~((classes == 1) & (others == 1))
 
 
 def join_answers(weights: Tensor, support: Tensor, aliases: str, items: Sequence[int] = ()) -> Tensor:
-    """Return how far each response supports the gold answer, by its support of each alias.
+    """Return the support of the gold answer by each response, from its support of each alias.
 
-    Where the answer is a list, that is the mean over its items, each with aliases of its own: the recall of the
-    response.
+    If the answer is a list, this is the mean over its items, each with separate aliases: the recall of the response.
 
     Args:
         weights: ``(S,)`` response probabilities, sum to 1; they decide which alias has the most mass.
         support: ``(S, A)`` entailment of answer by response, in [0, 1].
-        aliases: ``"any"`` takes for each response the answer that it supports best, ``"mean"`` averages over answers
-            (eq. 10), ``"max"`` takes the answer with the most mass (official code).
-        items: How many of the A aliases belong to each item of an answer that is a list, in the order of ``support``;
-            empty for an answer that is not.
+        aliases: ``"any"`` uses the best supported answer of each response, ``"mean"`` averages over answers (eq. 10),
+            ``"max"`` uses the answer with the most mass (official code).
+        items: Number of aliases of each item of a list answer, in the order of ``support``, with sum A; empty for
+            other answers.
 
     Returns:
         ``(S,)`` in [0, 1], whose weighted mean is SePer.
@@ -292,8 +289,8 @@ def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean", items: S
     Args:
         weights: ``(S,)`` response probabilities, sum to 1.
         support: ``(S, A)`` entailment of answer by response, in [0, 1].
-        aliases: How answers are joined; see ``join_answers``.
-        items: How many aliases each item of an answer that is a list has; see there.
+        aliases: How answers are combined; see ``join_answers``.
+        items: Number of aliases of each item of a list answer; see ``join_answers``.
 
     Returns:
         Scalar in [0, 1]; higher means a stronger belief.
@@ -317,10 +314,9 @@ def seper_hard(
         weights: ``(S,)`` response probabilities, sum to 1.
         cluster_ids: ``(S,)`` integers in [0, C).
         cluster_support: ``(C, A)`` bool, whether the cluster matches the answer (``match_clusters``).
-        aliases: How answers are joined, as in ``join_answers``; ``"any"`` sums over the clusters that match some
+        aliases: How answers are combined, as in ``join_answers``; ``"any"`` sums over the clusters that match some
             answer (official code).
-        items: How many aliases each item of an answer that is a list has; a cluster counts by the share of the items
-            that it matches.
+        items: Number of aliases of each item of a list answer; a cluster counts by the share of items that it matches.
 
     Returns:
         Scalar in [0, 1].
@@ -349,10 +345,10 @@ def match_clusters(
 
     Args:
         cluster_ids: ``(S,)`` integers in [0, C).
-        support: ``(S, A)`` in [0, 1]; for ``argmax`` and ``no_contradiction`` it is 1 where the response matches.
+        support: ``(S, A)`` in [0, 1]; for ``argmax`` and ``no_contradiction`` it is 1 if the response matches, else 0.
         threshold: τ in (0, 1].
-        judged_by: ``"members"`` takes the mean support of all members, ``"first"`` that of the first (official code).
-        counts: ``(S,)`` how often each response was drawn, of which 0 counts like 1; ``None`` stands for once.
+        judged_by: ``"members"`` uses the mean support of all members, ``"first"`` that of the first (official code).
+        counts: ``(S,)`` number of draws of each response, where 0 counts like 1 (default: 1 each).
 
     Returns:
         ``(C, A)`` bool.

@@ -1,4 +1,4 @@
-"""What an entailment model reads: the sentence of a question that asks, and texts in parts that it can judge."""
+"""Inputs of an entailment model: the asking sentence of a question, and texts in parts short enough to be judged."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -8,8 +8,8 @@ from seper_reward.runtime.control_tokens import ControlTokens
 
 LONGEST_QUESTION = 40  # tokens; of 3,619 natural questions three are longer
 LONGEST_ANSWER = 96  # tokens of a premise or hypothesis that the embedded model was trained to read
-_LONGEST_PAIR = 512  # tokens that judges of BERT's kind read, whatever their tokenizers say
-_SPECIAL_TOKENS = 4  # of a pair, at most
+_LONGEST_PAIR = 512  # tokens, the window of BERT-like models; tokenizers may claim a longer one
+_SPECIAL_TOKENS = 4  # at most, per pair
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+|\s*\n\s*")
 _ABBREVIATION = re.compile(
@@ -19,16 +19,16 @@ _ASKS = re.compile(
     r"\b(?:who|whom|whose|what|when|where|which|why|how)\b|^(?:name|list|give|state|tell|find|identify|define|explain)\b",
     re.IGNORECASE,
 )
-_FEWEST_WORDS = 3  # of a question: "... in 1871. Why?" says too little by itself
+_FEWEST_WORDS = 3  # of a question: in "... in 1871. Why?" the last sentence alone has too little context
 
 
 class Statement(NamedTuple):
     """A question and two answers to it: does the premise entail the hypothesis?
 
     Attributes:
-        premise: The answer that is given.
-        hypothesis: The answer that may follow from it.
-        question: The question; blank if the texts stand for themselves.
+        premise: The answer that may entail the hypothesis.
+        hypothesis: The answer that may follow from the premise.
+        question: The question; blank for texts without one.
     """
 
     premise: str
@@ -37,15 +37,15 @@ class Statement(NamedTuple):
 
 
 class StatementEncoder:
-    """Makes an entailment model's input.
+    """Encodes statements for an entailment model.
 
-    The question stands in front of the premise and, except where the model's config says ``question_once`` (as that of
-    the embedded model does), in front of the hypothesis, as in the paper (arXiv:2503.01478, section 3).
+    The question is prepended to the premise and to the hypothesis, as in the paper (arXiv:2503.01478, section 3). If
+    the model's config sets ``question_once``, as the embedded model's does, it is prepended to the premise only.
 
     Args:
         tokenizer: The model's tokenizer.
         config: The model's config. ``trained_answer_tokens`` is the length of a premise or hypothesis that the model
-            was trained to read; without it, whatever fits into the window counts as readable.
+            was trained to read (default: the length of its window).
     """
 
     def __init__(self, tokenizer: Any, config: Any) -> None:
@@ -58,11 +58,11 @@ class StatementEncoder:
         self._answer_tokens = min(getattr(config, "trained_answer_tokens", room), room)
 
     def asked(self, question: str) -> str:
-        """Return the sentence of a question that asks, or the end of one that is longer than 40 tokens."""
+        """Return the asking sentence of a question; of a sentence longer than 40 tokens only its end."""
         return in_windows(asking_sentence(question), lambda text: self._tokens(text) <= self._question_tokens)[-1]
 
     def parts(self, statements: Iterable[Statement]) -> dict[Statement, list[list[Statement]]]:
-        """Return for each statement, per part of its hypothesis, the pairs of that with the parts of its premise.
+        """Return for each statement, per part of its hypothesis, the pairs of this part with the parts of its premise.
 
         Short texts have one part. Each distinct text is cut once.
         """
@@ -85,8 +85,8 @@ class StatementEncoder:
         """Return the tokenizer's encoding of statements.
 
         Args:
-            statements: Statements whose questions and answers are short enough (``asked`` and ``parts``).
-            **options: More arguments of the tokenizer.
+            statements: Statements with short questions and answers, as returned by ``asked`` and ``parts``.
+            **options: Further arguments of the tokenizer.
         """
         return self._tokenizer(
             [self._joined(row.question, row.premise) for row in statements],
@@ -104,10 +104,10 @@ class StatementEncoder:
 
 
 def asking_sentence(question: str) -> str:
-    """Return the sentence of a question that asks, ending in one question mark; empty for a blank question.
+    """Return the asking sentence of a question, ending in one question mark; empty for a blank question.
 
-    What stands around it (a greeting, thanks, a story) says nothing about the answer. It is the last sentence that
-    ends in a question mark, else the last with a question word, else the whole text.
+    This drops text that does not bear on the answer (a greeting, thanks, a story). The asking sentence is the last one
+    that ends in a question mark, else the last one with a question word, else the whole text.
 
     >>> asking_sentence("Good morning! I hope that you are well. who runs the mill, and since when")
     'who runs the mill, and since when?'
@@ -135,14 +135,14 @@ def _sentences(text: str) -> list[str]:
 
 
 def in_windows(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """Cut a text into parts that fit: in halves, at the sentence end, else the space, that is nearest the middle.
+    """Cut a text into parts that fit: in halves, at the sentence end or else the space nearest the middle.
 
     Args:
         text: The text.
         fits: Whether a text is short enough; a single character counts as short enough.
 
     Returns:
-        The parts in order, without space around them; the text as it is if it fits.
+        The parts in order, without space around them; the unchanged text if it fits.
 
     >>> in_windows("It rained. We stayed in. Nobody came.", lambda text: len(text) <= 24)
     ['It rained. We stayed in.', 'Nobody came.']

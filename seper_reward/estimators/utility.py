@@ -8,10 +8,10 @@ from seper_reward.types import Belief, Estimate, Query, Utility
 
 
 def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
-    """Return how far the passage moved the reader's belief: U = SePer(q, A | D) - SePer(q, A).
+    """Return the change of the reader's belief by the passage: U = SePer(q, A | D) - SePer(q, A).
 
-    The two beliefs come from independent samples (``difference``). A belief compared with itself has moved by exactly
-    0, with standard error 0.
+    The two beliefs come from independent samples (``difference``). A belief compared with itself gives exactly 0, with
+    standard error 0.
     """
     unmoved = Estimate(0.0, 0.0, 0.0, 0.0)
     same = belief is baseline
@@ -27,19 +27,19 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
 
 
 def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: float | None) -> Estimate | None:
-    """Return half of ΔSePer and half of the relative change of the gold answer's likelihood, (p - q) / (p + q).
+    """Return the mean of ΔSePer and the relative change of the gold answer's likelihood, (p - q) / (p + q).
 
-    p and q are the geometric means of its tokens' probabilities, with and without the passage. Samples that mean the
-    answer count in the first half, whatever their words; the second still moves where no sample of a few hits the
-    answer, and where the reference is a whole clause. It is known, so that only the first half has an error.
+    p and q are the geometric means of the answer's token probabilities, with and without the passage. ΔSePer counts
+    every response that means the answer, whatever its words. The likelihood still moves if none of a few samples is
+    right, or if the reference is a whole clause. It is computed exactly, so only ΔSePer contributes an error.
 
     Args:
         soft: ΔSePer.
         answer_log_prob: Mean log-probability of the answer's tokens with the passage, <= 0.
-        baseline_log_prob: The same without.
+        baseline_log_prob: The same without the passage.
 
     Returns:
-        A number in [-1, 1] with its error and interval; ``None`` if a log-probability is not known.
+        A number in [-1, 1] with its error and interval; ``None`` if a log-probability is unknown.
 
     >>> import math
     >>> combined(Estimate(0.5, 0.1, 0.3, 0.7), math.log(0.6), math.log(0.2)).value
@@ -57,6 +57,6 @@ def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: f
 
 
 def query_utilities(query: Query, beliefs: Sequence[Belief]) -> list[Utility]:
-    """Return the utility of each passage of a query, from the beliefs in its ``contexts``: none, then each passage."""
+    """Return the utility of each passage of a query, from one belief per context: no passage, then each passage."""
     baseline, *others = beliefs
     return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, others, strict=True)]

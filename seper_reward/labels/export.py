@@ -6,6 +6,7 @@ from typing import Any
 
 from seper_reward.labels.forms import Rows, flat_rows, list_rows, pair_rows, some_rows, triplet_rows
 from seper_reward.labels.targets import grade, split_by_help
+from seper_reward.runtime.csv_files import ENDINGS, write_csv
 from seper_reward.runtime.json_files import json_line, naming
 from seper_reward.runtime.parquet_files import write_parquet
 from seper_reward.types import LabeledQuery, Passage
@@ -16,7 +17,7 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
 
     Args:
         labeled: The labelled queries.
-        path: File to write, Parquet if its name ends in .parquet, else JSON lines; its folder is made if absent.
+        path: File to write, Parquet, CSV or TSV by its extension, else JSON lines; its folder is made if absent.
         layout: Layout of the rows, a name in ``LAYOUTS``.
         margin: Least label of a positive passage, and least distance of a negative below the positives.
 
@@ -34,12 +35,19 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
     path.parent.mkdir(parents=True, exist_ok=True)
     tables = [row for row in rows if not isinstance(row, str)]
     with naming(path):
-        if path.suffix != ".parquet":
-            path.write_text("".join(map(_line, rows)), encoding="utf-8")
-        elif tables:
+        if path.suffix == ".parquet" and tables:
             write_parquet(path, tables)
+        elif path.suffix in ENDINGS and any(isinstance(value, list) for row in tables for value in row.values()):
+            raise ValueError(
+                f"{path}: {layout} has lists, and CSV has one value in a cell; name a file that ends in .jsonl or "
+                ".parquet, or export sentence-transformers-flat, -pairs or -triplets"
+            )
+        elif path.suffix in ENDINGS and tables:
+            write_csv(path, tables)
+        elif path.suffix in (".parquet", ".csv"):
+            raise ValueError(f"{path}: {layout} is a text file, which {path.suffix} cannot hold; name another ending")
         else:
-            raise ValueError(f"{path}: {layout} is a text format, not for Parquet; use another file extension")
+            path.write_text("".join(map(_line, rows)), encoding="utf-8")
     return len(rows)
 
 

@@ -5,14 +5,14 @@ Finished questions are appended to ``progress/`` as they come, one file per proc
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import IO, Any
 
+from seper_reward.labels.integrity import SUMMARY, changed_files
 from seper_reward.labels.provenance import PROVENANCE, resumed_provenance
 from seper_reward.labels.rows import LABELS
 from seper_reward.runtime.distributed import process_state
-from seper_reward.runtime.hashing import file_hash
 from seper_reward.runtime.json_files import (
     checked_line,
     naming,
@@ -26,12 +26,7 @@ from seper_reward.runtime.profiling import timed
 from seper_reward.runtime.run_folder import check_settings, claim_settings, lock_folder
 
 _OTHER_LABELS = "labels made otherwise"
-REJECTED, PLACEBO, SUMMARY, PROGRESS = "rejected.jsonl", "placebo.jsonl", "summary.json", "progress"
-
-
-def folder_hashes(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
-    """Return the SHA-256 of files in a label folder, by name; ``None`` for one that is absent."""
-    return {name: file_hash(folder / name) for name in names}
+REJECTED, PLACEBO, PROGRESS = "rejected.jsonl", "placebo.jsonl", "progress"
 
 
 class LabelFolder:
@@ -157,11 +152,7 @@ class LabelFolder:
         Raises:
             ValueError: A file was changed and the entries no longer exist.
         """
-        written = read_json(self.path / SUMMARY).get("sha256")
-        known = written if isinstance(written, dict) else {}
-        changed = " and ".join(
-            name for name, found in folder_hashes(self.path, self.files).items() if known.get(name, "") != found
-        )
+        changed = " and ".join(changed_files(self.path, self.files))
         if not changed:
             return True
         if not keys <= set(self.finished(keys)):

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seper_reward.labels.folder import SUMMARY
 from seper_reward.labels.forms import FORMS
+from seper_reward.labels.integrity import SUMMARY
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_query, labeler_of
 from seper_reward.runtime.hub import upload

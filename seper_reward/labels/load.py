@@ -1,27 +1,32 @@
 """``load_labels``: loads finished labels as training datasets or tables, and uploads them to the hub."""
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.labels.folder import SUMMARY
 from seper_reward.labels.forms import Form, form_rows
 from seper_reward.labels.hub import push_labels
+from seper_reward.labels.integrity import SUMMARY, check_labels
 from seper_reward.labels.provenance import PROVENANCE
-from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_query
+from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_query, labeler_of
 from seper_reward.labels.targets import sure
+from seper_reward.runtime.csv_files import write_csv
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.parquet_files import as_dataset, without_none
-from seper_reward.types import LabeledQuery, answer_text
+from seper_reward.types import LabeledQuery, answer_text, excerpt, html_table
 
 if TYPE_CHECKING:
     from datasets import Dataset
     from pandas import DataFrame
 
 
-@dataclass(frozen=True)
+_SHOWN = 10  # passages in a notebook
+
+
+@dataclass(frozen=True, repr=False)
 class Labels:
     """Label rows of a run, or of ``label_dataset``.
 
@@ -31,9 +36,9 @@ class Labels:
         summary: Content of ``summary.json``; empty if unknown.
     """
 
-    rows: Sequence[Mapping[str, Any]] = field(repr=False)
-    provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    summary: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    rows: Sequence[Mapping[str, Any]]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "Labels":
@@ -43,6 +48,27 @@ class Labels:
     def __len__(self) -> int:
         """Return the number of questions."""
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        """Return the numbers of questions and passages, and the range and mean of the labels."""
+        column = labeler_of(self.rows)
+        passages = [passage for row in self.rows for passage in row["passages"]]
+        labels = [passage[column] for passage in passages if passage.get(column) is not None]
+        text = f"{len(self)} questions, {len(passages)} passages"
+        if labels:
+            mean = sum(labels) / len(labels)
+            text += f"; {column} from {min(labels):.3f} to {max(labels):.3f}, mean {mean:.3f}"
+        return f"Labels({text})"
+
+    def _repr_html_(self) -> str:
+        column = labeler_of(self.rows)
+        pairs = ((row, passage) for row in self.rows for passage in row["passages"])
+        rows = []
+        for row, passage in itertools.islice(pairs, _SHOWN):
+            texts = (row["question"], answer_text(row["answers"] or [""]), passage["text"])
+            label = passage.get(column)
+            rows.append([*map(excerpt, texts), "" if label is None else f"{label:.3f}"])
+        return html_table(repr(self), ("question", "answer", "passage", column), rows)
 
     def labeled(self, label: str | None = None, max_std_error: float | None = None) -> list[LabeledQuery]:
         """Return the labelled queries, for ``write_labels`` and the functions of ``labels.targets``.
@@ -93,14 +119,25 @@ class Labels:
         """
         from pandas import DataFrame
 
+        return DataFrame(self._table())
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the table of ``to_pandas`` as CSV in UTF-8, tab-separated if the name ends in .tsv.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        write_csv(Path(path), self._table())
+
+    def _table(self) -> list[dict[str, Any]]:
         of_passages = {name for row in self.rows for passage in row["passages"] for name in passage}
-        table = []
+        table: list[dict[str, Any]] = []
         for row in self.rows:
             question = {"id": row["id"], "question": row["question"], "answer": answer_text(row["answers"] or [""])}
             for name, value in (_plain(row) | _plain(row.get("baseline", {}), "baseline_")).items():
                 question.setdefault(f"question_{name}" if name in of_passages else name, value)
             table += [{**question, **_plain(passage)} for passage in row["passages"]]
-        return DataFrame(table)
+        return table
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Upload the labels and their dataset forms, with a card; see ``labels.hub.push_labels``."""
@@ -116,11 +153,13 @@ def load_labels(source: str | Path) -> Labels:
 
     Raises:
         OSError: No labels are found.
-        ValueError: A row is not an object; the message names file and row.
+        ValueError: A row is not an object, or a file changed after the run ended; the message names it.
     """
     folder = Path(source)
     file = next((folder / name for name in (LABELS, LABELS_PARQUET) if (folder / name).is_file()), source)
     told = [read_json(folder / name) if (folder / name).is_file() else {} for name in (PROVENANCE, SUMMARY)]
+    if Path(file).is_file():
+        check_labels(Path(file).parent)
     rows = [dict(row) for _, row in read_valid_rows(file)]
     # tabular formats need the same columns in every row; JSON lines do not
     return Labels(rows if str(file).endswith(LABELS) else list(map(without_none, rows)), *told)

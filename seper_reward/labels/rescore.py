@@ -8,7 +8,8 @@ from tqdm.auto import tqdm
 
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.utility import utility
-from seper_reward.labels.folder import PLACEBO, REJECTED, SUMMARY, folder_hashes
+from seper_reward.labels.folder import PLACEBO, REJECTED
+from seper_reward.labels.integrity import SUMMARY, check_labels, folder_hashes
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import (
     DELTA_SEPER,
@@ -55,9 +56,7 @@ def rescore(
         raise ValueError(f"output_dir must not be the folder of the labels, {str(source)!r}; name another")
     if not (source / SUMMARY).is_file():
         raise ValueError(f"{source} has no finished labels (no {SUMMARY}); run `seper-reward label` to its end first")
-    written = read_json(source / SUMMARY)["sha256"]
-    if changed := [name for name, found in folder_hashes(source, written).items() if written[name] != found]:
-        raise ValueError(f"{source}: {' and '.join(changed)} changed after the run ended; label again")
+    check_labels(source)
     files = [name for name in (LABELS, PLACEBO) if (source / name).is_file()]
     rows = {name: list(read_lines(source / name)) for name in files}
     if (labeler := labeler_of(rows[LABELS])) != DELTA_SEPER:

@@ -9,6 +9,7 @@ import torch
 
 from seper_reward.data.answers import read_answers
 from seper_reward.data.rows import read_valid_rows
+from seper_reward.labels.integrity import check_labels
 from seper_reward.types import (
     Belief,
     Estimate,
@@ -201,8 +202,10 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 
     Raises:
         OSError: The folder has no ``labels.jsonl``.
-        ValueError: A row is not a label row or does not have the label; the message names file and row.
+        ValueError: A row is not a label row or does not have the label, or a file changed after the run ended; the
+            message names file and row.
     """
+    check_labels(Path(folder))
     labeled = []
     for where, row in read_valid_rows(Path(folder) / LABELS):
         try:

@@ -14,8 +14,9 @@ from tqdm.auto import tqdm
 
 from seper_reward.batching import query_cost
 from seper_reward.data.queries import Rejected
-from seper_reward.labels.folder import PLACEBO, REJECTED, SUMMARY, LabelFolder, folder_hashes
+from seper_reward.labels.folder import PLACEBO, REJECTED, LabelFolder
 from seper_reward.labels.forecast import Forecast, forecast
+from seper_reward.labels.integrity import SUMMARY, folder_hashes
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.loop import batch_size, label_batches, reads_ahead
 from seper_reward.labels.placebo import closed_book, placebo_queries

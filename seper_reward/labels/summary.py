@@ -30,17 +30,18 @@ def summarize(
         margin: Labels within this distance of 0 neither help nor harm.
 
     Returns:
-        Numbers of ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows; ``helpful`` and
-        ``harmful``, the numbers of passages whose whole 95 % interval is above ``margin`` or below ``-margin``;
-        ``unmoved``, the number of questions that no passage helps (all intervals end at or below ``margin``), and
-        ``uncovered``, the number of unmoved questions that the reader cannot answer without a passage (for ΔSePer
-        only: no order of these passages can help there); ``contexts`` whose responses are in the rows, and how many of
-        them are ``unfinished`` (half of their responses were cut at the maximum length), ``empty`` (half are blank or
-        abstain) or ``all_equal`` (one text); ``long_answers``, the number of questions whose gold answers are all
-        longer than a response, if the reader reports it; ``sets``, if sets were labelled: the number of ``labels`` of
-        passages next to given ones, ``reader_calls``, and the result of ``order_effect``; and ``groups``, each with
-        ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the number of ``passages`` by
-        role.
+        - ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows;
+        - ``helpful`` and ``harmful``: passages whose whole 95 % interval is above ``margin`` or below ``-margin``;
+        - ``unmoved``: questions that no passage helps (all intervals end at or below ``margin``), and ``uncovered``:
+          unmoved questions that the reader cannot answer without a passage (for ΔSePer only; no order of these
+          passages can help there);
+        - ``contexts`` with responses in the rows, and how many of them are ``unfinished`` (half of their responses
+          were cut at the maximum length), ``empty`` (half are empty) and ``all_equal`` (one text);
+        - ``long_answers``: questions without a gold answer as short as a response, if the reader reports it;
+        - ``sets``, if sets were labelled: ``labels`` of passages next to given ones, ``reader_calls``, and the result
+          of ``order_effect``;
+        - ``groups``: each with ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the
+          number of ``passages`` by role.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in labels:

@@ -5,6 +5,7 @@ import itertools
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from seper_reward.reader.prompts import PromptBuilder, PromptStyle
 from seper_reward.reader.sampler import Sampler
 from seper_reward.reader.thinking import ThinkingSampler, thoughts_problem
 from seper_reward.reader.tokens import usage
-from seper_reward.runtime.cache import Cache, answers_through, content_keys
+from seper_reward.runtime.cache import Cache, answers_through, content_keys, open_cache
 from seper_reward.runtime.profiling import count
 from seper_reward.types import Asked, Leaf, Passage, Query, Responses, UnscorableError, all_or_error, attempt
 
@@ -108,7 +109,7 @@ class PromptedReader:
         prompt: The wording, or the name of a style in ``prompts.STYLES``.
         chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
         max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
-        cache: Where responses are kept between runs.
+        cache: Cache of responses between runs, or the path of its file, made if absent.
 
     Attributes:
         sampler: The sampler; that of a reader that thinks samples thoughts first.
@@ -116,6 +117,7 @@ class PromptedReader:
 
     Raises:
         ValueError: An option does not go with the reader's chat template or window.
+        WeightsMovedError: Servers have other weights than those whose responses the cache has.
     """
 
     def __init__(
@@ -125,12 +127,14 @@ class PromptedReader:
         prompt: str | PromptStyle = "paper",
         chat: ChatOptions = ChatOptions(),
         max_passage_tokens: int | None = None,
-        cache: Cache | None = None,
+        cache: Cache | str | Path | None = None,
     ) -> None:
         template = ChatTemplate(sampler.tokenizer, chat)
         if template.thought is not None:
             sampler = ThinkingSampler(sampler, template.thought, chat.max_thinking_tokens)
-        self.sampler, self.cache = sampler, cache
+        self.sampler, self.cache = sampler, open_cache(cache)
+        if self.cache is not None:
+            sampler.remember(self.cache)
         self.prompts = PromptBuilder(
             sampler.tokenizer,
             prompt,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
 import torch
 from torch import Tensor
 
+from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import Leaf, Responses, UnscorableError
 
@@ -154,6 +155,9 @@ class Sampler(Protocol):
     @property
     def max_prompt_tokens(self) -> int:
         """Longest prompt, in tokens, that leaves room for a whole response."""
+
+    def remember(self, cache: Cache) -> None:
+        """Compare weights that no hash covers, as those of a server, with those whose responses a cache has."""
 
     def sample(
         self, prompts: Sequence[str], given: Mapping[str, Sequence[str]] = MappingProxyType({})

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from seper_reward.reader.chat import ThoughtFormat, begins_to_think
 from seper_reward.reader.sampler import Sampler, SamplingOptions, ThoughtOptions
+from seper_reward.runtime.cache import Cache
 from seper_reward.types import Leaf, Responses, UnscorableError
 
 _BEGINNING, _BEGINNING_TOKENS = 60, 12  # length of the prefix checked for a thinking tag, in characters and tokens
@@ -125,6 +126,10 @@ class ThinkingSampler:
         raise ValueError(
             f"reader {self.name!r} thinks first, so a given answer has no log-probability of its own; set thinking=off"
         )
+
+    def remember(self, cache: Cache) -> None:
+        """Compare weights that no hash covers with those whose responses a cache has."""
+        self._sampler.remember(cache)
 
     def expect(self, prompts: Sequence[str]) -> None:
         """Begin with the thoughts of prompts that ``sample`` will be called with; only the time it takes changes."""

@@ -36,11 +36,6 @@ class RewardConfig(ScorerConfig):
         [], "Names of the tools whose results are searches; not given: the only tool there is."
     )
     answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
-    share_ranks: bool = setting(
-        True,
-        "Whether the ranks of a trainer share what has to be measured, which needs that all call the reward together, "
-        "as those of TRL's command line do; with a url it makes no difference.",
-    )
     seed: int = setting(0, "Seed of the reader's sampling; the server has its own.", "sampling.seed", common=True)
     weights: RewardWeights = field(default=RewardWeights(), init=False)
 
@@ -74,7 +69,6 @@ def read_reward(path: str | Path) -> SePerReward:
         passage_tag=config.passage_tag,
         search_tools=config.search_tools or None,
         answer_pattern=config.answer_pattern,
-        share_ranks=config.share_ranks,
     )
 
 
@@ -119,4 +113,4 @@ def delta_seper(*args: Any, **columns: Any) -> list[float | None]:
 
 @functools.cache
 def _reward(path: str | None) -> SePerReward:
-    return SePerReward(share_ranks=True) if path is None else read_reward(path)
+    return SePerReward() if path is None else read_reward(path)

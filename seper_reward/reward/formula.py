@@ -58,6 +58,7 @@ class RewardWeights:
         "gain_over": "leave it out; gains are differences from the belief without a passage",
         "needed": "leave it out; the log counts a baseline below 0.5 as a question that needs a search",
         "name": "set reward.__name__",
+        "share_ranks": "leave it out; ranks share the work if the trainer calls its rewards on all of them together",
         "potential": "leave it out; credit_baseline 'reader' compares with the reader's beliefs",
     }
 

@@ -1,13 +1,14 @@
 """Whose weights the reader of a reward has: its own, or those of the policy under training, borrowed for a while."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seper_reward.client import SePerClient
 from seper_reward.reward.sharding import whole_policy
 
 if TYPE_CHECKING:
+    from seper_reward.reward.base_weights import BaseWeights
     from seper_reward.scorer import SePerScorer
 
 Weights = Literal["separate", "policy-base", "policy"]
@@ -37,6 +38,7 @@ class PolicyReader:
         self.weights = weights
         self._scorer, self._given = scorer, scorer is not None
         self._trainer: Any = None
+        self._base: BaseWeights | None = None  # what the policy's base was before it was merged with its adapter
         self._lent: SePerScorer | None = None  # the scorer on the trainer's weights, which it reads as
         self._lent_as = ""  # the kind of sharding
 
@@ -63,14 +65,17 @@ class PolicyReader:
 
         Samples one prompt under the trainer's real settings and compares its log-probabilities with teacher-forced
         ones: gradient checkpointing and train mode would spoil them silently. Weights that the trainer shards (FSDP,
-        ZeRO-3) are gathered on every rank while it reads, as TRL gathers them for generation.
+        ZeRO-3) are gathered on every rank while it reads, as TRL gathers them for generation. If the trainer merges
+        the adapter into the base to synchronise vLLM (``use_vllm``), ``"policy-base"`` reads from a copy of the
+        adapted base weights, which is made here.
 
         Args:
-            trainer: Trainer of TRL, whose model is the policy.
+            trainer: Trainer of TRL, whose model is the policy, before it trains.
 
         Raises:
             ValueError: ``weights`` is ``"separate"``; or the scorer's tokenizer is not the policy's; or the weights
-                are sharded in another way, which cannot be undone for a while.
+                are sharded in another way, which cannot be undone for a while; or they are quantized, and merging
+                would change them.
             RuntimeError: The log-probabilities differ.
         """
         if self.weights == "separate":
@@ -80,7 +85,12 @@ class PolicyReader:
                 f"reader={self.weights!r} reads with the policy's weights, but the scorer has another tokenizer; make "
                 "the scorer from the policy's base model"
             )
-        self._trainer, self._lent = trainer, None
+        self._trainer, self._lent, self._base = trainer, None, None
+        if self.weights == "policy-base" and getattr(trainer, "use_vllm", False):
+            from seper_reward.reward.base_weights import BaseWeights  # needs torch, which a client may lack
+
+            with whole_policy(trainer) as (policy, _):
+                self._base = BaseWeights(policy)
         with self.scorer():
             pass  # it has been checked
 
@@ -102,7 +112,11 @@ class PolicyReader:
             return
         if self._trainer is None:
             raise ValueError(f"reader={self.weights!r} needs attach(trainer) before the first reward")
-        with whole_policy(self._trainer) as (policy, sharding), borrowed_reader(policy, adapter=self.moves) as model:
+        with (
+            whole_policy(self._trainer) as (policy, sharding),
+            self._unmerged(policy),
+            borrowed_reader(policy, adapter=self.moves) as model,
+        ):
             # a trainer shards its model when training begins: what was lent before knows another state of it
             if self._lent is None or self._lent_as != sharding:
                 lent = self._own().reading_with(model, frozen=not self.moves)
@@ -114,7 +128,10 @@ class PolicyReader:
     def __getstate__(self) -> dict[str, Any]:
         """Leave models out of a pickle; its copy loads the embedded ones, or raises if it had been given others."""
         client = self._scorer if isinstance(self._scorer, SePerClient) else None
-        return {**self.__dict__, "_scorer": client, "_trainer": None, "_lent": None}
+        return {**self.__dict__, "_scorer": client, "_trainer": None, "_lent": None, "_base": None}
+
+    def _unmerged(self, policy: Any) -> AbstractContextManager[None]:
+        return nullcontext() if self._base is None else self._base.in_place(policy)
 
     def _own(self) -> Any:
         """Return the scorer with weights of its own."""

@@ -59,9 +59,6 @@ class SePerReward:
         answer_pattern: Regular expression whose last match's first group, or the whole match if it has no group, is
             the policy's answer; a completion without a match states nothing. ``None`` reads the usual marks
             (``stated_answer``).
-        share_ranks: Whether the ranks of a trainer share the work: what the rollouts of all of them need is measured
-            once, by one of them. All ranks must then call the reward together, as in TRL's ``GRPOTrainer``; a process
-            without a process group, and ``score``, work alone. A server measures once for all its clients anyway.
         environment: Which rows are scored where the data set's column ``environment`` names several types of them, as
             in TRL's dict of factories; all others get ``None``. ``None`` scores those whose environment keeps a record
             of searches (``turns``); ``AsyncGRPOTrainer`` does not show environments, so that it needs the name.
@@ -92,7 +89,6 @@ class SePerReward:
         passage_tag: str | None = None,
         search_tools: Sequence[str] | None = None,
         answer_pattern: str | None = None,
-        share_ranks: bool = False,
         environment: str | None = None,
         **former: Any,
     ) -> None:
@@ -108,7 +104,6 @@ class SePerReward:
         self.failures: Counter[str] = Counter()
         self.log = RewardLog()
         self._reader = PolicyReader(SePerClient(scorer) if isinstance(scorer, str) else scorer, reader)
-        self._share = share_ranks and not self._reader.remote
         self._beliefs = BeliefMemory()
 
     def __call__(
@@ -121,11 +116,18 @@ class SePerReward:
         passages: Sequence[Sequence[Any] | None] | None = None,
         environment: Sequence[str | None] | None = None,
         environments: Sequence[Any] | None = None,
+        trainer_state: Any = None,
         log_metric: Callable[[str, float], None] | None = None,
         log_extra: Callable[[str, list[Any]], None] | None = None,
         **_: Any,
     ) -> list[float | None]:
-        """Return one reward per completion; ``None`` where it cannot be scored, with the reason in ``failures``."""
+        """Return one reward per completion; ``None`` where it cannot be scored, with the reason in ``failures``.
+
+        A ``trainer_state`` comes from trainers that call their rewards on all ranks together (all of TRL but
+        ``AsyncGRPOTrainer``). The ranks then share the work: each context that rollouts of any rank need is measured
+        by one of them. A server measures once for all its clients anyway.
+        """
+        share = self._shares(trainer_state)
 
         def read() -> list[Rollout]:
             others = rows_of_others(self.environment, environment, environments)
@@ -134,14 +136,14 @@ class SePerReward:
             columns = (question, answers, completions, passages, environments, self.passage_tag, others)
             return read_rollouts(*columns, answer_pattern=self.answer_pattern, search_tools=self.search_tools)
 
-        rollouts = self._on_all_ranks(read)
+        rollouts = _on_all_ranks(read) if share else read()
         if environments is None and passages is None and not self.weights.answer_weight:
             self.log.warn_of_blindness(rollouts, self.passage_tag)
         self.log.warn_of_tools(self.search_tools)
         if self.weights.price:
             self.log.warn_of_scaling(log_metric or log_extra)
         with profiling() as profile:
-            scores = self._scores(rollouts, self._share)
+            scores = self._scores(rollouts, share)
         self.log.record(rollouts, scores)
         if log_extra is not None:
             self.log.columns(self.__name__, rollouts, scores, log_extra)
@@ -181,8 +183,8 @@ class SePerReward:
             answers: The gold answer, as the column has it.
             turns: The searches so far.
         """
-        if not self._reader.works_ahead or self._share:  # the rank that queries an engine is chosen in the call
-            return
+        if not self._reader.works_ahead or self._is_shared_engine():
+            return  # the rank that queries an engine is chosen in the call
         try:
             (rollout,) = read_rollouts([question], [answers])
         except ValueError:
@@ -223,13 +225,16 @@ class SePerReward:
         """Leave beliefs out of a pickle; ``PolicyReader`` leaves out the models, and ``RewardLog`` its recordings."""
         return {**self.__dict__, "_beliefs": BeliefMemory()}
 
-    def _on_all_ranks(self, act: Callable[[], T]) -> T:
-        """Return what ``act`` does here; where ranks share the work, and it fails on one of them, all raise."""
-        if not self._share:
-            return act()
-        from seper_reward.reward.shared import agreed  # needs torch, which a client may lack
+    def _shares(self, trainer_state: Any) -> bool:
+        """Return whether all ranks of a trainer make this call, and have something to share."""
+        return trainer_state is not None and not self._reader.remote
 
-        return agreed(act)
+    def _is_shared_engine(self) -> bool:
+        if self._reader.remote:
+            return False
+        from seper_reward.runtime.distributed import met  # needs torch, which a client may lack
+
+        return met()[1] > 1
 
     def _scores(self, rollouts: Sequence[Rollout], share: bool) -> list[Score | None]:
         if self._reader.moves:
@@ -249,6 +254,13 @@ class SePerReward:
         return self.weights.score(rollout, measured) if isinstance(measured, Measured) else None
 
 
+def _on_all_ranks(act: Callable[[], T]) -> T:
+    """Return the result of ``act`` here; if it fails on one rank, all raise."""
+    from seper_reward.reward.shared import agreed  # needs torch, which a client may lack
+
+    return agreed(act)
+
+
 class AsyncSePerReward(SePerReward):
     """A ``SePerReward`` whose calls are awaited, with the same arguments and the same rewards.
 
@@ -261,19 +273,20 @@ class AsyncSePerReward(SePerReward):
 
     Raises:
         ValueError: The reader runs in this process, where rewards would only wait for each other; or an argument of
-            ``SePerReward`` is out of range; or ranks are to share the work, whose threads would wait for each other.
+            ``SePerReward`` is out of range.
     """
 
     def __init__(self, scorer: "SePerScorer | SePerClient | str", **settings: Any) -> None:
         super().__init__(scorer, **settings)
-        if self._share:  # threads of several rewards may ask the other ranks in any order
-            raise ValueError("an async reward measures for its own rank, got share_ranks=True; leave it out")
         remote = isinstance(scorer, str | SePerClient) or scorer.sampler.backend == "engine"
         if not remote or self.reader != "separate":
             raise ValueError(
                 "an async reward needs a reader that runs elsewhere: the URL of `seper-reward serve`, or a scorer "
                 "with an engine; take SePerReward for one that reads in this process"
             )
+
+    def _shares(self, trainer_state: Any) -> bool:
+        return False  # threads of several rewards would call the other ranks in any order
 
     async def __call__(self, *args: Any, **columns: Any) -> list[float | None]:  # type: ignore[override]
         """Return one reward per completion, as ``SePerReward`` does."""

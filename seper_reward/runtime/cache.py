@@ -138,6 +138,21 @@ class Cache:
             )
 
 
+def open_cache(cache: "Cache | str | Path | None") -> "Cache | None":
+    """Return a cache, opened if it is given by its path.
+
+    Raises:
+        TypeError: It is neither a cache, nor a path, nor ``None``.
+        ValueError: The file exists and is no cache, or one of an earlier version.
+        OSError: The file cannot be opened.
+    """
+    if cache is None or isinstance(cache, Cache):
+        return cache
+    if not isinstance(cache, (str, Path)) or not str(cache):
+        raise TypeError(f"cache must be a path such as 'cache.sqlite', a Cache or None, got {cache!r}")
+    return Cache(cache)
+
+
 def trainer_cache(output_dir: Path) -> str:
     """Return the file of a trainer's cache; all processes must call this together.
 

@@ -51,12 +51,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_lines(path: Path, rows: Iterable[Any], **options: Any) -> None:
     """Write rows as JSON lines; ``options`` are those of ``json.dumps``."""
-    _write(path, "".join(json_line(row, **options) for row in rows))
+    write_text(path, "".join(json_line(row, **options) for row in rows))
 
 
 def write_json(path: Path, value: Any, **options: Any) -> None:
     """Write a value as indented JSON; ``options`` are those of ``json.dumps``."""
-    _write(path, json_line(value, indent=2, **options))
+    write_text(path, json_line(value, indent=2, **options))
 
 
 def checked_line(row: Any) -> str:
@@ -90,7 +90,7 @@ def read_checked_lines(path: Path, on_damage: Callable[[str], None]) -> Iterator
 
 def write_checked_lines(path: Path, rows: Iterable[Any]) -> None:
     """Write rows for ``read_checked_lines``."""
-    _write(path, "".join(map(checked_line, rows)))
+    write_text(path, "".join(map(checked_line, rows)))
 
 
 @contextmanager
@@ -119,7 +119,8 @@ def _checksum(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()[:_CHECKSUM_DIGITS]
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all; its folder is made if absent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(path.name + ".tmp")
     with naming(path), scratch.open("w", encoding="utf-8") as file:

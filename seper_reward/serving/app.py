@@ -17,6 +17,7 @@ from prometheus_client import generate_latest
 from seper_reward.client import DEADLINE, belief_json
 from seper_reward.data.rows import shown
 from seper_reward.estimators.utility import utility
+from seper_reward.reader.engine.canary import WeightsMovedError
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, Score
@@ -141,6 +142,10 @@ def build_app(
     @app.exception_handler(ConnectionError)
     async def engine_away(_: Request, error: ConnectionError) -> JSONResponse:
         return JSONResponse({"detail": f"the engine does not answer: {error}"}, 503, RETRY)
+
+    @app.exception_handler(WeightsMovedError)
+    async def engine_moved(_: Request, error: WeightsMovedError) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, 500)  # clients stop, instead of asking again
 
     return app
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fastapi import HTTPException
 
+from seper_reward.reader.engine.canary import WeightsMovedError
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.serving.worker import ClosedError, FullError, Worker
@@ -91,12 +92,13 @@ def _outcome(answer: "asyncio.Future[Measured]") -> Measured | str:
 
     Raises:
         ConnectionError: The engine behind the server is away.
+        WeightsMovedError: The engine has other weights than before.
     """
     if not answer.done():
         answer.cancel()  # what has not begun is not measured
         return _LATE
     error = answer.exception()
-    if isinstance(error, ConnectionError):
+    if isinstance(error, ConnectionError | WeightsMovedError):
         raise error
     if isinstance(error, UnscorableError):
         return str(error)

@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from transformers import TrainerState
+
 from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.distributed import gathered, process_state
@@ -74,10 +76,7 @@ def measure(options: Namespace, layout: str) -> dict[str, Any]:
     config = ScorerConfig(reader=options.reader, entailment=options.entailment, dtype=options.dtype)
     scorer = load_scorer(config, 0)
     ways = {way: Counting(scorer) for way in ("alone", "shared")}
-    rewards = {
-        way: SePerReward(scorer, answer_weight=0.0, price=0.0, share_ranks=way == "shared")
-        for way, scorer in ways.items()
-    }
+    rewards = {way: SePerReward(scorer, answer_weight=0.0, price=0.0) for way, scorer in ways.items()}
     seconds = dict.fromkeys(ways, 0.0)
     found: dict[str, list[Any]] = {way: [] for way in ways}
     asked = questions(RANKS * options.steps, options.words)
@@ -87,7 +86,7 @@ def measure(options: Namespace, layout: str) -> dict[str, Any]:
         for way, reward in rewards.items():
             gathered(lambda: None)  # all begin together
             start = now()
-            found[way] += reward(**columns)
+            found[way] += reward(**columns, trainer_state=TrainerState() if way == "shared" else None)
             spent = now() - start
             seconds[way] += max(gathered(functools.partial(float, spent)))
     by_rank = gathered(lambda: ([counting.contexts for counting in ways.values()], found))

@@ -4,9 +4,9 @@
 
 Runs the first steps of `configs/policy/demo.yaml` with one group of rollouts a step, and takes medians over the steps.
 The reader is one of its own (`separate`), the policy's base (`policy-base`), behind `seper-reward serve` on the same
-machine, which is told early what it will be asked (`server`), or an engine. `two_ranks_alone` and `two_ranks_shared`
-divide the group between two processes, each with a reader of its own. Warm the policy up first (`python -m
-trainers.sft --config configs/sft/policy.yaml`): one that never searches costs its reward nothing.
+machine, which is told early what it will be asked (`server`), or an engine. `two_ranks`
+divides the group between two processes, each with a reader of its own, which share the work. Warm the policy up first
+(`python -m trainers.sft --config configs/sft/policy.yaml`): one that never searches costs its reward nothing.
 """
 
 import json
@@ -35,7 +35,7 @@ from trainers.policy_data import read_policy_questions
 from trainers.policy_task import new_tool
 
 PARTS = ("share_of_step", "seconds_reward", "seconds_sampling", "seconds_entailment", "seconds_retrieval")
-LAYOUTS = ("separate", "policy-base", "server", "two_ranks_alone", "two_ranks_shared")
+LAYOUTS = ("separate", "policy-base", "server", "two_ranks")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             Path(options.rank_of).write_text(json.dumps(found), encoding="utf-8")
         return
     found = {
-        layout: on_two_ranks(layout, words) if layout.startswith("two_ranks") else measure(layout, options)
+        layout: on_two_ranks(layout, words) if layout == "two_ranks" else measure(layout, options)
         for layout in options.layouts
     }
     finish({"completions": options.completions, "layouts": found}, options.json)
@@ -103,8 +103,7 @@ def log_of(
     scorer = load_scorer(settings, 0, loaded if config.reader == "policy-base" else None)
     style, questions = scorer.reader.prompts.style, read_policy_questions(config)
     with server(layout, settings) as url:
-        shared = layout == "two_ranks_shared"
-        reward = SePerReward(url or scorer, answer_weight=0.0, price=0.15, reader=config.reader, share_ranks=shared)
+        reward = SePerReward(url or scorer, answer_weight=0.0, price=0.15, reader=config.reader)
         tool = new_tool(config, load_retriever(config.retriever, questions.corpus), style, reward)
         trainer = policy.new_trainer(config, arguments, loaded, reward, tool, questions, style)
         if config.reader == "policy-base":

@@ -193,7 +193,7 @@ def test_an_entailment_model_of_two_classes_is_refused_at_once():
         def class_probs(self, pairs, questions=None, *, verbatim=False):
             return torch.empty(len(pairs), 2)
 
-    with pytest.raises(ValueError, match="neutral and contradiction, got one with 2 classes; take match="):
+    with pytest.raises(ValueError, match="neutral and contradiction, got one with 2 classes; use match="):
         BeliefJudge(TwoClasses({}), OFFICIAL, None)
     BeliefJudge(TwoClasses({}), Estimator.preset("official", match="argmax"), None)
 

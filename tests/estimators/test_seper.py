@@ -135,7 +135,7 @@ def test_empty_response_is_an_empty_product():
             if name not in ("threshold", "floor")
         ],
         (lambda: match_clusters(torch.tensor([0]), SUPPORT[:1], 0.5, "all"), "judged_by must be one of"),
-        (lambda: without_end_token([torch.tensor([-1.0])], ()), "of each of 1 responses .* got 0"),
+        (lambda: without_end_token([torch.tensor([-1.0])], ()), "for each of 1 responses, got 0"),
     ],
 )
 def test_errors_name_what_is_wrong(call, message):

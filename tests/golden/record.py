@@ -15,7 +15,7 @@ import torch
 import trl
 from datasets import Dataset
 from peft import LoraConfig
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerState
 
 from seper_reward import SePerReward, SePerScorer
 from seper_reward.cli import main as command
@@ -189,7 +189,7 @@ def _rewards(folder: Path) -> Artifacts:
 
     def on_rank(rank: int) -> list[float | None]:
         mine = {name: column[rank::2] for name, column in columns.items()}
-        return SePerReward(scorer, share_ranks=True, **REWARDS["both"])(None, **mine)
+        return SePerReward(scorer, **REWARDS["both"])(None, **mine, trainer_state=TrainerState())
 
     ranks: list[Any] = on_two_ranks(on_rank, folder, seconds=240)
     found["rewards/two_ranks.json"] = _text(ranks)

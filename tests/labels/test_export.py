@@ -185,3 +185,31 @@ def test_old_label_rows_are_refused(tmp_path, capsys):
     (tmp_path / "labels.jsonl").write_text('{"id": "q", "question": "Who?", "answers": [], "passages": [{}]}\n')
     assert main(["export", "--labels", str(tmp_path), "--output", str(tmp_path / "x")]) == 2
     assert "line 1: expected a row written by `seper-reward label`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["flat", "pairs", "triplets"])
+def test_csv_is_read_back(tmp_path, kind):
+    from datasets import load_dataset
+
+    layout = f"sentence-transformers-{kind}"
+    count = write_labels(labeled(), tmp_path / "x.jsonl", layout)
+    assert write_labels(labeled(), tmp_path / "x.csv", layout) == count
+    read = {
+        name: load_dataset(name, data_files=str(tmp_path / f"x.{ending}"), cache_dir=str(tmp_path / "cache"))["train"]
+        for name, ending in (("csv", "csv"), ("json", "jsonl"))
+    }
+    assert read["csv"].to_list() == read["json"].to_list()
+
+
+@pytest.mark.parametrize("layout", ["sentence-transformers", "tevatron", "flagembedding"])
+def test_lists_are_refused_in_csv(tmp_path, layout):
+    with pytest.raises(ValueError, match=rf"x.csv: {layout} has lists, .* ends in .jsonl or .parquet"):
+        write_labels(labeled(), tmp_path / "x.csv", layout)
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_qrels_are_text(tmp_path):
+    with pytest.raises(ValueError, match=r"trec is a text file, which \.csv cannot hold; name another ending"):
+        write_labels(labeled(), tmp_path / "x.csv", "trec")
+    write_labels(labeled(), tmp_path / "x.tsv", "trec")
+    assert (tmp_path / "x.tsv").read_text().splitlines()[0].startswith("q1 0 ")

@@ -300,3 +300,32 @@ def test_a_hub_that_cannot_be_reached_is_one_line(folder, monkeypatch, capsys):
     assert main(["push", "--folder", str(folder), "--repo_id", "me/labels"]) == 2
     message = capsys.readouterr().err.splitlines()[-1]
     assert message.startswith("seper-reward push: me/labels: the upload failed (no route to host); is the network")
+
+
+def test_labels_describe_themselves(folder):
+    labels = load_labels(folder)
+    assert repr(labels) == "Labels(2 questions, 5 passages; mine from -0.500 to 0.800, mean -0.014)"
+    assert repr(Labels([])) == "Labels(0 questions, 0 passages)"
+    page = labels._repr_html_()
+    assert page.startswith("<p>Labels(2 questions, 5 passages;")
+    assert page.count("<tr>") == 6
+    assert "<td>1900, May" in page
+    assert "-0.400" in page
+    rows = [{**labels.rows[0], "question": "<b>Who</b>" + "?" * 100}] * 9
+    page = Labels(rows)._repr_html_()
+    assert page.count("<tr>") == 11  # a header and ten passages
+    assert "&lt;b&gt;Who&lt;/b&gt;" in page
+    assert "?" * 60 not in page
+
+
+def test_a_table_as_csv(folder, tmp_path):
+    from pandas import read_csv
+
+    labels = load_labels(folder)
+    labels.to_csv(tmp_path / "sub" / "labels.csv")
+    found = read_csv(tmp_path / "sub" / "labels.csv", keep_default_na=False)
+    assert list(found.columns) == list(labels.to_pandas().columns)
+    assert list(found["mine"]) == [0.8, 0.01, -0.4, 0.02, -0.5]
+    assert list(found["text"]) == list(labels.to_pandas()["text"])
+    labels.to_csv(str(tmp_path / "labels.tsv"))
+    assert (tmp_path / "labels.tsv").read_text().splitlines()[0].split("\t")[:2] == ["id", "question"]

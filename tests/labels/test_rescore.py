@@ -105,7 +105,7 @@ def test_old_rows_and_wrong_folders_are_refused(words, tmp_path, capsys):
     del rows[1]["passages"][0]["responses"][0]["token_log_probs"]
     (tmp_path / "labels" / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert main(words("rescore", "other")) == 2
-    assert "labels.jsonl changed after the run ended; label again" in capsys.readouterr().err
+    assert "labels.jsonl changed after the run ended" in capsys.readouterr().err
     summary = json.loads((tmp_path / "labels" / "summary.json").read_text())
     summary["sha256"]["labels.jsonl"] = file_hash(tmp_path / "labels" / "labels.jsonl")
     (tmp_path / "labels" / "summary.json").write_text(json.dumps(summary))

@@ -204,7 +204,7 @@ def test_trl_trains_with_fsdp(tiny_reader, tiny_scorer, tmp_path):
             max_completion_length=8, use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1,
             disable_tqdm=True, learning_rate=1e-2,
         )  # fmt: skip
-        reward = SePerReward(tiny_scorer, reader=reader, share_ranks=True, price=0.0)
+        reward = SePerReward(tiny_scorer, reader=reader, price=0.0)
         torch.manual_seed(0)
         trainer = Sharding(
             model=AutoModelForCausalLM.from_pretrained(tiny_reader),

@@ -1,12 +1,15 @@
 """Ranks share the work of a reward: cut by cost, measured once, the same rewards, and nobody waits for who failed."""
 
+import asyncio
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import TrainerState
 
 from seper_reward.batching import prompt_cost
-from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.reward import AsyncSePerReward, SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.shared import cut, measure_together
 from seper_reward.reward.turns import Turn
@@ -17,6 +20,7 @@ from seper_reward.types import Asked, Belief, Estimate, Measured, Passage, Unsco
 from tests.helpers import on_two_ranks
 
 COSTS = st.lists(st.integers(1, 50).map(float), max_size=30)
+STATE = {"trainer_state": TrainerState()}  # TRL passes it if all ranks call their rewards together
 CORPUS = [Passage(f"Ida Voss painted mill {number} of Hallow.") for number in range(6)]
 
 
@@ -138,8 +142,9 @@ def test_two_ranks_over_one_group_measure_each_context_once(tiny_scorer, tmp_pat
 
     def steps(share, rows):
         scorer = Counting(tiny_scorer)
-        reward = SePerReward(scorer, price=0.1, share_ranks=share)
-        return [reward(**columns_of(step, rows)) for step in range(3)], scorer.asked
+        reward = SePerReward(scorer, price=0.1)
+        state = STATE if share else {}
+        return [reward(**columns_of(step, rows), **state) for step in range(3)], scorer.asked
 
     def rank(number):
         rows = slice(0, 4) if number == 0 else slice(4, 8)
@@ -161,9 +166,9 @@ def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
 
     def rank(number):
         scorer = Counting(tiny_scorer, ConnectionError("no engine") if number == 1 else None)
-        reward = SePerReward(scorer, answer_weight=0.0, share_ranks=True, price=0.0)
+        reward = SePerReward(scorer, answer_weight=0.0, price=0.0)
         problems = []
-        columns = columns_of(0, slice(4 * number, 4 * number + 4))
+        columns = columns_of(0, slice(4 * number, 4 * number + 4)) | STATE
         for wrong in ({}, {"answers": ["Ida Voss"] * 4} if number == 1 else {}):
             try:
                 reward(**columns | wrong)
@@ -172,7 +177,12 @@ def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
             scorer.fails = None
         values = reward(**columns)
         scorer.fails = UnscorableError("it is too long") if number == 0 else None
-        return problems, values, reward(**columns_of(3, slice(4, 8)) | {"question": ["Who?"] * 4}), reward.failures
+        return (
+            problems,
+            values,
+            reward(**columns | columns_of(3, slice(4, 8)) | {"question": ["Who?"] * 4}),
+            reward.failures,
+        )
 
     (problems, values, unscorable, failures), (others, _, also, other_failures) = on_two_ranks(rank, tmp_path)
     assert problems[0] == "RuntimeError: process 1 failed, and this one, 0, stops with it: ConnectionError: no engine"
@@ -195,12 +205,12 @@ def test_ranks_that_know_different_beliefs_agree(tiny_scorer, tmp_path):
 
     def rank(number):
         scorer = Counting(tiny_scorer)
-        reward = SePerReward(scorer, share_ranks=True)
+        reward = SePerReward(scorer)
         reward.score([rollout] * number)  # nothing on rank 0
         scorer.asked.clear()
         with reward.recording() as recorded:
-            reward(**columns_of(0, slice(1, 2)))
-            reward(**columns_of(0, slice(1, 2)))
+            reward(**columns_of(0, slice(1, 2)), **STATE)
+            reward(**columns_of(0, slice(1, 2)), **STATE)
         return [[belief.seper for belief in score.beliefs] for _, score in recorded], len(scorer.asked)
 
     (first, by_one), (second, by_other) = on_two_ranks(rank, tmp_path)
@@ -209,12 +219,28 @@ def test_ranks_that_know_different_beliefs_agree(tiny_scorer, tmp_path):
     assert by_one + by_other == 2  # once, by either
 
 
+def test_only_calls_with_a_state_of_the_trainer_wait_for_other_ranks(tiny_scorer, monkeypatch):
+    """Neither those of AsyncGRPOTrainer, which passes none, nor those of threads or in front of a server."""
+    met = []
+    monkeypatch.setattr("seper_reward.reward.shared.agreed", lambda act: met.append(1) or act())
+    monkeypatch.setattr("seper_reward.reward.beliefs.BeliefMemory.measure", lambda self, asked, *_, **__: [None] * 4)
+    columns = columns_of(0, slice(0, 4))
+    SePerReward(tiny_scorer)(**columns)
+    SePerReward("http://127.0.0.1:9")(**columns, **STATE)
+    asyncio.run(AsyncSePerReward("http://127.0.0.1:9")(**columns, **STATE))
+    assert not met
+    SePerReward(tiny_scorer)(**columns, **STATE)
+    assert met
+    with pytest.raises(TypeError, match="'share_ranks', which was removed; leave it out; ranks share the work"):
+        SePerReward(tiny_scorer, share_ranks=True)
+
+
 def test_a_process_without_a_group_shares_with_nobody(tiny_scorer):
     """As the one that a trainer starts beside its ranks: it must not wait for them."""
     assert not torch.distributed.is_initialized()
     assert distributed.met() == (0, 1)
     assert gathered(lambda: 5) == [5]
     columns = columns_of(0, slice(0, 8))
-    assert SePerReward(tiny_scorer, answer_weight=0.0, share_ranks=True, price=0.0)(**columns) == pytest.approx(
+    assert SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns, **STATE) == pytest.approx(
         SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns)
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seper_reward.runtime import cache as cache_module
-from seper_reward.runtime.cache import Cache, trainer_cache
+from seper_reward.runtime.cache import Cache, open_cache, trainer_cache
 
 
 def test_only_missing_values_are_computed(tmp_path):
@@ -175,3 +175,14 @@ def test_machines_share_no_cache(tmp_path, monkeypatch, capsys, names):
         assert trainer_cache(tmp_path / "shared" / "run") == str(path)  # a resumed run finds it again
         assert trainer_cache(Path("shared/other")) != str(path)
         Cache(path)
+
+
+def test_a_path_is_opened_and_a_cache_is_kept(tmp_path):
+    cache = Cache(":memory:")
+    assert open_cache(cache) is cache
+    assert open_cache(None) is None
+    open_cache(str(tmp_path / "one.sqlite")).through(["a"], lambda missing: [7])
+    assert open_cache(tmp_path / "one.sqlite").through(["a"], lambda missing: 1 / 0) == [7]
+    for wrong in (3, True, ""):
+        with pytest.raises(TypeError, match=r"cache must be a path such as 'cache.sqlite', a Cache or None"):
+            open_cache(wrong)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,27 @@ def test_prices_grow(settings, tmp_path, monkeypatch):
 def test_held_out_rollouts_must_come_in_whole_groups(settings):
     with pytest.raises(ValueError, match=r"whole groups of 2 rollouts .* got 7 over 1 processes"):
         policy.main([*settings, "--per_device_eval_batch_size", "7"])
+
+
+VLLM = {"use_vllm": True, "use_cpu": True, "per_device_train_batch_size": 8}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "modes", "hangs"),
+    [
+        (2, {"vllm_mode": "server"}, True),
+        (4, {"vllm_mode": "colocate", "vllm_tensor_parallel_size": 2}, True),
+        (2, {"vllm_mode": "colocate"}, False),
+        (1, {"vllm_mode": "server"}, False),
+        (2, {"vllm_mode": "server", "use_vllm": False}, False),
+    ],
+)
+def test_search_on_several_ranks_that_generate_together_is_refused(tmp_path, monkeypatch, ranks, modes, hangs):
+    """A rank whose rollouts end first would leave the others waiting for its next turn."""
+    monkeypatch.setattr(policy.PolicyArguments, "world_size", ranks)
+    found = pytest.raises(ValueError, match="would wait for ever with vllm_mode") if hangs else nullcontext()
+    with found:
+        policy.PolicyArguments(output_dir=str(tmp_path), **VLLM | modes)
 
 
 def test_a_users_own_questions(settings, tmp_path, lane_questions):

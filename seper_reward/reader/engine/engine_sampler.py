@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.reader.chat import with_template
+from seper_reward.reader.engine.canary import Reading
 from seper_reward.reader.engine.completions import Completion, completion_request, read_completions
 from seper_reward.reader.engine.servers import ServerPool
 from seper_reward.reader.engine.verification import PROBE, TOLERANCE, Verifier
@@ -27,6 +28,7 @@ from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.tokens import ResponseEnds, cut_at_stop, encode_prompt, encode_response
+from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.control_tokens import end_tokens
 from seper_reward.runtime.hashing import hash_with_tokenizer
 from seper_reward.runtime.messages import say_once
@@ -51,8 +53,11 @@ class EngineSampler:
 
     Raises:
         ConnectionError: A server does not answer.
-        ValueError: A server has another model or tokenizer, or its log-probabilities are not what they must be.
+        ValueError: A server has another model or tokenizer, or its log-probabilities are not what they must be; or a
+            trainer sends its policy to it under this name.
         OSError: The library ``openai`` is not installed.
+        WeightsMovedError: The servers have different weights. Later, ``sample``, ``log_probs`` and ``leaves`` raise it
+            if the weights have changed.
     """
 
     backend = "engine"
@@ -77,6 +82,8 @@ class EngineSampler:
             self._pool.start(self._verifier.names_token_ids(server, server.url)).result()
             for server in self._pool.servers
         ]
+        if self._pool.reading is None:
+            self._pool.watch()
         self._stops = all(names_ids)  # else the responses are not ended by the servers, but cut here
 
     @classmethod
@@ -109,6 +116,17 @@ class EngineSampler:
         """Hash over the served model's name, its source and the tokenizer; a server does not show its weights."""
         served = {(str(row["id"]), str(row.get("root"))) for row in self._pool.rows}
         return hash_with_tokenizer(["engine", sorted(served)], self.tokenizer)
+
+    def remember(self, cache: Cache) -> None:
+        """Compare the servers' weights with those whose responses a cache has.
+
+        Raises:
+            WeightsMovedError: Under this name the servers have other weights.
+        """
+        reading = self._pool.reading
+        if reading is not None:
+            (known,) = answers_through(cache, "canary", self, [(PROBE,)], lambda _: [reading.to_json()])
+            self._pool.compare_with(Reading.from_json(known))
 
     @property
     def max_prompt_tokens(self) -> int:

@@ -5,23 +5,27 @@ log or provenance file. ``OPENAI_API_KEY`` is not read: a key for one place must
 """
 
 import asyncio
+import functools
 import math
 import os
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
+from seper_reward.reader.engine.canary import Canary, Reading, canary_request, read_canary
 from seper_reward.reader.sampler import EngineOptions
 from seper_reward.runtime.imports import need
+from seper_reward.runtime.messages import say_once
 from seper_reward.types import UnscorableError
 
 T = TypeVar("T")
 
 API_KEY = "SEPER_ENGINE_API_KEY"
 _COOL_DOWN = 60.0  # seconds for which a server that failed comes after all others
+_POLICY = "trl-policy-v"  # adapters that AsyncGRPOTrainer loads, a new one after each synchronisation
 _PROMPT_AT_FAULT = (400, 413, 422)  # HTTP statuses by which a server refuses the request itself
 
 
@@ -65,6 +69,8 @@ class Server:
         )
         self.in_flight = self._requests = 0
         self._failed_at = -math.inf
+        self.has_adapters = False
+        self.canary: Canary | None = None
 
     @property
     def rank(self) -> tuple[bool, int, int]:
@@ -72,13 +78,27 @@ class Server:
         return time.monotonic() - self._failed_at < _COOL_DOWN, self.in_flight, self._requests
 
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Send a completion request and return the answer's JSON.
+        """Send a completion request and return the answer's JSON, once the canary has confirmed the weights.
 
         Raises:
-            UnscorableError: The server refuses this prompt, or its answer is no JSON object.
+            UnscorableError: The server refuses this prompt, or its answer is no JSON object; or the request has an
+                echo, and the server LoRA adapters.
             ConnectionError: After all retries the server does not answer, or answers with an error that is not the
                 prompt's fault.
+            WeightsMovedError: The server has other weights than at the start.
         """
+        if self.has_adapters and request.get("echo"):
+            raise UnscorableError(f"engine={self.url!r} serves LoRA adapters, and an echo request can end such a vLLM")
+        answer = await self._send(request)
+        if self.canary is not None:
+            await self.canary.confirm()
+        return answer
+
+    async def read_canary(self, model: str) -> Reading:
+        """Read the canary's prompt with the weights of a name; errors are those of ``complete``."""
+        return read_canary(await self._send(canary_request(model)))
+
+    async def _send(self, request: dict[str, Any]) -> dict[str, Any]:
         self.in_flight += 1
         self._requests += 1
         try:
@@ -107,12 +127,28 @@ class Server:
         try:
             client = self._client.with_options(max_retries=0)
             rows = (await client.models.with_raw_response.list()).http_response.json()["data"]
-            return {row["id"]: row for row in rows}
+            models = {row["id"]: row for row in rows}
+            self.has_adapters = any(map(is_adapter, models.values()))
+            return models
         except (self._errors, ValueError, KeyError, TypeError) as error:
             raise ConnectionError(
                 f"engine={self.url!r} does not answer as an OpenAI-compatible server: {_message(error)}; start it "
                 f"(vllm serve MODEL), or correct the URL, which mostly ends in /v1; a key belongs into ${API_KEY}"
             ) from error
+
+    async def vllm_config(self) -> dict[str, Any]:
+        """Return vLLM's configuration, which servers in development mode show, as trainers need them; else nothing."""
+        root = self.url.rstrip("/").removesuffix("/v1")
+        client = self._client.with_options(max_retries=0)
+        try:
+            answer = await client.get(f"{root}/server_info?config_format=json", cast_to=object)
+        except self._errors:
+            return {}
+        match answer:
+            case {"vllm_config": dict(config)}:
+                self.has_adapters = self.has_adapters or config.get("lora_config") is not None
+                return cast(dict[str, Any], config)
+        return {}
 
 
 class ServerPool:
@@ -144,6 +180,56 @@ class ServerPool:
                     f"{', '.join(sorted(models))}; name one of those, the same on all servers"
                 )
         self.rows = [models[self.model] for _, models in served]
+        for server in self.servers:
+            config = self.start(server.vllm_config()).result()
+            if config.get("weight_transfer_config") is not None and not server.has_adapters:
+                raise ValueError(
+                    f"engine={server.url!r} takes weights from a trainer (weight_transfer_config), under the name "
+                    f"{self.model!r}: its responses would be those of a policy that moves; start a server of its own, "
+                    "or start this one with --enable-lora, where AsyncGRPOTrainer loads a LoRA policy under other "
+                    "names and the base stays"
+                )
+        if self.model.startswith(_POLICY):
+            raise ValueError(
+                f"engine_model={self.model!r} is a policy in training, which its trainer replaces; name the base"
+            )
+
+    def watch(self) -> None:
+        """Read the canary on all servers; from now on each answer is confirmed by another reading.
+
+        Raises:
+            ConnectionError: A server does not answer.
+            WeightsMovedError: The servers have different weights.
+        """
+        for server in self.servers:
+            try:
+                reading = self.start(server.read_canary(self.model)).result()
+            except UnscorableError as error:
+                say_once(f"a change of weights at engine={server.url!r} would not be noticed: {error}")
+                continue
+            name = f"engine={server.url!r}, model {self.model!r},"
+            canary = Canary(functools.partial(server.read_canary, self.model), reading, name)
+            first = next((each.canary for each in self.servers if each.canary is not None), None)
+            if first is not None:
+                canary.reference = first.reference
+                canary.compare(reading)
+            server.canary = canary
+
+    def compare_with(self, reference: Reading) -> None:
+        """Compare the servers' weights with those of an earlier run, and hold them to these.
+
+        Raises:
+            WeightsMovedError: They differ.
+        """
+        for server in self.servers:
+            if server.canary is not None:
+                reading, server.canary.reference = server.canary.reference, reference
+                server.canary.compare(reading)
+
+    @property
+    def reading(self) -> Reading | None:
+        """What the canary read at the start; ``None`` if the servers return no log-probabilities of a greedy token."""
+        return next((each.canary.reference for each in self.servers if each.canary is not None), None)
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Run a coroutine in the pool's thread."""
@@ -170,7 +256,13 @@ class ServerPool:
         )
 
 
+def is_adapter(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of ``/v1/models`` is a LoRA adapter of another model."""
+    return bool(row.get("parent")) or str(row["id"]).startswith(_POLICY)
+
+
 def _only(server: Server, models: dict[str, Any]) -> str:
+    models = {name: row for name, row in models.items() if not is_adapter(row)}
     if len(models) != 1:
         raise ValueError(
             f"engine={server.url!r} serves {', '.join(sorted(models)) or 'nothing'}; name one with engine_model"

@@ -31,6 +31,7 @@ from seper_reward.reader.in_process.teacher_forcing import Forcing, forced_log_p
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Layout, ReaderOptions, SamplingOptions, isolated
 from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response, padding_id
+from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
@@ -218,6 +219,9 @@ class ResponseSampler:
         forcing = self._forcing(encoded, pairs, {text: row.read for text, row in given.items()})
         by_pair = dict(forcing.read(forced_logits, lambda text, rows: self._rows.leaf(given[text], rows)))
         return [by_pair[pair] for pair in pairs]
+
+    def remember(self, cache: Cache) -> None:
+        """Do nothing: the hash covers the weights."""
 
     def expect(self, prompts: Sequence[str]) -> None:
         """Do nothing: in this process nothing is sampled ahead of its call."""

@@ -161,9 +161,10 @@ def test_the_check_leaves_no_trace(words):
 
 
 def test_the_table_in_the_docs_is_what_is_tested():
-    rows = re.findall(r"^\| ([^|]+) \| `(\w+)` \|$", TABLE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert rows == [(each.family, each.layout) for each in ARCHITECTURES]
-    assert len(BY_FAMILY) == len(rows)
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|$", TABLE.read_text(encoding="utf-8"), re.MULTILINE)
+    shown = [(family, layout) for layout, families in rows for family in families.split(", ")]
+    assert sorted(shown) == sorted((each.family, each.layout) for each in ARCHITECTURES)
+    assert len(BY_FAMILY) == len(shown)
     assert sum(not each.slow for each in ARCHITECTURES) >= 40
 
 

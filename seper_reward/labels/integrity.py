@@ -1,0 +1,43 @@
+"""Integrity of finished labels: the files of rows are those whose SHA-256 the run wrote to ``summary.json``."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from seper_reward.runtime.hashing import file_hash
+from seper_reward.runtime.json_files import read_json
+
+SUMMARY = "summary.json"
+
+
+def folder_hashes(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
+    """Return the SHA-256 of files in a label folder, by name; ``None`` for one that is absent."""
+    return {name: file_hash(folder / name) for name in names}
+
+
+def changed_files(folder: Path, names: Iterable[str]) -> list[str]:
+    """Return those of the files that are not as the finished run left them: changed, absent, or without a hash."""
+    written = _written_hashes(folder)
+    return [name for name, found in folder_hashes(folder, names).items() if written.get(name, "") != found]
+
+
+def check_labels(folder: Path) -> None:
+    """Check the files of rows of a label folder before their content is used.
+
+    Folders without hashes pass: those of a trainer, whose labels grow, and of an unfinished run. Absent files pass,
+    since a copy of the labels alone is complete.
+
+    Raises:
+        ValueError: A file changed after the run ended.
+    """
+    names = [name for name in _written_hashes(folder) if (folder / name).is_file()]
+    if changed := changed_files(folder, names):
+        raise ValueError(
+            f"{folder}: {' and '.join(changed)} changed after the run ended (its SHA-256 is not in {SUMMARY}); "
+            f"restore the file, label again, or delete {SUMMARY} to use the labels as they are"
+        )
+
+
+def _written_hashes(folder: Path) -> dict[str, str | None]:
+    path = folder / SUMMARY
+    written = read_json(path).get("sha256") if path.is_file() else None
+    return written if isinstance(written, dict) else {}

@@ -1,0 +1,134 @@
+"""A canary for the weights of a server: one prompt is read again and again, and its log-probabilities must stay.
+
+A server's weights have a name and no hash, and trainers replace the weights under a fixed name (weight transfer of
+vLLM, SGLang and others). Responses of replaced weights would be cached as those of the reader. The canary samples a
+few tokens greedily and compares the log-probabilities of the likeliest ones. It does not echo a prompt: on a CPU, vLLM
+0.32 with a loaded LoRA adapter ends at such a request.
+"""
+
+import asyncio
+import math
+import statistics
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seper_reward.reader.engine.completions import completion_request
+from seper_reward.types import UnscorableError
+
+PROBE = "Question: Which river flows through Vienna, and where does it end?\nAnswer:"
+TOKENS, LIKELIEST = 4, 5
+#: Mean difference in nats. Logits in bfloat16 are multiples of up to 1/4, so batches of another shape move them.
+TOLERANCE = 0.25
+
+
+class WeightsMovedError(OSError):
+    """The weights of a server are not those of before: the run stops, as all that follows would be wrong."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The log-probabilities of the likeliest tokens of a greedy response.
+
+    Attributes:
+        tokens: The T tokens of the response, as the server names them.
+        log_probs: For each of them, natural-log probabilities by token.
+    """
+
+    tokens: tuple[str, ...]
+    log_probs: tuple[Mapping[str, float], ...]
+
+    def difference(self, other: "Reading") -> float:
+        """Return the mean absolute difference in nats, over tokens that both have behind the same tokens.
+
+        >>> one = Reading(("a", "b"), ({"a": -1.0, "c": -2.0}, {"b": -0.5}))
+        >>> one.difference(Reading(("c", "b"), ({"a": -1.25, "c": -1.0}, {"b": -9.0})))
+        0.625
+        """
+        found: list[float] = []
+        rows = zip(self.tokens, other.tokens, self.log_probs, other.log_probs, strict=False)
+        for token, other_token, log_probs, others in rows:
+            found += [abs(log_probs[each] - others[each]) for each in log_probs.keys() & others.keys()]
+            if token != other_token:  # what follows was read behind other tokens
+                break
+        return statistics.fmean(found) if found else math.inf
+
+    def to_json(self) -> list[list[Any]]:
+        """Return the reading as JSON values."""
+        return [list(self.tokens), list(map(dict, self.log_probs))]
+
+    @classmethod
+    def from_json(cls, values: Sequence[Any]) -> "Reading":
+        """Return a reading from its JSON values."""
+        tokens, log_probs = values
+        return cls(tuple(tokens), tuple(log_probs))
+
+
+def canary_request(model: str) -> dict[str, Any]:
+    """Return the request whose answer ``read_canary`` reads."""
+    return {**completion_request(model, PROBE, n=1, max_tokens=TOKENS, temperature=0.0), "logprobs": LIKELIEST}
+
+
+def read_canary(answer: Mapping[str, Any]) -> Reading:
+    """Return what a server answered.
+
+    Raises:
+        UnscorableError: It returned no log-probabilities.
+    """
+    try:
+        found = answer["choices"][0]["logprobs"]
+        tokens = tuple(found["tokens"])[:TOKENS]
+        rows = tuple({token: float(value) for token, value in row.items()} for row in found["top_logprobs"][:TOKENS])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise UnscorableError(f"engine gave half an answer: {type(error).__name__} {error}") from error
+    return Reading(tokens, rows)
+
+
+class Canary:
+    """Confirms that a server still has the weights of a reading.
+
+    Args:
+        read: Reads the canary's prompt on the server.
+        reference: The reading to compare with.
+        server: The server and the name of the weights, for messages.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[Reading]], reference: Reading, server: str) -> None:
+        self._read, self._server = read, server
+        self.reference = reference
+        self._running: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    async def confirm(self) -> None:
+        """Wait for a reading that began after this call; calls that wait at the same time share one.
+
+        Raises:
+            WeightsMovedError: The weights are others.
+            UnscorableError: The server returned no log-probabilities.
+            ConnectionError: The server does not answer.
+        """
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._compare_after(self._running))
+        await self._next
+
+    async def _compare_after(self, running: "asyncio.Task[None] | None") -> None:
+        if running is not None:
+            await asyncio.wait([running])
+        self._running, self._next = self._next, None  # who comes from now on waits for another reading
+        self.compare(await self._read())
+
+    def compare(self, reading: Reading) -> None:
+        """Compare a reading with the reference.
+
+        Raises:
+            WeightsMovedError: They differ by more than ``TOLERANCE``.
+        """
+        difference = self.reference.difference(reading)
+        if difference > TOLERANCE:
+            raise WeightsMovedError(
+                f"{self._server} has other weights than before: log-probabilities of the same prompt differ by "
+                f"{difference:.2f} nats (at most {TOLERANCE}). What was cached before is right. A server to which a "
+                "trainer pushes its policy cannot be the reader: start one of its own, or train with LoRA and "
+                "AsyncGRPOTrainer on `vllm serve BASE --enable-lora`, and name BASE. If it serves another model on "
+                "purpose, name another cache file"
+            )

@@ -1,0 +1,34 @@
+"""Rows as CSV, for spreadsheets and pandas."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from seper_reward.runtime.json_files import write_text
+
+ENDINGS = {".csv": ",", ".tsv": "\t"}
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as a table in UTF-8 with the columns of all rows, whole or not at all; ``None`` is an empty cell.
+
+    Args:
+        path: File to write, tab-separated if its name ends in .tsv; its folder is made if absent.
+        rows: Rows whose values are texts, numbers or ``None``.
+
+    Raises:
+        OSError: The file cannot be written.
+        ValueError: A value is a list or an object.
+    """
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, (list, tuple, Mapping)):
+                raise ValueError(f"{path}: {name} is a {type(value).__name__}, but CSV has one value in a cell")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = io.StringIO(newline="")
+    writer = csv.DictWriter(table, names, delimiter=ENDINGS.get(path.suffix, ","), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, table.getvalue())

@@ -1,0 +1,178 @@
+"""Weights that move under a fixed name: the run stops, the cache stays right, and a trainer's base is a reader."""
+
+import asyncio
+import copy
+
+import pytest
+import torch
+
+from seper_reward.reader.engine.canary import TOLERANCE, Canary, Reading, WeightsMovedError
+from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.prompted import PromptedReader
+from seper_reward.runtime.cache import Cache
+from seper_reward.types import Asked, UnscorableError
+from tests.helpers import PROMPTS, engine_options
+
+PUSHED = {"weight_transfer_config": {"backend": "nccl"}}  # as AsyncGRPOTrainer's servers are started
+LORA = {"max_loras": 8, "max_lora_rank": 16}
+
+
+def engine(sampler, *servers, **options):
+    changes = {"retries": 1, **vars(sampler.options), **options}
+    servers, sampling = engine_options([server.url for server in servers], **changes)
+    return EngineSampler(servers, sampler.tokenizer, **sampling)
+
+
+def moved(sampler, by):
+    """Return a sampler with the weights of a policy after some training."""
+    model = copy.deepcopy(sampler._model)
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(by * torch.randn_like(weight))
+    return sampler.reading_with(model)
+
+
+def reading(*rows):
+    return Reading(tuple(max(row, key=row.get) for row in rows), rows)
+
+
+def test_a_difference_by_hand():
+    """Tokens that both have count, up to the first token that differs."""
+    one = reading({"a": -1.0, "c": -2.0, "d": -3.0}, {"b": -0.5, "e": -4.0}, {"f": -0.1})
+    assert one.difference(one) == 0
+    other = reading({"a": -1.25, "c": -1.5, "x": -2.0}, {"e": -0.5, "b": -1.5}, {"f": -9.0})
+    assert one.difference(other) == pytest.approx((0.25 + 0.5 + 1.0 + 3.5) / 4)
+    assert one.difference(reading({"y": -0.1})) == float("inf")
+    assert Reading.from_json(one.to_json()) == one
+
+
+def test_calls_at_the_same_time_share_a_reading_that_began_after_them():
+    began, go_on = [], asyncio.Event()
+
+    async def read():
+        began.append(len(confirmed))
+        await go_on.wait()
+        return reading({"a": -1.0})
+
+    confirmed = []
+
+    async def answer(canary, name):
+        await canary.confirm()
+        confirmed.append(name)
+
+    async def run():
+        canary = Canary(read, reading({"a": -1.0}), "it")
+        first = [asyncio.create_task(answer(canary, name)) for name in "ab"]
+        await asyncio.sleep(0.01)
+        assert began == [0]
+        late = [asyncio.create_task(answer(canary, name)) for name in "cde"]
+        await asyncio.sleep(0.01)
+        assert began == [0]
+        go_on.set()
+        await asyncio.gather(*first, *late)
+
+    asyncio.run(run())
+    assert began == [0, 2]  # the second one, for those who came during the first
+    assert sorted(confirmed) == list("abcde")
+
+
+@pytest.mark.parametrize("by", [1e-4, 0.3])
+def test_a_run_stops_when_weights_move(tiny_sampler, serve, tmp_path, by):
+    server = serve()
+    cache = Cache(tmp_path / "cache.sqlite")
+    reader = PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=cache)
+    asked = [[Asked(f"Who owns house {number}?", ("Owner",), ((),))] for number in range(3)]
+    reader.responses(asked[0])
+    entries = cache._database.execute("SELECT count(*) FROM entries").fetchone()
+    server.sampler, server._drawn = moved(tiny_sampler, by), {}
+    if by < TOLERANCE:
+        reader.responses(asked[1])
+        return
+    for each in asked[1:]:
+        with pytest.raises(
+            WeightsMovedError, match=r"model 'tiny', has other weights than before: .* AsyncGRPOTrainer"
+        ):
+            reader.responses(each)
+    assert cache._database.execute("SELECT count(*) FROM entries").fetchone() == entries
+    reader.responses(asked[0])  # what is in the cache is right
+    with pytest.raises(WeightsMovedError, match="other weights than before"):  # as would be seen by the next run
+        PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=Cache(tmp_path / "cache.sqlite"))
+    server.sampler = tiny_sampler
+    PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=Cache(tmp_path / "cache.sqlite"))
+
+
+def test_what_was_sent_ahead_is_confirmed_too(tiny_sampler, serve):
+    server = serve()
+    sampler = engine(tiny_sampler, server)
+    server.sampler = moved(tiny_sampler, 0.3)
+    sampler.expect(PROMPTS)
+    with pytest.raises(WeightsMovedError):
+        sampler.sample(PROMPTS[:1])
+    with pytest.raises(WeightsMovedError):
+        sampler.log_probs(PROMPTS[:1], ["a"])
+
+
+def test_servers_with_different_weights_are_refused(tiny_sampler, serve):
+    with pytest.raises(WeightsMovedError, match="model 'tiny', has other weights"):
+        engine(tiny_sampler, serve(), serve(moved(tiny_sampler, 0.3)))
+
+
+def test_a_server_that_cannot_be_watched(tiny_sampler, serve, capsys):
+    """It is used, and a line warns."""
+    server = serve()
+    server.greedy = lambda body: {"choices": [{"logprobs": {"tokens": ["a"], "top_logprobs": None}}]}
+    assert len(engine(tiny_sampler, server).sample(PROMPTS)) == len(PROMPTS)
+    assert "a change of weights at engine=" in capsys.readouterr().err
+
+
+def test_the_canary_is_no_echo(tiny_sampler, serve):
+    server = serve()
+    engine(tiny_sampler, server).sample(PROMPTS[:1])
+    assert len(server.canaries) == 2
+    assert all((body["temperature"], body["max_tokens"], body.get("echo")) == (0, 4, None) for body in server.canaries)
+
+
+@pytest.mark.parametrize(
+    ("config", "adapters"),
+    [(None, ("mine",)), (None, ("trl-policy-v3", "trl-policy-v4")), ({**PUSHED, "lora_config": LORA}, ())],
+)
+def test_no_echo_reaches_a_server_with_adapters(tiny_sampler, serve, capsys, config, adapters):
+    """As one ended a vLLM on the CPU: probabilities of gold answers are then not known."""
+    server = serve(vllm_config=config, adapters=adapters)
+    sampler = engine(tiny_sampler, server)
+    assert not sampler.knows_leaves
+    assert "serves LoRA adapters, and an echo request can end" in capsys.readouterr().err
+    (refused,) = sampler.log_probs(PROMPTS[:1], ["a"])
+    assert isinstance(refused, UnscorableError)
+    with pytest.raises(ValueError, match=r"cannot be used with temperature=0\.5"):
+        engine(tiny_sampler, server, temperature=0.5)
+    assert not any(body.get("echo") for body in server.requests)
+
+
+def test_the_base_on_the_trainers_server_is_the_reader(tiny_sampler, serve, tmp_path):
+    """AsyncGRPOTrainer with LoRA: new adapters come and go, the base's responses and their key in the cache stay."""
+    server = serve(vllm_config={**PUSHED, "lora_config": LORA})
+    cache = Cache(tmp_path / "cache.sqlite")
+    asked = [Asked("Who owns the house?", ("Owner",), ((),))]
+    first = PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=cache)
+    (before,) = first.responses(asked)
+    server.adapters = ("trl-policy-v1", "trl-policy-v2")
+    again = PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=cache)  # it names the base by itself
+    sent = len(server.requests)
+    (after,) = again.responses(asked)
+    assert [row.texts for row in before] == [row.texts for row in after]
+    assert len(server.requests) == sent
+    assert {body["model"] for body in server.requests} == {"tiny"}
+
+
+def test_weights_that_a_trainer_replaces_are_refused(tiny_sampler, serve):
+    """AsyncGRPOTrainer without adapters, and GRPOTrainer in server mode: the base's name is the policy."""
+    server = serve(vllm_config={**PUSHED, "lora_config": None})
+    with pytest.raises(ValueError, match=r"takes weights from a trainer .*--enable-lora"):
+        engine(tiny_sampler, server)
+    engine(tiny_sampler, serve(vllm_config={"weight_transfer_config": None, "lora_config": None}))
+    server.adapters, server.vllm_config = ("trl-policy-v7",), None
+    server.model = "trl-policy-v7"
+    with pytest.raises(ValueError, match="is a policy in training, which its trainer replaces; name the base"):
+        engine(tiny_sampler, server, model="trl-policy-v7")

@@ -1,0 +1,170 @@
+"""Every storey on a second device: numbers as on the CPU, and no tensor made on the wrong one."""
+
+import pytest
+import torch
+
+from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
+from seper_reward.estimators.clustering import cluster_ids
+from seper_reward.estimators.entropy import predictive_entropy, semantic_entropy
+from seper_reward.estimators.seper import entailment_kernel, join_answers, match_clusters, no_contradiction
+from seper_reward.reader.in_process.gumbel import draw, nucleus
+from seper_reward.reader.in_process.masks import attention_mask
+from seper_reward.reader.in_process.self_check import check_tolerance
+from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.runtime.pretrained import LoadOptions
+from tests.helpers import PROMPTS
+from tests.second_device import OnSecond, SecondDeviceError, onto, second_device
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU is there: make gpu-check")
+CPU = torch.device("cpu")
+
+
+def test_the_stand_in_has_the_rules_of_a_gpu():
+    with second_device() as device:
+        there = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], device=device)
+        assert (there.device.type, (there * 2).device.type) == ("cuda", "cuda")
+        assert (there + torch.tensor(1.0)).tolist() == [[2, 3, 4], [5, 6, 7]]  # a CPU scalar joins
+        assert there[torch.tensor([1]), [2]].tolist() == [6]  # so do CPU indices
+        assert not isinstance(there.cpu(), OnSecond)
+        assert isinstance(torch.ones(2).to(device), OnSecond)
+        there[0, 1:] = 9.0
+        assert there.sum().item() == 34
+        for mixed in (
+            lambda: there + torch.ones(2, 3),
+            lambda: torch.cat([there, torch.ones(1, 3)]),
+            lambda: torch.where(there > 2, there, torch.zeros(2, 3)),
+            lambda: torch.ones(2)[torch.zeros(1, dtype=torch.long, device=device)],
+            lambda: there.__setitem__(there > 2, torch.ones(5)),
+        ):
+            with pytest.raises(SecondDeviceError, match="cpu"):
+                mixed()
+        with pytest.raises(TypeError, match="numpy"):
+            there.numpy()
+
+
+def _both(act):
+    """Return ``act(device)`` on the CPU, after it gave the same, and a tensor of the same device, on the second."""
+    here = act(CPU)
+    with second_device() as device:
+        there = act(device)
+        assert there.device == device, f"the result is on {there.device}"
+        assert torch.equal(there.cpu(), here)
+    return here
+
+
+LINKED = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "expected"),
+    [("components", [0, 0, 0, 1]), ("complete", [0, 0, 1, 2]), ("greedy", [0, 0, 1, 2])],
+)
+def test_clusters(clusters, expected):
+    found = _both(lambda device: cluster_ids(torch.tensor(LINKED, dtype=torch.bool, device=device), clusters))
+    assert found.tolist() == expected
+
+
+WEIGHTS, SUPPORT = [0.5, 0.3, 0.2], [[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]]
+
+
+@pytest.mark.parametrize("aliases", ["mean", "max", "any"])
+def test_join_answers(aliases):
+    def act(device):
+        weights = torch.tensor(WEIGHTS, device=device)
+        return join_answers(weights, torch.tensor(SUPPORT, device=device), aliases, [2])
+
+    _both(act)
+
+
+@pytest.mark.parametrize("judged_by", ["members", "first"])
+def test_match_clusters(judged_by):
+    def act(device):
+        ids = torch.tensor([0, 1, 0], device=device)
+        return match_clusters(
+            ids, torch.tensor(SUPPORT, device=device), 0.5, judged_by, torch.tensor([1, 2, 1], device=device)
+        )
+
+    _both(act)
+
+
+@pytest.mark.parametrize("kernel", ["forward", "max", "bidirectional"])
+def test_kernels_and_entropies(kernel):
+    _both(lambda device: entailment_kernel(*torch.rand(2, 3, 2, generator=_seed()).to(device), kernel))
+    _both(lambda device: no_contradiction(*torch.rand(2, 4, 3, generator=_seed()).to(device)))
+    _both(
+        lambda device: semantic_entropy(torch.tensor(WEIGHTS, device=device), torch.tensor([0, 1, 0], device=device))
+    )
+    _both(
+        lambda device: predictive_entropy([torch.tensor([-0.5, -1.0], device=device), torch.zeros(1, device=device)])
+    )
+
+
+@pytest.mark.parametrize("vocabulary", [7, 600])
+def test_draws_of_tokens(vocabulary):
+    def act(device, top_p=None):
+        log_probs = torch.randn(2, vocabulary, generator=_seed()).to(device).log_softmax(-1)
+        return draw(log_probs if top_p is None else nucleus(log_probs, top_p), [0, 1, 1], [5, -(2**62), 17])
+
+    _both(act)
+    _both(lambda device: act(device, 0.8))
+    _both(lambda device: attention_mask(torch.eye(3, dtype=torch.bool, device=device)[None], torch.float32))
+
+
+def _seed():
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.mark.parametrize(
+    ("layout", "changes"),
+    [("tree", {}), ("tree", {"temperature": 0.7, "top_p": 0.9}), ("repeat", {}), ("alone", {}), ("reread", {})],
+)
+def test_a_reader_of_every_layout(tiny_reader, layout, changes):
+    """Samples, leaves and teacher-forced log-probabilities: the same tokens, and all of them on the right device."""
+    options = ReaderOptions(dtype="float32", device="cpu", layout=layout)
+    here = ResponseSampler.from_pretrained(str(tiny_reader), options, num_samples=3, max_new_tokens=4, **changes)
+    given = {PROMPTS[0]: ["honey", "wax and honey"], PROMPTS[2]: ["4"]}
+    pairs = [(prompt, text) for prompt, texts in given.items() for text in texts]
+    prompts, texts = zip(*pairs, strict=True)
+    sampled = [here.sample(PROMPTS, given), here.log_probs(prompts, texts)]
+    with second_device() as device:
+        there = ResponseSampler(onto(here._model), here.tokenizer, options=options, **vars(here.options))
+        assert there.device == device
+        there.check()
+        found = [there.sample(PROMPTS, given), there.log_probs(prompts, texts)]
+    for one, other in zip(sampled[0], found[0], strict=True):
+        assert one.token_ids == other.token_ids
+        assert [leaf.draw_log_prob for leaf in other.known_leaves] == pytest.approx(
+            [leaf.draw_log_prob for leaf in one.known_leaves], abs=1e-5
+        )
+        for expected, log_probs in zip(one.token_log_probs, other.token_log_probs, strict=True):
+            assert log_probs.device == CPU
+            torch.testing.assert_close(log_probs, expected)
+    for expected, log_probs in zip(sampled[1], found[1], strict=True):
+        assert (expected - log_probs).abs().max() < check_tolerance(torch.float32)
+
+
+def test_a_scorer(tiny_reader, tiny_entailment):
+    """Reader and judge on the second device: the utility of a passage is the CPU's."""
+
+    def scorer():
+        reader = ResponseSampler.from_pretrained(
+            str(tiny_reader), ReaderOptions(dtype="float32", device="cpu"), num_samples=4, max_new_tokens=4
+        )
+        judge = EntailmentScorer.from_pretrained(str(tiny_entailment), LoadOptions(dtype="float32", device="cpu"))
+        return SePerScorer(reader, judge, prompt="brief")
+
+    rows = [
+        {
+            "question": "Who owns the mill?",
+            "answers": ["Ida", "Ida Tern"],
+            "passages": ["Ida owns it.", "Sheep graze."],
+        }
+    ]
+    here = scorer().utilities(rows)
+    with second_device() as device:
+        moved = scorer()
+        onto(moved.sampler._model)
+        onto(moved.entailment._model)
+        assert moved.sampler.device == moved.entailment.device == device
+        there = moved.utilities(rows)
+    assert [each.delta_seper for each in there[0]] == pytest.approx([each.delta_seper for each in here[0]], abs=1e-5)
