@@ -39,13 +39,13 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
             write_parquet(path, tables)
         elif path.suffix in ENDINGS and any(isinstance(value, list) for row in tables for value in row.values()):
             raise ValueError(
-                f"{path}: {layout} has lists, and CSV has one value in a cell; name a file that ends in .jsonl or "
+                f"{path}: {layout} has lists, but a CSV cell holds one value; name a file that ends in .jsonl or "
                 ".parquet, or export sentence-transformers-flat, -pairs or -triplets"
             )
         elif path.suffix in ENDINGS and tables:
             write_csv(path, tables)
         elif path.suffix in (".parquet", ".csv"):
-            raise ValueError(f"{path}: {layout} is a text file, which {path.suffix} cannot hold; name another ending")
+            raise ValueError(f"{path}: {layout} is a text format, not for {path.suffix}; use another extension")
         else:
             path.write_text("".join(map(_line, rows)), encoding="utf-8")
     return len(rows)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-_SHOWN = 10  # passages in a notebook
+_SHOWN = 10  # passages in the notebook view
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +42,7 @@ class Labels:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "Labels":
-        """Return the labels in the rows of a dataset, such as ``label_dataset`` returns."""
+        """Return the labels in the rows of a dataset, such as the result of ``label_dataset``."""
         return cls([without_none(row) for row in rows])
 
     def __len__(self) -> int:
